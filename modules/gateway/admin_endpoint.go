@@ -36,13 +36,18 @@ func setDefaultAdmin(data string) {
 // setDefaultStorage makes the data folder the place of Caddy's own data (certificates, above all) for configurations
 // that name no storage. What is in Caddy's usual place already stays in use.
 func setDefaultStorage(data string) {
-	usual, own := caddy.DefaultStorage.Path, filepath.Join(data, "caddy")
+	caddy.DefaultStorage.Path = storageIn(data, caddy.DefaultStorage.Path)
+}
+
+// storageIn is the place of Caddy's own data where that is usually elsewhere.
+func storageIn(data, usual string) string {
+	own := filepath.Join(data, "caddy")
 	if _, err := os.Stat(own); err != nil {
 		if _, err := os.Stat(filepath.Join(usual, "certificates")); err == nil {
-			return
+			return usual
 		}
 	}
-	caddy.DefaultStorage.Path = own
+	return own
 }
 
 // firstData is for the data folder that the first Caddyfile of this process names. It decides once: a default that

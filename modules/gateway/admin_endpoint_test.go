@@ -81,6 +81,18 @@ func TestUnguardedAdminEndpointIsRefused(t *testing.T) {
 	require.NoDirExists(t, filepath.Join(dir, "data"), "what is only validated leaves nothing behind")
 }
 
+// TestWhereCertificatesAre: issue 26, item 19. In the data folder, unless Caddy's usual place alone has some already.
+func TestWhereCertificatesAre(t *testing.T) {
+	t.Parallel()
+	data, usual := t.TempDir(), t.TempDir()
+	own := filepath.Join(data, "caddy")
+	require.Equal(t, own, storageIn(data, usual))
+	require.NoError(t, os.Mkdir(filepath.Join(usual, "certificates"), 0o700))
+	require.Equal(t, usual, storageIn(data, usual))
+	require.NoError(t, os.Mkdir(own, 0o700))
+	require.Equal(t, own, storageIn(data, usual))
+}
+
 func TestDefaultAdminEndpoint(t *testing.T) {
 	t.Parallel()
 	require.True(t, strings.HasPrefix(caddy.DefaultAdminListen, "unix/"), caddy.DefaultAdminListen)

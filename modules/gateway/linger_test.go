@@ -28,7 +28,13 @@ type pouring struct {
 
 	deadline time.Time
 	sent     int64
+	ended    bool // its reply, before any of that
 	closed   bool
+}
+
+func (p *pouring) CloseWrite() error {
+	p.ended = p.sent == 0
+	return nil
 }
 
 func (p *pouring) SetReadDeadline(t time.Time) error {
@@ -85,6 +91,7 @@ func TestLingeringIsBounded(t *testing.T) {
 				require.Equal(t, test.sent, conn.sent)
 				require.Equal(t, test.took, time.Since(began))
 				require.True(t, conn.closed)
+				require.True(t, conn.ended, "the client is told that there is no more")
 				require.Empty(t, l.count)
 				require.Zero(t, l.all)
 			})
@@ -116,6 +123,32 @@ func TestLingeringConnectionsAreCounted(t *testing.T) {
 	l.End(w, r, true)
 	require.True(t, conn.closed)
 	require.Zero(t, conn.sent, "one more is not waited for")
+}
+
+// stream is the reply of an HTTP/2 stream.
+type stream struct{ *httptest.ResponseRecorder }
+
+func (stream) SetReadDeadline(time.Time) error { return nil }
+
+// TestStreamsLingerToo: GAP-138. What is left of the body of an HTTP/2 stream is read, behind the reply.
+func TestStreamsLingerToo(t *testing.T) {
+	t.Parallel()
+	for _, known := range []bool{false, true} {
+		w := stream{httptest.NewRecorder()}
+		body := strings.NewReader(strings.Repeat("x", 1<<20))
+		r := httptest.NewRequestWithContext(t.Context(), "POST", "/", body)
+		r.ProtoMajor = 2
+		var l Linger
+		l.End(w, r, known)
+		require.Zero(t, body.Len())
+		require.True(t, w.Flushed)
+		require.Zero(t, l.all)
+
+		full := Linger{all: lingersInAll}
+		body.Reset("y")
+		full.End(w, r, known)
+		require.Equal(t, 1, body.Len(), "there are enough")
+	}
 }
 
 type failing struct{}

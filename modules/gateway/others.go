@@ -14,15 +14,17 @@ var adapted atomic.Pointer[string]
 // warnOfOthers says at each load which files of the configuration others can change: they decide what the gateway runs
 // and where its keys go. It is not refused, as a plugin is: folders that are mounted into containers, and groups of
 // operators, are common.
-func (a *App) warnOfOthers(cfg *config.Config) {
-	paths := make([]string, 0, len(cfg.Files)+1)
-	if file := adapted.Load(); file != nil {
-		paths = append(paths, *file)
+func (a *App) warnOfOthers(cfg *config.Config) { warnOfOthers(a.log, filesOf(cfg, adapted.Load())) }
+
+// filesOf are the files of a configuration, with the Caddyfile, nil for none.
+func filesOf(cfg *config.Config, caddyfile *string) (paths []string) {
+	if caddyfile != nil {
+		paths = append(paths, *caddyfile)
 	}
 	for _, f := range cfg.Files {
 		paths = append(paths, f.Path)
 	}
-	warnOfOthers(a.log, paths)
+	return paths
 }
 
 func warnOfOthers(log *slog.Logger, paths []string) {

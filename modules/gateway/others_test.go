@@ -8,6 +8,8 @@ import (
 	"testing"
 
 	"github.com/stretchr/testify/require"
+
+	"github.com/fareway/fareway/config"
 )
 
 // TestFilesThatOthersCanChangeAreSaid: issue 26, item 14.
@@ -25,4 +27,9 @@ func TestFilesThatOthersCanChangeAreSaid(t *testing.T) {
 	require.Contains(t, b.String(), "level=WARN")
 	require.Contains(t, b.String(), "file="+bad+" ")
 	require.Contains(t, b.String(), "can be written by everybody (mode 0666)")
+
+	cfg := &config.Config{Files: []config.File{{Path: good}, {Path: bad}}}
+	require.Equal(t, []string{good, bad}, filesOf(cfg, nil))
+	caddyfile := "Caddyfile"
+	require.Equal(t, []string{caddyfile, good, bad}, filesOf(cfg, &caddyfile))
 }

@@ -485,7 +485,7 @@ func TestSettings(t *testing.T) {
 		"setting base_url must begin":               `{` + key + `, "base_url": "zq11"}`,
 		"setting control_url must begin":            `{` + key + `, "control_url": "zq11"}`,
 		"setting idle_timeout must be":              `{` + key + `, "idle_timeout": "1us"}`,
-		"no such file":                              `{"region": "eu-central-1", "profile_file": "/nowhere"}`,
+		"reading /nowhere: no such file":            `{"region": "eu-central-1", "profile_file": "/nowhere"}`,
 		"no aws_access_key_id with aws_secret_acce": `{"region": "eu-central-1", "profile_file": "` + empty + `"}`,
 	} {
 		err := provider.Configure(t.Context(), bedrock.New(), json.RawMessage(values))

@@ -12,6 +12,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/aws/aws-sdk-go-v2/service/bedrockruntime/types"
 	"github.com/stretchr/testify/require"
 
 	"github.com/fareway/fareway/plugins/llm"
@@ -167,4 +168,20 @@ func kindBytes(kinds []llm.EventKind) (b []byte) {
 		b = append(b, byte(kind))
 	}
 	return b
+}
+
+// TestWhatFailedStaysFailed: behind an error nothing is sent any more, and each further event says the same.
+func TestWhatFailedStaysFailed(t *testing.T) {
+	t.Parallel()
+	left, sent := errors.New("left"), 0
+	d := newDecoder(func(llm.Event) error {
+		sent++
+		return left
+	})
+	text := &types.ConverseStreamOutputMemberContentBlockDelta{Value: types.ContentBlockDeltaEvent{
+		ContentBlockIndex: new(int32), Delta: &types.ContentBlockDeltaMemberText{Value: "hi"}}}
+	for range 3 {
+		require.ErrorIs(t, d.event(text), left)
+		require.Equal(t, 1, sent)
+	}
 }

@@ -6,6 +6,8 @@ import (
 	"testing"
 
 	"github.com/stretchr/testify/require"
+
+	"github.com/fareway/fareway/plugins/llm"
 )
 
 // FuzzDocument: schemas and arguments reach Bedrock as they are, written the same way each time.
@@ -49,4 +51,30 @@ func FuzzProfile(f *testing.F) {
 		}
 		require.Empty(t, sectionOf("[other]\n"+"a = b", "x"))
 	})
+}
+
+// TestReasoningOfAState: GAP-117. Blocks that can be sent back are those with a signature or with something encrypted.
+func TestReasoningOfAState(t *testing.T) {
+	t.Parallel()
+	for _, tt := range []struct {
+		block thought
+		sent  bool
+	}{
+		{thought{Text: "t", Signature: "s"}, true}, {thought{Signature: "s"}, true}, {thought{Text: "t"}, false},
+		{thought{Encrypted: []byte{1}}, true}, {thought{Encrypted: []byte("more")}, true}, {thought{}, false},
+	} {
+		raw, err := json.Marshal(tt.block)
+		require.NoError(t, err)
+		require.Equal(t, tt.sent, len(reasoning([][]byte{[]byte("{"), raw})) == 1, "%s", raw)
+	}
+}
+
+// TestCalledTools: a tool that was called is told of once, however often it was.
+func TestCalledTools(t *testing.T) {
+	t.Parallel()
+	call := func(name string) llm.Part { return llm.Part{Call: &llm.ToolCall{Name: name}} }
+	tools := calledTools([]llm.Message{{Parts: []llm.Part{llm.Text("x"), call("f"), call("g")}},
+		{Parts: []llm.Part{call("f")}}})
+	require.Len(t, tools, 2)
+	require.Equal(t, []string{"f", "g"}, []string{tools[0].Name, tools[1].Name})
 }

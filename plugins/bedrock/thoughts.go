@@ -42,7 +42,6 @@ func (t *thoughts) piece(index int32, delta types.ReasoningContentBlockDelta) {
 		t.encrypted = append(t.encrypted, delta.Value...)
 	}
 	if len(t.text)+len(t.signature)+len(t.encrypted) > llm.MaxState {
-		t.open = false
 		t.Lose()
 	}
 }

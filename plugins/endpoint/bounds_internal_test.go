@@ -1,16 +1,20 @@
 package endpoint
 
 import (
+	"context"
+	"errors"
 	"fmt"
 	"io"
 	"net/http"
 	"strings"
 	"testing"
+	"time"
 	"unicode/utf8"
 
 	"github.com/stretchr/testify/require"
 
 	"github.com/fareway/fareway/plugins/llm"
+	"github.com/fareway/fareway/plugins/sse"
 	"github.com/fareway/fareway/plugins/tokens"
 )
 
@@ -53,6 +57,57 @@ func TestRepliesAreCut(t *testing.T) {
 				require.Equal(t, text, got[0].Name)
 			}
 		}
+	}
+}
+
+// TestRepliesAreCutAsAWhole: what is left of a reply of several kinds of pieces has no more tokens than allowed, over
+// all of them.
+func TestRepliesAreCutAsAWhole(t *testing.T) {
+	t.Parallel()
+	kinds := []llm.EventKind{llm.EventReasoning, llm.EventText, llm.EventToolArguments, llm.EventText}
+	for left := range int64(20) {
+		counted, sent, ended := int64(0), 0, llm.FinishReason("")
+		s := &shorter{left: left, send: func(ev llm.Event) error {
+			counted += tokens.Text(ev.Text)
+			if ended = ev.Finish; ev.Text != "" {
+				sent++
+			}
+			return nil
+		}}
+		for i := range 8 {
+			require.NoError(t, s.event(llm.Event{Kind: kinds[i%4], Index: i / 4, Text: "hello there"}))
+		}
+		require.NoError(t, s.event(llm.Event{Kind: llm.EventFinish, Finish: llm.FinishStop}))
+		require.LessOrEqual(t, counted, left)
+		require.GreaterOrEqual(t, counted, min(left, 8*tokens.Text("hello there"))-1, "%d: as much as fits", left)
+		require.Equal(t, counted < 8*tokens.Text("hello there"), ended == llm.FinishLength)
+	}
+}
+
+// TestWhyAReplyBroke: the time-out that ended it is what the operator reads, whatever the connection says.
+func TestWhyAReplyBroke(t *testing.T) {
+	t.Parallel()
+	e := &Endpoint{Timeouts: Timeouts{FirstByte: time.Minute, Idle: time.Hour}}
+	for name, tt := range map[string]struct {
+		cause, err error
+		kind       llm.ErrorKind
+		says       string
+	}{
+		"silence":         {errIdle, io.ErrUnexpectedEOF, llm.ErrBroken, "idle_timeout (1h0m0s)"},
+		"just as it came": {errFirstByte, io.ErrUnexpectedEOF, llm.ErrUpstream, "first_byte_timeout (1m0s)"},
+		"a large event":   {nil, fmt.Errorf("reading: %w", sse.ErrTooLarge), llm.ErrProtocol, sse.ErrTooLarge.Error()},
+		"a cut":           {nil, io.ErrUnexpectedEOF, llm.ErrBroken, "broke in mid-reply: unexpected EOF"},
+		"another error":   {nil, errors.New("a prompt"), llm.ErrBroken, "could not be read (*errors.errorString)"},
+	} {
+		ctx, cancel := context.WithCancelCause(t.Context())
+		if tt.cause != nil {
+			cancel(tt.cause)
+		}
+		failed := e.broke(ctx, tt.err)
+		require.Equal(t, tt.kind, failed.Kind, name)
+		require.ErrorContains(t, failed, tt.says, name)
+		require.NotContains(t, failed.Error(), "prompt")
+		cancel(nil)
 	}
 }
 

@@ -99,11 +99,9 @@ func (c *Call) prepare(e *Endpoint, req *llm.Request) error {
 		return err
 	}
 	c.req, c.most, c.asked, c.sent = req, maxReply, streamed, req.Bound()
-	if n := len(req.Tools); n > 0 {
-		c.tools = make([]string, n)
-		for i := range req.Tools {
-			c.tools[i] = req.Tools[i].Name
-		}
+	c.tools = make([]string, len(req.Tools))
+	for i := range req.Tools {
+		c.tools[i] = req.Tools[i].Name
 	}
 	if req.Whole {
 		c.asked = whole
@@ -192,9 +190,10 @@ func (c *Call) close() {
 	case errors.Is(c.err, io.EOF):
 		c.settled.Store(true)
 		if c.events == nil || c.ending.ended {
-			linger(c.resp.Body, c.giveUp) // it has been read to its end
+			_ = c.resp.Body.Close() // it has been read to its end
+			c.giveUp()
 		} else {
-			go linger(c.resp.Body, c.giveUp)
+			go c.client.linger(c.resp.Body, c.giveUp)
 		}
 	default:
 		c.giveUp()

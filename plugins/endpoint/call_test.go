@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"io"
 	"net"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -325,6 +326,9 @@ func TestUsageIsEstimatedWhereNoneIsReported(t *testing.T) {
 		req.EstimateUsage = true
 		events, err := generate(t, p, req)
 		require.NoError(t, err)
+		told := slices.DeleteFunc(slices.Clone(events), func(ev llm.Event) bool { return ev.Kind != llm.EventUsage })
+		require.Len(t, told, 1, "nothing is estimated beside it")
+		require.False(t, told[0].Usage.Estimated)
 		require.Equal(t, &llm.Usage{Input: llm.Count(0), Output: llm.Count(0)}, fold(events).Usage)
 	})
 	t.Run("GAP-108 work before a failure is estimated too", func(t *testing.T) {

@@ -10,6 +10,7 @@ import (
 	"net/http/httptrace"
 	"runtime"
 	"runtime/pprof"
+	"strconv"
 	"strings"
 	"sync/atomic"
 	"testing"
@@ -73,6 +74,46 @@ func TestConnectionsAreUsedAgain(t *testing.T) {
 	}
 }
 
+// TestAWholeReplyLeavesItsConnectionAtOnce: whoever has the end of a reply whose body has been read to its end finds
+// its connection ready, without a wait.
+func TestAWholeReplyLeavesItsConnectionAtOnce(t *testing.T) {
+	t.Parallel()
+	_, c := pair(t, upstream.Options{})
+	c.client.AfterFunc = func(d time.Duration, f func()) endpoint.Timer {
+		t.Errorf("%s are waited for", d)
+		return time.AfterFunc(d, f)
+	}
+	whole := *simple
+	whole.Whole = true
+	for i := range 20 {
+		require.NoError(t, c.Generate(withTimeout(t), &whole, ignore))
+		require.Equal(t, 1, c.client.Idle(), "reply %d", i)
+	}
+}
+
+// TestHeadersAreBounded: an upstream's header may have 64 KiB, over connections of either kind.
+func TestHeadersAreBounded(t *testing.T) {
+	t.Parallel()
+	for name, startServer := range map[string]func(*httptest.Server){
+		"TLS": (*httptest.Server).StartTLS, "plain": (*httptest.Server).Start,
+	} {
+		fake := upstream.New(upstream.Options{})
+		server := httptest.NewUnstartedServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+			size, _ := strconv.Atoi(r.Header.Get("X-Size"))
+			w.Header().Set("X-Long", strings.Repeat("x", size))
+			fake.ServeHTTP(w, r)
+		}))
+		startServer(server)
+		t.Cleanup(server.Close)
+		for size, fits := range map[int]bool{60 << 10: true, 70 << 10: false} {
+			c := start(t, endpoint.Endpoint{URL: server.URL, TLS: endpoint.TLS{CA: authority(server)},
+				Headers: []endpoint.Header{{Name: "X-Size", Value: strconv.Itoa(size)}}})
+			err := c.Generate(withTimeout(t), simple, ignore)
+			require.Equal(t, fits, err == nil, "%s, %d: %v", name, size, err)
+		}
+	}
+}
+
 // authority is the PEM of what a server's certificate is signed by, "" where it has none.
 func authority(s *httptest.Server) string {
 	if s.Certificate() == nil {
@@ -115,6 +156,7 @@ func TestNoGoroutineIsLeft(t *testing.T) {
 		server := httptest.NewServer(fake)
 		defer server.Close()
 		c := start(t, endpoint.Endpoint{URL: server.URL})
+		c.client.AfterFunc = func(d time.Duration, f func()) endpoint.Timer { return time.AfterFunc(d/1000, f) }
 		for _, reply := range []upstream.Reply{
 			upstream.Say("fine"), upstream.Refuse(upstream.Overloaded()), upstream.Refuse(upstream.BadGateway()),
 			{Steps: []upstream.Step{upstream.Text("half"), upstream.Cut()}},

@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"io"
-	"time"
 )
 
 // ending is a body that completes its last event when it has ended well: some services leave out the blank line after
@@ -39,9 +38,8 @@ func (e *ending) Read(p []byte) (int, error) {
 
 // linger reads what is left of a reply after its end marker, which is nothing but the end of the HTTP body, and gives
 // the connection back. A service that does not end the body soon loses the connection instead.
-func linger(body io.ReadCloser, cancel context.CancelFunc) {
-	timer := time.AfterFunc(lingerTime, cancel)
-	defer timer.Stop()
+func (c *Client) linger(body io.ReadCloser, cancel context.CancelFunc) {
+	defer c.afterFunc(lingerTime, cancel).Stop()
 	defer cancel()
 	_, _ = io.Copy(io.Discard, io.LimitReader(body, maxErrorBody)) // nothing of it counts
 	_ = body.Close()

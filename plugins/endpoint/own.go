@@ -29,7 +29,7 @@ func (c *Client) Do(e *Endpoint, req *http.Request) (*http.Response, error) {
 	if req.Body == nil {
 		req.Header.Del("Content-Type")
 	}
-	a := &answer{endpoint: e, caller: caller, ctx: ctx, cancel: cancel}
+	a := &answer{client: c, endpoint: e, caller: caller, ctx: ctx, cancel: cancel}
 	a.unhook = context.AfterFunc(caller, func() { cancel(nil) })
 	if limit := e.Timeouts.FirstByte; limit > 0 {
 		timer := c.afterFunc(limit, func() { cancel(errFirstByte) })
@@ -42,8 +42,8 @@ func (c *Client) Do(e *Endpoint, req *http.Request) (*http.Response, error) {
 		return nil, err
 	}
 	if failed := decompress(resp); failed != nil {
-		_ = resp.Body.Close() // nothing of it can be read
-		a.giveUp()
+		a.ReadCloser = resp.Body
+		_ = a.Close() // nothing of it can be read
 		return nil, failed
 	}
 	a.ReadCloser = resp.Body
@@ -69,6 +69,7 @@ func (e *Endpoint) RequestID(h http.Header) string { return e.requestID(h) }
 // answer is the body of a reply to Do.
 type answer struct {
 	io.ReadCloser
+	client   *Client
 	endpoint *Endpoint
 	caller   context.Context
 	ctx      context.Context // of the connection
@@ -111,7 +112,7 @@ func Finish(resp *http.Response) {
 	}
 	a.unhook()
 	resp.Body = http.NoBody
-	go linger(a.ReadCloser, a.giveUp)
+	go a.client.linger(a.ReadCloser, a.giveUp)
 }
 
 // failed is the error of a request that failed with err, of which named makes what the operator reads.

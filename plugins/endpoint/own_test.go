@@ -19,6 +19,17 @@ import (
 	"github.com/fareway/fareway/plugins/llm"
 )
 
+// closing is a body that notes that it was closed.
+type closing struct {
+	io.ReadCloser
+	closed bool
+}
+
+func (c *closing) Close() error {
+	c.closed = true
+	return c.ReadCloser.Close()
+}
+
 // TestOwnFormats: a provider that makes its calls itself has of an endpoint what the calls of a dialect have.
 func TestOwnFormats(t *testing.T) {
 	t.Parallel()
@@ -48,6 +59,13 @@ func TestOwnFormats(t *testing.T) {
 		_ = http.NewResponseController(w).Flush()
 		<-r.Context().Done()
 		left <- struct{}{}
+	})
+	coded := make(chan struct{})
+	mux.HandleFunc("GET /coded", func(w http.ResponseWriter, r *http.Request) {
+		w.Header().Set("Content-Encoding", "rot13")
+		_ = http.NewResponseController(w).Flush()
+		<-r.Context().Done()
+		close(coded)
 	})
 	mux.HandleFunc("GET /cut", func(w http.ResponseWriter, _ *http.Request) {
 		_, _ = io.WriteString(w, "half\n")
@@ -118,7 +136,10 @@ func TestOwnFormats(t *testing.T) {
 		} {
 			resp, err := client.Do(at(endpoint.Timeouts{}), request(withTimeout(t), path, ""))
 			require.NoError(t, err)
+			body := &closing{ReadCloser: resp.Body}
+			resp.Body = body
 			failed := at(endpoint.Timeouts{}).Refusal(resp, reply.Refusal)
+			require.True(t, body.closed)
 			require.NotContains(t, failed.Error(), key)
 			failed.Message = ""
 			require.Equal(t, want, *failed)
@@ -180,7 +201,12 @@ func TestOwnFormats(t *testing.T) {
 			close(gone)
 		}))
 		t.Cleanup(server.Close)
-		var client endpoint.Client
+		asked := make(chan time.Duration, 1)
+		client := endpoint.Client{AfterFunc: func(d time.Duration, f func()) endpoint.Timer {
+			asked <- d
+			go f() // its time is over at once
+			return &alarm{}
+		}}
 		ctx := withTimeout(t)
 		req, err := http.NewRequestWithContext(context.WithoutCancel(ctx), http.MethodGet, server.URL, nil)
 		require.NoError(t, err)
@@ -189,12 +215,23 @@ func TestOwnFormats(t *testing.T) {
 		_, err = line(resp)
 		require.NoError(t, err)
 		endpoint.Finish(resp)
+		require.Equal(t, time.Second, <-asked)
 		select {
 		case <-gone:
 		case <-ctx.Done():
 			server.CloseClientConnections()
 			require.Fail(t, "it is kept for ever")
 		}
+	})
+	t.Run("a reply in a coding that nobody knows loses its connection", func(t *testing.T) {
+		t.Parallel()
+		var client endpoint.Client
+		resp, err := client.Do(at(endpoint.Timeouts{}), request(withTimeout(t), "/coded", ""))
+		if err == nil {
+			require.NoError(t, resp.Body.Close())
+		}
+		require.ErrorContains(t, err, "compresses its replies")
+		<-coded
 	})
 	t.Run("a reply that breaks off", func(t *testing.T) {
 		t.Parallel()
@@ -215,7 +252,9 @@ func TestOwnFormats(t *testing.T) {
 		require.Equal(t, llm.ErrUpstream, llm.KindOf(err))
 		require.ErrorContains(t, err, "base_url is right")
 		require.NotContains(t, err.Error(), key)
-		_, err = client.Do(&endpoint.Endpoint{URL: server.URL, Proxy: "x"}, req)
-		require.Equal(t, llm.ErrProtocol, llm.KindOf(err))
+		for _, e := range []*endpoint.Endpoint{{URL: server.URL, Proxy: "x"}, {URL: "http://[::1"}} {
+			_, err = client.Do(e, req)
+			require.Equal(t, llm.ErrProtocol, llm.KindOf(err))
+		}
 	})
 }

@@ -63,13 +63,11 @@ func (s *shorter) piece(ev llm.Event, text *string) error {
 func (s *shorter) fits(text string) int {
 	const most = 1 << 10 // of bytes, in a token; and there is room for a few
 	over := func(n int) bool { return tokens.Text(string(s.said)+text[:n]) > s.left }
-	if n := min(len(text), int(max(s.left, 0))*most); n == len(text) && !over(n) {
-		return n
-	} else if n < len(text) {
-		text = text[:n]
+	if text = text[:min(len(text), int(max(s.left, 0))*most)]; !over(len(text)) {
+		return len(text)
 	}
 	n := sort.Search(len(text), func(i int) bool { return over(i + 1) })
-	for n > 0 && n < len(text) && !utf8.RuneStart(text[n]) {
+	for n > 0 && !utf8.RuneStart(text[n]) {
 		n--
 	}
 	return n

@@ -5,6 +5,7 @@ import (
 	"strconv"
 	"strings"
 	"testing"
+	"unicode/utf8"
 
 	"github.com/stretchr/testify/require"
 
@@ -39,6 +40,10 @@ func TestScrubber(t *testing.T) {
 	for end, want := range map[string]string{"firs": hidden, "first on": hidden, "fir": "fir"} {
 		cut := strings.Repeat("x", maxLine-len(end))
 		require.Equal(t, want, strings.TrimPrefix(s.hide(cut+end), cut), "a line that was cut within a secret")
+	}
+	for more, want := range map[int]string{0: "firs", 1: hidden} { // a line is cut between characters
+		cut := strings.Repeat("x", maxLine-utf8.UTFMax-len("firs")+more)
+		require.Equal(t, want, strings.TrimPrefix(s.hide(cut+"firs"), cut))
 	}
 	require.Equal(t, map[string]any{"a": []any{hidden, 1.5}, hidden: nil},
 		s.cleanValue(map[string]any{"a": []any{"abcd", 1.5}, "abcd": nil}))

@@ -187,12 +187,6 @@ func (m Manifest) Missing(known sqlite.Extent) sqlite.Extent {
 // The restoring is on the audit trail, with its reason. Where it fails, all is as it was.
 func Restore(ctx context.Context, r io.Reader, database, reason string, replace bool,
 	kept []ledger.Checkpoint) (done Restored, err error) {
-	var changes files.Changes
-	defer func() {
-		if err != nil {
-			err = errors.Join(err, changes.TakeBack())
-		}
-	}()
 	if err := refuseThere(ctx, database, replace); err != nil {
 		return done, err
 	}
@@ -200,7 +194,13 @@ func Restore(ctx context.Context, r io.Reader, database, reason string, replace 
 	if err != nil {
 		return done, fmt.Errorf("making room for the backup: %w", err)
 	}
-	defer func() { err = errors.Join(err, os.RemoveAll(dir)) }()
+	defer func() { err = errors.Join(err, os.RemoveAll(dir)) }() // after what came of it was taken back into it
+	var changes files.Changes
+	defer func() {
+		if err != nil {
+			err = errors.Join(err, changes.TakeBack())
+		}
+	}()
 	if done.Manifest, err = readArchive(ctx, r, dir, kept); err != nil {
 		return done, err
 	}

@@ -114,11 +114,13 @@ func TestBackupAndRestore(t *testing.T) {
 	require.EqualValues(t, 1, done.Waiting)
 	require.Equal(t, sqlite.Extent{Entries: 2, Acts: 2}, done.Missing(*done.Was))
 	require.Subset(t, names(t, done.Aside), []string{"money.db", "money.db.witness", "money.db.spool"})
-	for _, file := range names(t, done.Aside) {
-		info, err := os.Stat(filepath.Join(done.Aside, file))
+	require.NoError(t, filepath.WalkDir(filepath.Dir(h.path), func(path string, d fs.DirEntry, err error) error {
 		require.NoError(t, err)
-		require.Zero(t, info.Mode().Perm()&0o077, file)
-	}
+		if info, err := d.Info(); err == nil && !d.IsDir() {
+			require.Zero(t, info.Mode().Perm()&0o177, "%s, those that were restored as well", path)
+		}
+		return nil
+	}))
 
 	h.open()
 	require.Nil(t, h.store.Loss())
@@ -164,6 +166,25 @@ func TestRestoreElsewhere(t *testing.T) {
 	_, err = third.restore(archive, false, foreign)
 	require.ErrorContains(t, err, "it does not agree at checkpoint/1")
 	require.Empty(t, names(t, filepath.Dir(third.path)))
+}
+
+// TestRestoreThatFails: where the last step fails, all is as it was: here a folder stands where SQLite's file is to
+// be.
+func TestRestoreThatFails(t *testing.T) {
+	t.Parallel()
+	archive := newHouse(t).backup()
+	dir := t.TempDir()
+	require.NoError(t, os.MkdirAll(filepath.Join(dir, "other.db-shm", "full"), 0o700))
+	other := &house{t: t, path: filepath.Join(dir, "other.db")}
+	_, err := other.restore(archive, false)
+	require.Error(t, err)
+	require.NotErrorIs(t, err, backup.ErrLedgerThere)
+	require.NotContains(t, err.Error(), "taking back")
+	left := names(t, dir)
+	require.Subset(t, []string{"other.db.lock"}, left)
+	require.NoError(t, os.RemoveAll(filepath.Join(dir, "other.db-shm")))
+	_, err = other.restore(archive, false)
+	require.NoError(t, err, "it can be done again")
 }
 
 // TestBackupOfALedgerInUse: copies that are made while money moves are right, each of one moment.

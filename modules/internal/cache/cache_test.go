@@ -143,7 +143,7 @@ func TestKeys(t *testing.T) {
 	t.Parallel()
 	keys := NewKeys([]byte("secret"))
 	scope := Scope{Account: "a", Family: "chat", Profile: "max", Configuration: "c", Plan: "p"}
-	zero, minus, one, yes, no := 0.0, math.Copysign(0, -1), 1.0, true, false
+	zero, minus, hardly, one, yes, no := 0.0, math.Copysign(0, -1), 1e-20, 1.0, true, false
 	request := func() *llm.Request {
 		return &llm.Request{
 			Messages:  []llm.Message{{Role: llm.RoleUser, Parts: []llm.Part{llm.Text("ab"), {Text: llm.Plain("c")}}}},
@@ -199,6 +199,7 @@ func TestKeys(t *testing.T) {
 		"allowance":       func(r *llm.Request) { r.MaxTokens = 6 },
 		"no temperature":  func(r *llm.Request) { r.Temperature = nil },
 		"temperature":     func(r *llm.Request) { r.Temperature = &one },
+		"hardly any":      func(r *llm.Request) { r.Temperature = &hardly },
 		"stop":            func(r *llm.Request) { r.Stop = []string{"x"} },
 		"stop's order":    func(r *llm.Request) { slices.Reverse(r.Stop) },
 		"no format":       func(r *llm.Request) { r.Format = nil },

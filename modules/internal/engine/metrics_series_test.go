@@ -30,9 +30,13 @@ func TestCountersBeginAtZero(t *testing.T) {
 	t.Parallel()
 	m := newMetrics("1.2.3")
 	m.Endpoints("chat", "unknown")
-	m.begin(withRoutes("p", "small"))
+	g := withRoutes("p", "small")
+	g.Config.Cache.Kind = "memory"
+	m.begin(g)
 	values := m.values(t)
 	for _, name := range []string{
+		`fareway_cache_lookups_total{result="hit"}`,
+		`fareway_cache_lookups_total{result="miss"}`,
 		`fareway_requests_total{endpoint="chat" status="200"}`,
 		`fareway_requests_total{endpoint="unknown" status="404"}`,
 		`fareway_limited_total{reason="tenant_requests_per_minute"}`,

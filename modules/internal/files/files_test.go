@@ -66,6 +66,34 @@ func TestChangesAreTakenBack(t *testing.T) {
 	require.ErrorIs(t, c.Create(filepath.Join(dir, "elsewhere"), nil, 0o600), fs.ErrExist)
 }
 
+// TestWhatCannotBeChanged: what fails is an error and changes nothing, and what cannot be taken back is one, too.
+func TestWhatCannotBeChanged(t *testing.T) {
+	t.Parallel()
+	dir := t.TempDir()
+	file, folder := filepath.Join(dir, "file"), filepath.Join(dir, "folder")
+	require.NoError(t, os.WriteFile(file, []byte("x"), 0o600))
+	var c files.Changes
+	require.Error(t, c.Replace(filepath.Join(file, "below"), nil), "a file has none below it")
+	require.Error(t, c.Replace(dir, nil), "a folder is no file")
+	require.Error(t, c.Create(filepath.Join(dir, "none", "file"), nil, 0o600))
+	require.Error(t, c.Rename(file, filepath.Join(dir, "none", "file")))
+	require.NoError(t, c.TakeBack(), "nothing was changed")
+	require.Equal(t, []string{"file"}, names(t, dir))
+
+	require.NoError(t, os.Mkdir(folder, 0o700))
+	c.Made(folder)
+	c.Appears(filepath.Join(dir, "never"))
+	require.NoError(t, c.TakeBack())
+	require.NoDirExists(t, folder)
+	require.NoError(t, os.MkdirAll(filepath.Join(folder, "full"), 0o700))
+	for _, note := range []func(string){c.Made, c.Appears} {
+		require.NoError(t, c.Rename(file, file+"2"))
+		note(folder)
+		require.ErrorContains(t, c.TakeBack(), folder, "it is not empty")
+		require.Equal(t, "x", read(t, file), "the others are taken back all the same")
+	}
+}
+
 func TestOutputs(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()

@@ -6,7 +6,6 @@ import (
 	"os"
 	"os/user"
 	"path/filepath"
-	"strconv"
 	"syscall"
 )
 
@@ -47,10 +46,10 @@ func whoElse(info fs.FileInfo, us int) string {
 
 // isOwnGroup reports a group that is one user's own.
 func isOwnGroup(uid, gid uint32) bool {
-	owner, err := user.LookupId(strconv.FormatUint(uint64(uid), 10))
+	owner, err := user.LookupId(fmt.Sprint(uid))
 	if err != nil {
 		return false
 	}
-	group, err := user.LookupGroupId(strconv.FormatUint(uint64(gid), 10))
+	group, err := user.LookupGroupId(fmt.Sprint(gid))
 	return err == nil && group.Name == owner.Username
 }

@@ -1,6 +1,7 @@
 package health_test
 
 import (
+	"fmt"
 	"testing"
 	"time"
 
@@ -270,4 +271,108 @@ func TestProbesOfOneAccount(t *testing.T) {
 		b.probe(t, r, "a", no)
 		require.Equal(t, health.Open, b.state(r), "b was here before it opened that time, not this")
 	})
+}
+
+// TestAccountsKeptOffAreBounded: GAP-126. Of a route's accounts 1,024 are kept off it at most; whoever is one too
+// many is kept off, and the others are let in again.
+func TestAccountsKeptOffAreBounded(t *testing.T) {
+	t.Parallel()
+	s := usual
+	s.Failures = 1
+	b := newBench(s, "r")
+	r := b.routes[0]
+	account := func(i int) string { return fmt.Sprint("a", i) }
+	fail := func(i int) {
+		r.Begin(b.now, health.Call{Account: "b"})
+		beside := r.Begin(b.now, health.Call{Account: account(i)})
+		r.Begin(b.now, health.Call{Account: account(i)}).End(b.now, health.Failed)
+		beside.End(b.now, health.Succeeded) // or the next one would be the second that met it
+	}
+	for i := range 1024 {
+		fail(i)
+	}
+	for i := range 1024 {
+		require.True(t, b.off(r, account(i)), i)
+	}
+	fail(1024)
+	require.True(t, b.off(r, account(1024)))
+	require.False(t, b.off(r, account(0)))
+	b.now = b.now.Add(usual.OpenFor + time.Second)
+	require.False(t, b.off(r, account(1024)))
+}
+
+// TestHowLongAccountsCount: GAP-126. What is said of an account counts for the window, to the instant: after just as
+// long as the window it is as it was, and an instant later it is forgotten.
+func TestHowLongAccountsCount(t *testing.T) {
+	t.Parallel()
+	const ok, no = health.Succeeded, health.Failed
+	for name, tt := range map[string]struct {
+		failures int64
+		make     func(t *testing.T, b *bench, r *health.Route, late time.Duration)
+		within   health.State
+		held     string // whom it keeps off within the window
+		after    health.State
+		free     string // whom after it
+	}{
+		"that others use the route": {1, func(t *testing.T, b *bench, r *health.Route, late time.Duration) {
+			b.now = b.now.Add(b.window(late, func() { b.of(t, r, "b", 1, ok) }) - time.Millisecond)
+			b.of(t, r, "a", 1, no)
+		}, health.Serves, "a", health.Open, ""},
+		"what it alone has met": {2, func(t *testing.T, b *bench, r *health.Route, late time.Duration) {
+			b.of(t, r, "b", 1, ok)
+			b.of(t, r, "a", 1, no)
+			b.now = b.now.Add(b.window(late, func() { b.of(t, r, "b", 1, ok) }) - time.Millisecond)
+			b.of(t, r, "a", 1, no)
+		}, health.Serves, "a", health.Serves, ""},
+		"what it alone has met, for a second one that meets it": {2, func(t *testing.T, b *bench, r *health.Route,
+			late time.Duration) {
+			b.of(t, r, "b", 1, ok)
+			b.of(t, r, "a", 1, no)
+			b.now = b.now.Add(b.window(late, func() {}) - time.Millisecond)
+			b.of(t, r, "b", 1, no)
+		}, health.Open, "", health.Serves, ""},
+		"that one has met what counted for all": {2, func(t *testing.T, b *bench, r *health.Route, late time.Duration) {
+			b.of(t, r, "a", 1, no)
+			b.now = b.now.Add(b.window(late, func() { r.Begin(b.now, health.Call{Account: "c"}) }) - time.Millisecond)
+			b.of(t, r, "b", 1, no)
+		}, health.Open, "", health.Serves, ""},
+		"that two have met it": {4, func(t *testing.T, b *bench, r *health.Route, late time.Duration) {
+			b.of(t, r, "a", 1, no)
+			b.of(t, r, "b", 1, no)
+			b.now = b.now.Add(b.window(late, func() {
+				b.of(t, r, "a", 1, no)
+				r.Begin(b.now, health.Call{Account: "c"})
+			}))
+			for _, a := range []*health.Attempt{r.Begin(b.now, health.Call{Account: "a"}),
+				r.Begin(b.now, health.Call{Account: "a"})} {
+				a.End(b.now, no)
+			}
+		}, health.Open, "", health.Serves, ""},
+	} {
+		t.Run("GAP-126 "+name, func(t *testing.T) {
+			t.Parallel()
+			for _, late := range []time.Duration{0, 1} {
+				s := usual
+				s.Failures = tt.failures
+				b := newBench(s, "r")
+				r := b.routes[0]
+				tt.make(t, b, r, late)
+				state, off := tt.within, tt.held
+				if late > 0 {
+					state, off = tt.after, tt.free
+				}
+				require.Equal(t, state, b.state(r), "%d later", late)
+				for _, account := range []string{"a", "b", "c"} {
+					require.Equal(t, off == account, b.off(r, account), "%s, %d later", account, late)
+				}
+			}
+		})
+	}
+}
+
+// window is how long it takes from now until the window of now is over, and so much more, when meanwhile has run.
+func (b *bench) window(late time.Duration, meanwhile func()) time.Duration {
+	end := b.now.Add(usual.Window + late)
+	meanwhile()
+	return end.Sub(b.now)
 }

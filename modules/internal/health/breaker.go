@@ -20,7 +20,6 @@ type breaker struct {
 	alone string        // the account whose probe failed, which no other one's has
 	epoch uint64        // counts changes: what began before one says nothing after it
 	row   int64         // how many of the latest attempts failed
-	last  time.Duration // when the latest of them did
 }
 
 func (b *breaker) closed() bool { return b.until == 0 }
@@ -42,19 +41,13 @@ func (b *breaker) admits(at time.Duration, light bool, s *Settings) bool {
 }
 
 // count counts the failures in a row.
-func (b *breaker) count(at time.Duration, failed bool, window time.Duration) {
-	if !failed {
-		b.row = 0
-		return
-	}
-	if at-b.last > window {
+func (b *breaker) count(failed bool) {
+	if b.row++; !failed {
 		b.row = 0
 	}
-	b.row++
-	b.last = at
 }
 
-// trips reports whether a closed breaker is to open.
+// trips reports whether a closed breaker is to open. Of the failures in a row those count that the window has.
 func (b *breaker) trips(at time.Duration, outcomes *ring, s *Settings) bool {
 	if s.Failures == 0 {
 		return false

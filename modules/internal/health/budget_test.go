@@ -54,3 +54,29 @@ func TestBudget(t *testing.T) {
 		})
 	})
 }
+
+// TestBudgetForgets: what was ten seconds ago counts no more, neither the requests nor the retries.
+func TestBudgetForgets(t *testing.T) {
+	t.Parallel()
+	start := time.Unix(1_000, 0)
+	b := health.NewBudget(start, 1, 0)
+	at := func(seconds, requests int) (retries int) {
+		now := start.Add(time.Duration(seconds) * time.Second)
+		for range requests {
+			b.Request(now)
+		}
+		for b.Retry(now) {
+			retries++
+		}
+		return retries
+	}
+	require.Equal(t, 3, at(0, 3))
+	require.Equal(t, 0, at(9, 0))
+	require.Equal(t, 2, at(10, 2), "of the first second nothing counts")
+	require.Equal(t, 0, at(19, 0))
+	for range 5 {
+		b.Request(start.Add(19 * time.Second))
+	}
+	require.Equal(t, 5, at(20, 0))
+	require.Equal(t, 1, at(30, 1), "nor what was not used")
+}

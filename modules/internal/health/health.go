@@ -224,27 +224,29 @@ type Call struct {
 // Begin begins an attempt. It is nil when the route is not to be called by such a request after all, for another one
 // was faster.
 func (r *Route) Begin(now time.Time, c Call) *Attempt {
-	at := r.at(now)
-	s := r.settings.Load()
 	r.mu.Lock()
-	if until, held := r.accounts.held[c.Account]; held && at < until {
-		r.mu.Unlock()
-		return nil
+	a, changes := r.begin(r.at(now), c)
+	r.mu.Unlock()
+	r.tell(changes)
+	return a
+}
+
+// begin is Begin with the lock held.
+func (r *Route) begin(at time.Duration, c Call) (a *Attempt, changes []Change) {
+	if at < r.accounts.held[c.Account] {
+		return nil, nil
 	}
+	s := r.settings.Load()
 	r.accounts.use(c.Account, at)
-	changes := r.late(at)
+	changes = r.late(at)
 	probe := false
 	if !r.breaker.closed() {
 		switch r.breaker.state(at, s) {
 		case Open:
-			r.mu.Unlock()
-			r.tell(changes)
-			return nil
+			return nil, changes
 		case HalfOpen:
 			if !r.breaker.admits(at, c.Light, s) {
-				r.mu.Unlock()
-				r.tell(changes)
-				return nil
+				return nil, changes
 			}
 			probe = true
 			r.breaker.trial = at + max(s.OpenFor, leastTrial)
@@ -258,12 +260,10 @@ func (r *Route) Begin(now time.Time, c Call) *Attempt {
 		r.publish(at)
 		changes = r.becomes(changes, Serves, 0, "its time is over")
 	}
-	a := &Attempt{route: r, account: c.Account, began: at, kind: kindOf(c), epoch: r.breaker.epoch, probe: probe}
+	a = &Attempt{route: r, account: c.Account, began: at, kind: kindOf(c), epoch: r.breaker.epoch, probe: probe}
 	r.series[a.kind].queue.push(a)
 	r.running++
-	r.mu.Unlock()
-	r.tell(changes)
-	return a
+	return a, changes
 }
 
 // becomes adds a change of state, if it is one. It is called with the lock held.
@@ -317,7 +317,7 @@ func (a *Attempt) arrived(at time.Duration) []Change {
 			changes = r.judge(at)
 		}
 	}
-	if a.probe && r.breaker.epoch == a.epoch && !r.breaker.closed() {
+	if a.epoch == r.breaker.epoch && !r.breaker.closed() { // it tries it: nothing else begins while it is open
 		r.breaker.passed()
 		a.epoch = r.breaker.epoch
 		r.outcomes = ring{}
@@ -396,11 +396,11 @@ func (r *Route) ended(a *Attempt, at time.Duration, o Outcome, s *Settings) []Ch
 		}
 		for _, earlier := range all[:len(all)-1] {
 			r.outcomes.add(earlier, true)
-			r.breaker.count(earlier, true, s.Window)
+			r.breaker.count(true)
 		}
 	}
 	r.outcomes.add(at, failed)
-	r.breaker.count(at, failed, s.Window)
+	r.breaker.count(failed)
 	if !failed {
 		r.accounts.served(a.account)
 		if r.outcomes.next%shareEvery == 0 {

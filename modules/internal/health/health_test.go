@@ -99,6 +99,16 @@ func TestBreakerOpens(t *testing.T) {
 			require.Equal(t, tt.state, b.state(b.routes[0]))
 		})
 	}
+	t.Run("failures within the window, to the instant", func(t *testing.T) {
+		t.Parallel()
+		for _, late := range []time.Duration{0, 1} {
+			s := usual
+			s.Failures = 2
+			b := newBench(s, "only")
+			b.attempts(t, b.routes[0], 2, s.Window+late, no)
+			require.Equal(t, late == 0, b.state(b.routes[0]) == health.Open)
+		}
+	})
 	t.Run("failures = 0 never does", func(t *testing.T) {
 		t.Parallel()
 		b := newBench(health.Settings{OpenFor: time.Second, Window: time.Minute}, "only")
@@ -201,6 +211,33 @@ func TestBreakerProbes(t *testing.T) {
 		b.now = b.now.Add(usual.OpenFor)
 		require.NotNil(t, r.Begin(b.now, light))
 	})
+	t.Run("for five seconds at least", func(t *testing.T) {
+		t.Parallel()
+		s := usual
+		s.OpenFor = time.Second
+		b := newBench(s, "only")
+		r := b.routes[0]
+		b.trip(t, r)
+		b.now = b.now.Add(s.OpenFor)
+		require.NotNil(t, r.Begin(b.now, light))
+		b.now = b.now.Add(5*time.Second - time.Nanosecond)
+		require.Nil(t, r.Begin(b.now, light))
+		b.now = b.now.Add(time.Nanosecond)
+		require.NotNil(t, r.Begin(b.now, light))
+	})
+	t.Run("one that hung and answers says nothing when the next one has failed", func(t *testing.T) {
+		t.Parallel()
+		b, r := open(t)
+		b.now = b.now.Add(usual.OpenFor)
+		hung := r.Begin(b.now, light)
+		b.now = b.now.Add(usual.OpenFor)
+		b.attempt(t, r, time.Second, health.Failed)
+		until := r.Look(b.now, true).Until
+		hung.First(b.now)
+		hung.End(b.now, health.Succeeded)
+		require.Equal(t, health.Open, b.state(r))
+		require.Equal(t, until, r.Look(b.now, true).Until)
+	})
 	t.Run("what began before it opened says nothing", func(t *testing.T) {
 		t.Parallel()
 		b := newBench(usual, "only")
@@ -235,6 +272,8 @@ func TestBreakerProbes(t *testing.T) {
 		}
 		require.Equal(t, []health.State{health.Open, health.Serves}, b.states())
 		require.Zero(t, b.told[1].Until, "for good")
+		b.trip(t, r)
+		require.Equal(t, b.now.Add(usual.OpenFor), r.Look(b.now, true).Until, "and it begins anew")
 	})
 }
 

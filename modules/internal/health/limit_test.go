@@ -100,6 +100,23 @@ func TestLimitAdapts(t *testing.T) {
 	})
 }
 
+// TestLimitLearnsWhatIsUsual: issue 14. Where first tokens come later for good, however many attempts run, the limit
+// is halved once to see that, and then grows again.
+func TestLimitLearnsWhatIsUsual(t *testing.T) {
+	t.Parallel()
+	for _, works := range []time.Duration{600 * time.Millisecond, 5 * time.Second} {
+		u := &upstream{math.MaxInt32, math.MaxInt32, 100 * time.Millisecond}
+		b := adaptive()
+		var refused int
+		before := u.load(t, b, 100, &refused)[99]
+		u.works = works
+		limits := u.load(t, b, 300, &refused)
+		require.GreaterOrEqual(t, slices.Min(limits), before*7/10/2, "%s", works)
+		require.LessOrEqual(t, slices.Min(limits), before/2, "%s", works)
+		require.Greater(t, limits[299], before, "%s", works)
+	}
+}
+
 // TestLimitDrops: issue 14. An attempt that the upstream did not serve lowers the limit, once in a second; what began
 // to be served does not, and nothing that says nothing of the route.
 func TestLimitDrops(t *testing.T) {

@@ -1,6 +1,7 @@
 package health_test
 
 import (
+	"math/bits"
 	"testing"
 	"time"
 
@@ -36,6 +37,8 @@ func TestOutliersByErrors(t *testing.T) {
 		s := b.routes[0].Look(b.now, false)
 		require.Equal(t, health.Ejected, s.State)
 		require.Equal(t, b.now.Add(30*time.Second), s.Until)
+		require.Contains(t, s.Why, "attempts fail")
+		require.Contains(t, b.told[0].Why, "attempts fail")
 		require.Equal(t, health.Serves, b.state(b.routes[1]))
 		require.NotNil(t, b.routes[0].Begin(b.now, health.Call{Input: 1 << 20}), "whoever has no other may call it")
 		b.now = s.Until
@@ -94,7 +97,9 @@ func TestOutliersByErrors(t *testing.T) {
 		for _, seconds := range []float64{30, 60, 120, 240, 300, 300} {
 			require.InDelta(t, seconds, eject().Seconds(), 0)
 		}
-		b.now = b.now.Add(10*time.Minute + time.Second)
+		b.now = b.now.Add(10*time.Minute - 15*fast) // it is ejected ten minutes after the last time was over
+		require.Equal(t, 5*time.Minute, eject())
+		b.now = b.now.Add(10*time.Minute - 15*fast + time.Nanosecond)
 		require.Equal(t, 30*time.Second, eject())
 	})
 	t.Run("whoever calls it meanwhile does not make it longer", func(t *testing.T) {
@@ -106,6 +111,11 @@ func TestOutliersByErrors(t *testing.T) {
 		require.True(t, b.now.Before(until))
 		require.Equal(t, until, b.routes[0].Look(b.now, true).Until)
 		require.Len(t, b.told, 1)
+		for _, early := range []time.Duration{1, 0} {
+			b.now = until.Add(-early - fast)
+			b.attempt(t, b.routes[0], fast, health.Failed)
+			require.Equal(t, early == 0, b.routes[0].Look(b.now, true).Until.After(until), "that it is over, to the instant")
+		}
 	})
 	t.Run("outliers = false", func(t *testing.T) {
 		t.Parallel()
@@ -128,6 +138,7 @@ func TestOutliersByLatency(t *testing.T) {
 		b.attempt(t, b.routes[0], slow, health.Succeeded)
 		require.Equal(t, health.Ejected, b.state(b.routes[0]))
 		require.Contains(t, b.routes[0].Look(b.now, true).Why, "first tokens")
+		require.Contains(t, b.told[0].Why, "first tokens")
 	})
 	t.Run("those that come late while its breaker is open eject it no more", func(t *testing.T) {
 		t.Parallel()
@@ -256,7 +267,8 @@ func TestLateFrom(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			for _, late := range []bool{false, true} {
+			for n := range 6 {
+				late, way := n%2 > 0, n/2
 				b := newBench(usual, "one", "two")
 				one := func(took time.Duration) {
 					a := b.routes[0].Begin(b.now, tt.call)
@@ -273,12 +285,56 @@ func TestLateFrom(t *testing.T) {
 				if late {
 					limit++
 				}
-				for range 5 {
-					one(limit)
+				switch way {
+				case 0: // they come
+					for range 5 {
+						one(limit)
+					}
+				case 1: // nobody waits any longer
+					for range 5 {
+						a := b.routes[0].Begin(b.now, tt.call)
+						b.now = b.now.Add(limit)
+						a.End(b.now, health.Nothing)
+					}
+				case 2: // they are waited for
+					for range 5 {
+						b.routes[0].Begin(b.now, tt.call)
+					}
+					b.now = b.now.Add(limit)
+					b.routes[0].Begin(b.now, tt.call)
 				}
-				require.Equal(t, late, b.state(b.routes[0]) == health.Ejected, "after %v", limit)
+				require.Equal(t, late, b.state(b.routes[0]) == health.Ejected, "after %v, way %d", limit, way)
 			}
 		})
+	}
+}
+
+// TestOutlierShares: an outlier has failed, or been late, at least five times within a minute: three in ten of its
+// attempts, or half of its first tokens.
+func TestOutlierShares(t *testing.T) {
+	t.Parallel()
+	for _, tt := range []struct {
+		well, ill int
+		took      time.Duration // by the ill ones
+		outcome   health.Outcome
+		out       bool
+	}{
+		{14, 6, fast, health.Failed, true}, {15, 6, fast, health.Failed, false},
+		{11, 5, fast, health.Failed, true}, {8, 4, fast, health.Failed, false},
+		{5, 5, slow, health.Succeeded, true}, {6, 5, slow, health.Succeeded, false},
+		{7, 7, slow, health.Succeeded, true}, {4, 4, slow, health.Succeeded, false},
+	} {
+		b := familiar(t, "ill", "well")
+		b.attempts(t, b.routes[0], tt.well, fast, health.Succeeded)
+		b.attempts(t, b.routes[0], tt.ill, tt.took, tt.outcome)
+		require.Equal(t, tt.out, b.state(b.routes[0]) == health.Ejected, "%+v", tt)
+	}
+	for _, late := range []time.Duration{0, 1} {
+		s := usual
+		s.Failures = 0
+		b := newBench(s, "ill", "well")
+		b.attempts(t, b.routes[0], 5, 15*time.Second+late, health.Failed)
+		require.Equal(t, late == 0, b.state(b.routes[0]) == health.Ejected, "five within a minute and %d", late)
 	}
 }
 
@@ -297,6 +353,7 @@ func TestOutliersAreWorseThanTheOthers(t *testing.T) {
 		{"all are late, and of the others two in five", 6, 4, true, health.Ejected},
 		{"all are late, and of the others four in seven", 3, 4, true, health.Serves},
 		{"all are late, and of the others too few are known", 0, 4, true, health.Ejected},
+		{"all are late, and of the others just half, of few that are known", 2, 3, true, health.Serves},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			t.Parallel()
@@ -323,11 +380,10 @@ func TestOutliersAreWorseThanTheOthers(t *testing.T) {
 // the best one make them unusual, in whatever order they are.
 func TestOutliersAreComparedWithTheUsualOne(t *testing.T) {
 	t.Parallel()
-	for _, ill := range [][3]int{{4, 0, 0}, {0, 4, 0}, {0, 0, 4}, {4, 4, 0}, {4, 0, 4}, {0, 4, 4}} {
-		b := familiar(t, "bad", "x", "y", "z")
-		usual := 0
-		for i, n := range ill {
-			usual += n
+	for ill := range uint8(1 << 5) { // which of the five others are
+		b := familiar(t, "bad", "v", "w", "x", "y", "z")
+		for i := range 5 {
+			n := 4 * int(ill>>i&1)
 			b.attempts(t, b.routes[i+1], 14-n, fast, health.Succeeded)
 			b.attempts(t, b.routes[i+1], n, fast, health.Failed)
 		}
@@ -336,9 +392,9 @@ func TestOutliersAreComparedWithTheUsualOne(t *testing.T) {
 			b.attempt(t, b.routes[0], fast, health.Failed)
 		}
 		want := health.Ejected
-		if usual > 4 {
+		if bits.OnesCount8(ill) > 2 {
 			want = health.Serves
 		}
-		require.Equal(t, want, b.state(b.routes[0]), "%v", ill)
+		require.Equal(t, want, b.state(b.routes[0]), "%05b", ill)
 	}
 }

@@ -64,7 +64,7 @@ func (p *past) from(times float64, least time.Duration) (time.Duration, bool) {
 		return 0, false
 	}
 	const often = 16
-	if p.limit == 0 || p.stale >= often {
+	if p.stale >= often { // which it is before the first time: knownFrom is more
 		median, _ := p.quantile(0.5)
 		p.limit, p.stale = max(time.Duration(times*float64(median)), least), 0
 	}

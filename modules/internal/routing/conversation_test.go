@@ -97,6 +97,8 @@ func TestConversations(t *testing.T) {
 			require.Equal(t, tc.first, it.Candidates[0].Route.Name)
 			require.Equal(t, tc.stay, it.Stay)
 			require.Equal(t, tc.home, it.Home)
+			require.Equal(t, tc.stay != routing.StayLoop && len(it.Candidates) > 1, it.Kinds != [predict.NumKinds]float32{},
+				"what is asked is read where there is a choice")
 		})
 	}
 }

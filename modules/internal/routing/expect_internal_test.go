@@ -52,6 +52,33 @@ func TestExpectations(t *testing.T) {
 	}
 }
 
+// TestShare: where candidates do not differ, none is far from the best.
+func TestShare(t *testing.T) {
+	t.Parallel()
+	for _, tt := range [][3]float64{{0, 0, 0}, {1, 1, 1}, {0, 1, 0}, {1, 2, 0.5}} {
+		require.InDelta(t, tt[2], share(tt[0], tt[1]), 0)
+	}
+}
+
+// TestAgreeCalls: the seats and, where it is none of them, what is escalated to; all of them can cost.
+func TestAgreeCalls(t *testing.T) {
+	t.Parallel()
+	a, b, c := new(Candidate), new(Candidate), new(Candidate)
+	for _, tt := range []struct {
+		escalate *Candidate
+		want     []*Candidate
+	}{{c, []*Candidate{a, b, c}}, {b, []*Candidate{a, b}}, {a, []*Candidate{a, b}}} {
+		s := &Agree{Seats: []*Candidate{a, b}, Escalate: tt.escalate}
+		got := slices.Collect(s.Calls())
+		require.Len(t, got, len(tt.want))
+		for i := range got {
+			require.Same(t, tt.want[i], got[i], i)
+		}
+		require.Equal(t, len(tt.want) == 2, s.Sits())
+		require.Len(t, s.Seats, 2)
+	}
+}
+
 // TestCascadeCalls: between two tries the route is asked, and behind the last one nobody is.
 func TestCascadeCalls(t *testing.T) {
 	t.Parallel()

@@ -44,6 +44,11 @@ func TestRequires(t *testing.T) {
 			}
 			if tc.want == nil {
 				require.ErrorIs(t, err, routing.ErrRequired)
+				_, err = routing.Plan(routing.Input{Routes: all[:1], Profile: balanced, Requires: tc.requires})
+				require.ErrorIs(t, err, routing.ErrRequired, "of a single route, too")
+				_, err = routing.Plan(routing.Input{Profile: balanced, Requires: tc.requires})
+				require.NotErrorIs(t, err, routing.ErrRequired, "of none nothing can be said")
+				require.Error(t, err)
 				return
 			}
 			require.NoError(t, err)

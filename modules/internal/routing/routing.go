@@ -542,7 +542,7 @@ func expectedCost(route *config.Route, input int64, output float64) float64 {
 
 // score fills in how far each candidate is from the ideal.
 func score(candidates []Candidate, profile config.Profile) {
-	low, high, best := math.Inf(1), math.Inf(-1), math.Inf(-1)
+	low, high, best := math.MaxFloat64, 0.0, 0.0
 	for i := range candidates {
 		c := &candidates[i]
 		low, high, best = min(low, c.Cost), max(high, c.Cost), max(best, c.Quality)

@@ -9,6 +9,20 @@ import (
 	"github.com/fareway/fareway/modules/internal/routing"
 )
 
+// TestStrategyThatIsNoBetter: a strategy from which no more is to be had than from the best route is left out: it
+// takes more calls.
+func TestStrategyThatIsNoBetter(t *testing.T) {
+	t.Parallel()
+	it, err := routing.Plan(routing.Input{Routes: []config.Route{route("a", 1, 1), route("b", 0.9, 100)},
+		Profile: config.Profile{Quality: 1}, InputTokens: 10,
+		Strategies: []config.Strategy{{Name: "s", Kind: config.Cascade, Steps: []string{"a", "b"}}}})
+	require.NoError(t, err)
+	first, o := it.Candidates[0], it.Options[0]
+	require.NotNil(t, o.Step)
+	require.Equal(t, []float64{first.Quality, first.Cost}, []float64{o.Quality, o.Cost}, "its first try is always right")
+	require.False(t, o.Chosen)
+}
+
 // TestStrategyLacksAPart: a strategy of which any part is no candidate is passed over, whatever kind it is (issue 14).
 func TestStrategyLacksAPart(t *testing.T) {
 	t.Parallel()

@@ -91,7 +91,7 @@ func (f *jsonFile) find(path []string) (value any, text string, ok bool) {
 
 func (f *jsonFile) set(path []string, value any) error {
 	n := len(path)
-	for n > 0 && f.at(path[:n]) == nil {
+	for f.at(path[:n]) == nil { // the whole is there
 		n--
 	}
 	at := f.at(path[:n])
@@ -163,7 +163,7 @@ func (f *jsonFile) remove(path []string) error {
 	}
 	i := indexOf(object, path[len(path)-1])
 	gone := object.Members[i]
-	after := &object.AfterExtra
+	comments, after := join(gone.Name.BeforeExtra, gone.Value.AfterExtra), &object.AfterExtra
 	switch {
 	case i+1 < len(object.Members):
 		after = &object.Members[i+1].Name.BeforeExtra
@@ -173,12 +173,11 @@ func (f *jsonFile) remove(path []string) error {
 	case i == 0:
 	case gone.Value.AfterExtra == nil: // the one before becomes the last, without a comma
 		last := &object.Members[i-1].Value
-		*after = join(last.AfterExtra, *after)
-		last.AfterExtra = nil
+		comments, last.AfterExtra = join(last.AfterExtra, comments), nil
 	case object.Members[i-1].Value.AfterExtra == nil: // the one before becomes the last, and keeps its comma
 		object.Members[i-1].Value.AfterExtra = hujson.Extra{}
 	}
-	*after = join(join(gone.Name.BeforeExtra, gone.Value.AfterExtra), *after)
+	*after = join(comments, *after)
 	object.Members = slices.Delete(object.Members, i, i+1)
 	if len(object.Members) == 0 && len(bytes.TrimSpace(object.AfterExtra)) == 0 {
 		object.AfterExtra = nil
@@ -214,9 +213,7 @@ func join(gone, next hujson.Extra) hujson.Extra {
 
 // space is the white space of an extra without its comments: from its last line break on, if it has one.
 func space(extra hujson.Extra) hujson.Extra {
-	if i := bytes.LastIndexByte(extra, '\n'); i >= 0 {
-		extra = extra[i:]
-	}
+	extra = extra[max(0, bytes.LastIndexByte(extra, '\n')):]
 	if len(bytes.TrimSpace(extra)) > 0 {
 		return hujson.Extra(" ")
 	}

@@ -2,6 +2,7 @@ package settings
 
 import (
 	"encoding/json"
+	"errors"
 	"fmt"
 	"strings"
 	"testing"
@@ -40,6 +41,11 @@ func TestJSONKeepsItsForm(t *testing.T) {
 				"\"service/auto\",\n\t\t\"URL\": \"http://gw\", // three\n\t},\n\t\"window\": 200000,\n}\n// end\n"},
 		"one line": {claude, `{"env":{"EDITOR":"vi"},"b":[1, 2]}`,
 			`{"env":{"EDITOR":"vi","URL":"http://gw","MODEL":"service/auto"},"b":[1, 2],"window":200000}`},
+		"one line, and objects": {provider, `{"a": 1}`, `{"a": 1,"used": "fareway","providers": {"fareway":{"limit":` +
+			`{"context":5},"url":"http://gw"}}}`},
+		"one member, with tabs": {provider, "{\n\t\"a\": 1\n}\n", "{\n\t\"a\": 1,\n\t\"used\": \"fareway\",\n\t" +
+			"\"providers\": {\n\t\t\"fareway\": {\n\t\t\t\"limit\": {\n\t\t\t\t\"context\": 5\n\t\t\t},\n\t\t\t" +
+			"\"url\": \"http://gw\"\n\t\t}\n\t}\n}\n"},
 		"an empty one": {provider, "{\n}", "{\n  \"used\": \"fareway\",\n  \"providers\": {\n    \"fareway\": {\n      " +
 			"\"limit\": {\n        \"context\": 5\n      },\n      \"url\": \"http://gw\"\n    }\n  }\n}"},
 		"the entry is there": {provider, "{\n    \"providers\": {\n        \"fareway\": {\n            \"url\": " +
@@ -114,6 +120,13 @@ func TestJSONLeavesNoSpaces(t *testing.T) {
 		"{\n  \"a\": 1,\n  \"b\": \"new\",\n}\n": "{\n  \"a\": 1,\n}\n",
 		"{\n  \"b\": \"new\" // mine\n}\n":       "{ // mine\n}\n",
 		"{\"b\": \"new\", /* mine */ \"a\": 1}":  "{ /* mine */ \"a\": 1}",
+		// Comments stay, wherever they are.
+		"{\n  // mine\n  \"b\": \"new\",\n  \"a\": 1\n}":  "{\n  // mine\n  \"a\": 1\n}",
+		"{\"b\": \"new\" /* mine */, \"a\": 1}":           "{ /* mine */\n\"a\": 1}",
+		"{\"a\": 1 /* mine */, \"b\": \"new\"}":           "{\"a\": 1 /* mine */\n}",
+		"{\"a\": 1 /* mine */, /* too */ \"b\": \"new\"}": "{\"a\": 1 /* mine */\n /* too */\n}",
+		"{\"a\": 1, \"b\": \"new\" /* mine */}":           "{\"a\": 1 /* mine */}",
+		"{\"a\": 1, \"b\": \"new\" /* mine */,}":          "{\"a\": 1, /* mine */\n}",
 	} {
 		_, changes, err := Apply(JSON, nil, one)
 		require.NoError(t, err)
@@ -161,6 +174,15 @@ func TestUndoAfterTheClientWrote(t *testing.T) {
 		require.Empty(t, kept)
 		require.Equal(t, "new = 1\n[q]\ny = 1\n", string(back))
 	})
+	t.Run("what was null and is gone, in an object that was there", func(t *testing.T) {
+		t.Parallel()
+		_, changes, err := Apply(JSON, []byte(`{"a": {"b": null}}`), []Member{{Path: []string{"a", "b", "c"}, Value: "x"}})
+		require.NoError(t, err)
+		back, kept, err := Undo(JSON, []byte(`{"a": {}}`), changes)
+		require.NoError(t, err)
+		require.Empty(t, kept)
+		require.Equal(t, `{"a": {}}`, string(back))
+	})
 	t.Run("what is gone already", func(t *testing.T) {
 		t.Parallel()
 		_, changes, err := Apply(JSON, nil, claude)
@@ -195,8 +217,58 @@ func TestRefuses(t *testing.T) {
 	}
 }
 
+// TestWhatCannotBeWritten: a value that has no form in a file is refused, wherever it is, and so is a file that
+// somebody has broken meanwhile.
+func TestWhatCannotBeWritten(t *testing.T) {
+	t.Parallel()
+	for _, format := range []Format{JSON, TOML} {
+		for _, v := range []any{make(chan int), map[string]any{"c": make(chan int)}} {
+			for _, path := range [][]string{{"a"}, {"b"}, {"c", "d", "e"}} {
+				file := map[Format]string{JSON: `{"b": 1}`, TOML: "b = 1\n"}[format]
+				_, _, err := Apply(format, []byte(file), []Member{{Path: path, Value: v}})
+				require.Error(t, err, "%s %v", format, path)
+				require.Equal(t, format == TOML, errors.Is(err, errShape), "the value's fault, or the form's: %v", err)
+			}
+		}
+		_, changes, err := Apply(format, nil, []Member{{Path: []string{"a"}, Value: "x"}})
+		require.NoError(t, err)
+		_, _, err = Undo(format, []byte("{sk-secret"), changes)
+		require.ErrorContains(t, err, "it is not "+strings.ToUpper(string(format)))
+		require.NotContains(t, err.Error(), "sk-secret")
+	}
+}
+
+// TestByteOrderMark: what some editors put before UTF-8 stays where it is, and counts for nothing.
+func TestByteOrderMark(t *testing.T) {
+	t.Parallel()
+	const mark = "\uFEFF"
+	for format, file := range map[Format]string{JSON: `{"a": 1}`, TOML: "a = 1\n"} {
+		members := []Member{{Path: []string{"b"}, Value: "x"}}
+		plain, _, err := Apply(format, []byte(file), members)
+		require.NoError(t, err)
+		got, changes, err := Apply(format, []byte(mark+file), members)
+		require.NoError(t, err)
+		require.Equal(t, mark+string(plain), string(got))
+		require.Equal(t, "x", Lookup(format, got, "b"))
+		back, _, err := Undo(format, got, changes)
+		require.NoError(t, err)
+		require.Equal(t, mark+file, string(back))
+		require.True(t, Blank(format, []byte(mark)))
+		_, _, err = Apply(format, []byte(mark+"{"), members)
+		require.Error(t, err)
+		_, _, err = Apply(format, []byte(file+"\xff"), members)
+		require.ErrorContains(t, err, "it is not UTF-8")
+	}
+}
+
 func TestLookup(t *testing.T) {
 	t.Parallel()
+	for _, format := range []Format{JSON, TOML} {
+		const text = "https://gw/?a=1&b=<c>"
+		got, _, err := Apply(format, nil, []Member{{Path: []string{"url"}, Value: text}})
+		require.NoError(t, err)
+		require.Contains(t, string(got), text, "as people write it")
+	}
 	require.Equal(t, "x", Lookup(JSON, []byte(`{"a": {"b": 1, "b": "x"}} // end`), "a", "b"))
 	require.Equal(t, "x", Lookup(TOML, []byte("[a]\nb = 'x'"), "a", "b"))
 	for _, file := range []string{"", "{}", `{"a": 5}`, `{"a": {"b": 5}}`, "{"} {

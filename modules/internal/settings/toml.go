@@ -100,15 +100,15 @@ func (f *tomlFile) set(path []string, value any) error {
 		return f.append(text)
 	}
 	// After the last setting of its table, or at the end in a table of its own.
-	outer, at := path[:len(path)-1], -1
+	outer, at := path[:len(path)-1], 0
 	for _, l := range f.lines {
 		if slices.Equal(l.table, outer) && (!l.header || slices.Equal(l.path, outer)) {
 			at = l.end
 		}
 	}
 	switch {
-	case at >= 0:
-		if at > 0 && f.text[at-1] != '\n' {
+	case at > 0:
+		if f.text[at-1] != '\n' {
 			text = "\n" + text
 		}
 		return f.replace(at, at, text)
@@ -293,9 +293,9 @@ func (s *tomlScanner) names(end string) []string {
 			start := s.pos
 			s.quoted()
 			quoted := s.text[start:s.pos]
-			name, err := strconv.Unquote(quoted)
-			if err != nil || quoted[0] == '\'' {
-				name = quoted[1 : len(quoted)-1]
+			name := quoted[1 : len(quoted)-1]
+			if quoted[0] == '"' {
+				name, _ = strconv.Unquote(quoted) // TOML's escapes are Go's
 			}
 			names = append(names, name)
 		case !s.peek(end):

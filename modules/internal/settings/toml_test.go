@@ -29,6 +29,8 @@ func TestTOMLFindsItsPlaces(t *testing.T) {
 
 	require.Equal(t, "x", Lookup(TOML, []byte("'a b'.\"c\\\"\" = 'x'"), "a b", `c"`))
 	require.Equal(t, []string{"a b", `c"`, "d"}, scan("['a b'.\"c\\\"\"]\nd = 1")[1].path)
+	require.Equal(t, "x", Lookup(TOML, []byte("'\\n' = 'x'"), `\n`), "no escape")
+	require.Equal(t, []string{`\n`}, scan("'\\n' = 1")[0].path)
 	require.Equal(t, []string{"list", "inner", "[]", "d"}, scan("[[ list . inner ]]\nd = 1")[1].path)
 	for value, want := range map[string]string{
 		"1": "1", "[1, 2] # x": "[1, 2]", "{a = '}'}": "{a = '}'}", "\"a\\\\\" # x": `"a\\"`, "''": "''",
@@ -40,6 +42,21 @@ func TestTOMLFindsItsPlaces(t *testing.T) {
 		text := "k = " + value + "\n"
 		require.Equal(t, want, text[lines[0].value:lines[0].valueEnd])
 		require.Equal(t, len(text), lines[0].end)
+	}
+}
+
+// TestTOMLTablesStandApart: a table that is added stands behind one empty line, and in an empty file behind none.
+func TestTOMLTablesStandApart(t *testing.T) {
+	t.Parallel()
+	member := []Member{{Path: []string{"agents", "enabled"}, Value: true}}
+	const table = "[agents]\nenabled = true\n"
+	for file, want := range map[string]string{
+		"": table, "\n": "\n\n" + table, "\n\n": "\n\n" + table, "a = 1": "a = 1\n\n" + table,
+		"a = 1\n": "a = 1\n\n" + table, "a = 1\n\n": "a = 1\n\n" + table,
+	} {
+		got, _, err := Apply(TOML, []byte(file), member)
+		require.NoError(t, err)
+		require.Equal(t, want, string(got), "%q", file)
 	}
 }
 

@@ -64,7 +64,7 @@ func scanOld(content []byte) (*found, error) {
 // head reads what stands before a record: where it ends, and the checksum that it should have. False when there is
 // no room for one.
 func (s *oldSpool) head(at int64) (end int64, sum uint32, ok bool) {
-	if at < firstRecord || at+oldHead > int64(len(s.content)) {
+	if at+oldHead > int64(len(s.content)) {
 		return 0, 0, false
 	}
 	length := int64(binary.LittleEndian.Uint32(s.content[at:]))
@@ -94,10 +94,7 @@ func (s *oldSpool) skip(at int64) (next int64, before uint32) {
 				break
 			}
 		}
-		search := max(from+1, at) + oldHead
-		if search >= int64(len(s.content)) {
-			break
-		}
+		search := min(from+1+oldHead, int64(len(s.content)))
 		found := bytes.Index(s.content[search:], []byte(oldBeginning))
 		if found < 0 {
 			break

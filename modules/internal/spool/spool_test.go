@@ -3,10 +3,13 @@ package spool
 import (
 	"bytes"
 	"compress/gzip"
+	"encoding/binary"
+	"encoding/json"
 	"fmt"
 	"io"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"sync"
 	"testing"
@@ -300,6 +303,39 @@ func TestFull(t *testing.T) {
 	require.ErrorIs(t, s.Append(big), ErrFull)
 }
 
+// TestBatch: settlements that come at the same time stand one behind the other, as many as there is room for, and are
+// synced once.
+func TestBatch(t *testing.T) {
+	t.Parallel()
+	s, c := with(t, records(1))
+	batch := make([]*appending, 30)
+	for i := range batch {
+		r := recordOf(3 * i) // of one sector
+		payload, err := r.encode()
+		require.NoError(t, err)
+		require.LessOrEqual(t, len(payload), sectorData)
+		batch[i] = &appending{record: r, payload: payload}
+	}
+	room := int(small-s.end) / sectorSize
+	require.Less(t, room, len(batch))
+	syncs := c.syncs
+	s.write(batch)
+	require.Equal(t, syncs+1, c.syncs)
+	want := records(1)
+	for i, a := range batch {
+		require.True(t, a.done)
+		if i < room {
+			require.NoError(t, a.err)
+			want = append(want, a.record)
+		} else {
+			require.ErrorIs(t, a.err, ErrFull)
+		}
+	}
+	require.Len(t, c.files[where].now, small, "it does not grow")
+	requireSame(t, want, waiting(t, s))
+	requireSame(t, want, waiting(t, begin(t, c)))
+}
+
 // TestEmptyingIsOneSync: an applied spool costs nothing more than that.
 func TestEmptyingIsOneSync(t *testing.T) {
 	t.Parallel()
@@ -316,6 +352,20 @@ func TestEmptyingIsOneSync(t *testing.T) {
 	again := begin(t, c)
 	require.Zero(t, again.Len())
 	require.Zero(t, again.Torn())
+}
+
+// TestWhatCannotBeEncoded: a settlement that cannot be written down is not said to be kept.
+func TestWhatCannotBeEncoded(t *testing.T) {
+	t.Parallel()
+	s, c := with(t, records(1))
+	r := recordOf(1)
+	r.Time = time.Date(10_000, 1, 1, 0, 0, 0, 0, time.UTC) // which JSON has no form for
+	require.ErrorContains(t, s.Append(r), r.Settlement.Request)
+	_, _, err := s.Aside().Keep(Refused, "why", r, noon)
+	require.ErrorContains(t, err, r.Settlement.Request)
+	require.Empty(t, s.Aside().Items())
+	requireSame(t, records(1), waiting(t, s))
+	requireSame(t, records(1), waiting(t, begin(t, c)))
 }
 
 func TestForeignFiles(t *testing.T) {
@@ -396,6 +446,57 @@ func TestOldSpool(t *testing.T) {
 		require.Len(t, items, 1)
 		require.Equal(t, Damaged, items[0].Kind)
 		require.Equal(t, []string{fixtures()[2].Settlement.Request}, items[0].Damage.Requests)
+	})
+	t.Run("that ends with its last record", func(t *testing.T) {
+		t.Parallel()
+		f, err := scan(bytes.TrimRight(whole, "\x00"))
+		require.NoError(t, err)
+		requireSame(t, fixtures(), f.records)
+		require.Empty(t, f.damages)
+	})
+	t.Run("with a record of nothing", func(t *testing.T) {
+		t.Parallel()
+		b, sum := bytes.Clone(whole[:firstRecord]), uint32(0)
+		add := func(payload []byte) {
+			sum = oldChecksum(sum, payload)
+			b = binary.LittleEndian.AppendUint32(b, uint32(len(payload)))
+			b = append(binary.LittleEndian.AppendUint32(b, sum), payload...)
+		}
+		for i, r := range fixtures() {
+			if i == 1 {
+				add(nil)
+			}
+			payload, err := json.Marshal(r.Settlement)
+			require.NoError(t, err)
+			add(payload)
+		}
+		f, err := scan(b)
+		require.NoError(t, err, "no newer fareway wrote it")
+		requireSame(t, []Record{fixtures()[0], fixtures()[2]}, f.records, "nothing proves the one behind it")
+		require.Len(t, f.damages, 1)
+		require.Equal(t, []string{fixtures()[1].Settlement.Request}, f.damages[0].Requests)
+	})
+	t.Run("with a byte more between two", func(t *testing.T) {
+		t.Parallel()
+		second := firstRecord + oldHead + bytes.Index(whole[firstRecord+oldHead+1:], []byte(oldBeginning)) + 1 - oldHead
+		f, err := scan(slices.Insert(bytes.Clone(whole), second, 'x'))
+		require.NoError(t, err)
+		requireSame(t, []Record{fixtures()[0], fixtures()[2]}, f.records)
+		require.Len(t, f.damages, 1)
+		require.EqualValues(t, second, f.damages[0].Offset)
+	})
+	t.Run("with a first page that is damaged", func(t *testing.T) {
+		t.Parallel()
+		for _, at := range []int{len(oldMagic), firstRecord - 1} {
+			b := bytes.Clone(whole)
+			b[at] = 'x'
+			f, err := scan(b)
+			require.NoError(t, err)
+			requireSame(t, fixtures(), f.records)
+			require.Len(t, f.damages, 1)
+			require.EqualValues(t, len(oldMagic), f.damages[0].Offset)
+			require.Len(t, f.damages[0].Bytes, at+1-len(oldMagic))
+		}
 	})
 	t.Run("with damage", func(t *testing.T) {
 		t.Parallel()

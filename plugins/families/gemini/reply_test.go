@@ -61,6 +61,15 @@ func TestDecoder(t *testing.T) {
 			usage(counted, "STOP")},
 			[]llm.Event{{Kind: llm.EventToolCall, ID: "x", Name: "f", State: []byte("c2ln")}, arguments(0, `{"q":1}`), end(0),
 				spent, finished(llm.FinishToolCalls)}},
+		"GAP-84 a call that goes on under its id, without its name": {[]string{chunk(`{"functionCall":{"id":"x","name":"f",`+
+			`"willContinue":true}}`, ""), chunk(`{"functionCall":{"id":"x","args":{"q":1}},"thoughtSignature":"c2ln"}`, ""),
+			usage(counted, "STOP")},
+			[]llm.Event{{Kind: llm.EventToolCall, ID: "x", Name: "f", State: []byte("c2ln")}, arguments(0, `{"q":1}`), end(0),
+				spent, finished(llm.FinishToolCalls)}},
+		"GAP-84 a call whose id comes later": {[]string{chunk(`{"functionCall":{"name":"f","willContinue":true}}`, ""),
+			chunk(`{"functionCall":{"id":"x","willContinue":true}}`, ""), chunk(`{"functionCall":{"args":{"q":1}}}`, ""),
+			usage(counted, "STOP")}, []llm.Event{begin(0, "x", "f"), arguments(0, `{"q":1}`), end(0), spent,
+			finished(llm.FinishToolCalls)}},
 		"a cut reply stays one, whatever follows": {[]string{chunk(`{"text":"a"}`, `,"finishReason":"MAX_TOKENS"`),
 			usage(counted, "STOP")}, []llm.Event{said("a"), spent, finished(llm.FinishLength)}},
 		"GAP-84 arguments by another name": {[]string{chunk(`{"functionCall":{"id":"x","name":"f","arguments":{"q":1}}}`, ""),
@@ -179,6 +188,9 @@ func TestDecoderFails(t *testing.T) {
 			usage(counted, "STOP")}, llm.ErrProtocol},
 		"GAP-84 a call within another": {[]string{chunk(`{"functionCall":{"name":"f","willContinue":true}},`+
 			`{"functionCall":{"name":"g","args":{}}}`, ""), usage(counted, "STOP")}, llm.ErrProtocol},
+		"GAP-84 a call of that name within another": {[]string{chunk(`{"functionCall":{"id":"x","name":"f",`+
+			`"willContinue":true}},{"functionCall":{"id":"y","name":"f","args":{}}}`, ""), usage(counted, "STOP")},
+			llm.ErrProtocol},
 		"GAP-84 arguments in parts": {[]string{chunk(`{"functionCall":{"name":"f","willContinue":true}},{"functionCall":`+
 			`{"partialArgs":[{"jsonPath":"$.q","stringValue":"x"}]}}`, "")}, llm.ErrProtocol},
 		"a call without name": {[]string{chunk(`{"functionCall":{"args":{}}}`, "")}, llm.ErrProtocol},

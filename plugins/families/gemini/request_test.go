@@ -34,7 +34,7 @@ func TestEncodeRequest(t *testing.T) {
 	f := llm.Tool{Name: "f", Description: "does", Schema: json.RawMessage(`{"type":"object"}`)}
 	declared := `,"tools":[{"functionDeclarations":[{"name":"f","description":"does",` +
 		`"parametersJsonSchema":{"type":"object"}}]}]`
-	config := `,"generationConfig":{"maxOutputTokens":9}`
+	config := `,"generationConfig":{"maxOutputTokens":8192}`
 	for name, c := range map[string]struct {
 		req     llm.Request
 		options gemini.Options
@@ -44,9 +44,9 @@ func TestEncodeRequest(t *testing.T) {
 		"no allowance": {llm.Request{Messages: hi, MaxTokens: -1}, gemini.Options{},
 			user + `,"generationConfig":{}`},
 		"everything": {llm.Request{Messages: hi, Temperature: new(0.5), Stop: []string{"a", "b\n"}}, gemini.Options{},
-			user + `,"generationConfig":{"maxOutputTokens":9,"temperature":0.5,"stopSequences":["a","b\n"]}`},
+			user + `,"generationConfig":{"maxOutputTokens":8192,"temperature":0.5,"stopSequences":["a","b\n"]}`},
 		"five stops at most": {llm.Request{Messages: hi, Stop: strings.Split("abcdefg", "")}, gemini.Options{},
-			user + `,"generationConfig":{"maxOutputTokens":9,"stopSequences":["a","b","c","d","e"]}`},
+			user + `,"generationConfig":{"maxOutputTokens":8192,"stopSequences":["a","b","c","d","e"]}`},
 		"what is refused": {llm.Request{Messages: hi, Temperature: new(0.5), Stop: []string{"a"},
 			Unsupported: []string{"stop", "temperature"}}, gemini.Options{}, user + config},
 		"instructions, wherever they stand": {llm.Request{Messages: []llm.Message{text(llm.RoleSystem, "a", ""),
@@ -67,20 +67,20 @@ func TestEncodeRequest(t *testing.T) {
 			ToolChoice: llm.ToolChoice{Mode: llm.ToolNamed, Name: "f"}}, gemini.Options{}, user + declared +
 			`,"toolConfig":{"functionCallingConfig":{"mode":"ANY","allowedFunctionNames":["f"]}}` + config},
 		"JSON": {llm.Request{Messages: hi, Format: &llm.Format{Kind: llm.FormatJSONObject}}, gemini.Options{},
-			user + `,"generationConfig":{"maxOutputTokens":9,"responseMimeType":"application/json"}`},
+			user + `,"generationConfig":{"maxOutputTokens":8192,"responseMimeType":"application/json"}`},
 		"JSON of a schema": {llm.Request{Messages: hi, Format: &llm.Format{Kind: llm.FormatJSONSchema, Name: "x",
 			Schema: json.RawMessage(`{"type":"string"}`)}}, gemini.Options{},
-			user + `,"generationConfig":{"maxOutputTokens":9,"responseMimeType":"application/json",` +
+			user + `,"generationConfig":{"maxOutputTokens":8192,"responseMimeType":"application/json",` +
 				`"responseJsonSchema":{"type":"string"}}`},
 		"no thoughts": {llm.Request{Messages: hi}, gemini.Options{ThinkingBudget: llm.Count(0)},
-			user + `,"generationConfig":{"maxOutputTokens":9,"thinkingConfig":{"thinkingBudget":0}}`},
+			user + `,"generationConfig":{"maxOutputTokens":8192,"thinkingConfig":{"thinkingBudget":0}}`},
 		"few thoughts": {llm.Request{Messages: hi}, gemini.Options{ThinkingLevel: "low"},
-			user + `,"generationConfig":{"maxOutputTokens":9,"thinkingConfig":{"thinkingLevel":"LOW"}}`},
+			user + `,"generationConfig":{"maxOutputTokens":8192,"thinkingConfig":{"thinkingLevel":"LOW"}}`},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			if c.req.MaxTokens == 0 {
-				c.req.MaxTokens = 9
+				c.req.MaxTokens = 8192
 			}
 			b, err := encodeRequest([]byte("x"), &c.req, c.options)
 			require.NoError(t, err)

@@ -3,6 +3,7 @@ package reply_test
 import (
 	"encoding/json"
 	"fmt"
+	"strconv"
 	"strings"
 	"testing"
 
@@ -180,6 +181,47 @@ func TestPiecesOfCalls(t *testing.T) {
 		require.Equal(t, []llm.Event{{Kind: llm.EventToolCall, ID: "a", Name: "f"},
 			{Kind: llm.EventToolArguments, Text: "{"}}, events)
 	})
+}
+
+// TestPlaceholders: GAP-84. What some send before the arguments, which follow in one piece or in two, is none of them.
+func TestPlaceholders(t *testing.T) {
+	t.Parallel()
+	for _, before := range []string{`{}`, `null`, `""`, `"{}"`, `"null"`, " {} ", "\n\"\"\t"} {
+		for _, real := range []string{`{"q":1}`, `"{\"q\":1}"`, " {\"q\":1}"} {
+			for cut := range len(real) {
+				var pieces []reply.Piece
+				for _, text := range []string{before, real[:cut], real[cut:]} {
+					pieces = append(pieces, piece(t, "0 a f "+strconv.Quote(text)))
+				}
+				got, err := made(t, pieces...)
+				require.NoError(t, err)
+				require.Len(t, got, 1)
+				call, arguments, _ := strings.Cut(got[0], " ")
+				require.Equal(t, []string{"f(a)", `{"q":1}`}, []string{call, strings.TrimSpace(arguments)}, "%s %s", before, real)
+			}
+		}
+		for _, other := range []string{"1", "x", "[]"} {
+			got, err := made(t, piece(t, "0 a f "+strconv.Quote(before)), piece(t, "0 - - "+strconv.Quote(other)))
+			require.NoError(t, err)
+			require.Equal(t, []string{"f(a) " + before + other}, got, "it is for whoever reads it to say what that is")
+		}
+	}
+}
+
+// TestTextsOfTexts: GAP-84. Arguments may be an object in a text of JSON in a text of JSON, three at most.
+func TestTextsOfTexts(t *testing.T) {
+	t.Parallel()
+	text := `{"q":1}`
+	for depth := range 5 {
+		got, err := made(t, piece(t, "0 a f "+strconv.Quote(text)))
+		require.NoError(t, err)
+		want := `{"q":1}`
+		if depth > 3 {
+			want = text
+		}
+		require.Equal(t, []string{"f(a) " + want}, got)
+		text = strconv.Quote(text)
+	}
 }
 
 func TestWholeArguments(t *testing.T) {

@@ -94,6 +94,28 @@ func TestCallsOfAStream(t *testing.T) {
 		{Kind: llm.EventText, Text: "b"}}, events)
 }
 
+// TestTheEndThatSaysMoreStays: of several ends, in whatever order they come.
+func TestTheEndThatSaysMoreStays(t *testing.T) {
+	t.Parallel()
+	ends := []llm.FinishReason{llm.FinishUnknown, llm.FinishStop, llm.FinishToolCalls, llm.FinishLength, llm.FinishPolicy,
+		"a_word_that_is_not_known"}
+	for i, one := range ends {
+		for j, other := range ends {
+			var got llm.FinishReason
+			s := reply.New(reply.Counting{Input: "in", Output: "out"}, func(ev llm.Event) error {
+				if ev.Kind == llm.EventFinish {
+					got = ev.Finish
+				}
+				return nil
+			})
+			s.Finished(one)
+			s.Finished(other)
+			require.NoError(t, s.End())
+			require.Equal(t, ends[max(i, j)], got, "%q, and then %q", one, other)
+		}
+	}
+}
+
 func TestEndsOfAStream(t *testing.T) {
 	t.Parallel()
 	left := errors.New("the caller left")

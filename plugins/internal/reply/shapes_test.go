@@ -1,8 +1,10 @@
 package reply_test
 
 import (
+	"bytes"
 	"errors"
 	"net/http"
+	"strings"
 	"testing"
 	"time"
 
@@ -47,6 +49,7 @@ func TestShapesOfRefusals(t *testing.T) {
 		"Gemini's none":        {asked, `{"promptFeedback":{}}`, llm.ErrRejected},
 		"MiniMax's code":       {http.StatusInternalServerError, `{"base_resp":{"status_code":1008}}`, llm.ErrQuota},
 		"MiniMax's success":    {http.StatusInternalServerError, `{"base_resp":{"status_code":0}}`, llm.ErrUpstream},
+		"MiniMax's load":       {529, `{"base_resp":{"status_code":0}}`, llm.ErrCapacity},
 		"MiniMax's text": {http.StatusInternalServerError, `{"error":{"message":"insufficient balance (1008)"}}`,
 			llm.ErrQuota},
 		"a page":         {http.StatusUnauthorized, `<html>insufficient_quota`, llm.ErrCredentials},
@@ -129,6 +132,82 @@ func TestExceptions(t *testing.T) {
 		require.Equal(t, "the upstream answered with an error"+tt.says, e.Message)
 		require.Equal(t, tt.status, e.Status)
 	}
+}
+
+// TestErrorsAmongChunks: what is an error where a chunk is due says so itself (error), or has nothing else to say
+// (odd).
+func TestErrorsAmongChunks(t *testing.T) {
+	t.Parallel()
+	for body, want := range map[string]struct{ error, odd bool }{
+		`{}`: {}, `{"choices":[]}`: {}, `[]`: {}, `"error"`: {},
+		`{"error":"x"}`: {true, true}, `{"error":{}}`: {true, true},
+		`{"base_resp":{"status_code":0}}`: {}, `{"base_resp":{"status_code":1}}`: {true, true},
+		`{"base_resp":{"status_code":"1"}}`: {}, `{"object":"error"}`: {true, true}, `{"object":"list"}`: {},
+		`{"type":"error"}`: {true, true}, `{"type":"ping"}`: {},
+		`{"status":400,"title":"t"}`: {true, true}, `{"status":399,"title":"t"}`: {}, `{"status":400}`: {},
+		`{"status":500,"title":5}`: {}, `{"title":"t"}`: {}, `{"response":{}}`: {},
+		`{"response":{"error":{}}}`: {true, true},
+		`{"message":"m"}`:           {false, true}, `{"message":5}`: {}, `{"detail":"d"}`: {false, true},
+		`{"errors":[]}`: {false, true}, `{"errors":"e"}`: {},
+	} {
+		require.Equal(t, want.odd, reply.Odd(view(t, body)) != nil, "GAP-126 %s", body)
+		require.Equal(t, want.error, reply.BareChunk([]byte(" "+body)) != nil, "GAP-126 %s", body)
+		require.Nil(t, reply.BareChunk([]byte(body[1:])), "what is no JSON says nothing")
+	}
+	for said, want := range map[string]string{
+		`{"error":1}`: `{"error":1}`, ` {"code":1} `: `{"error":{"code":1}}`, "overloaded\xff\n": `{"error":"overloaded"}`,
+		`"text"`: `{"error":"text"}`,
+	} {
+		require.Equal(t, want, string(reply.ErrorChunk([]byte(said))))
+	}
+}
+
+// TestThoughts: what was thought before a call is its state, with where it stood, or nothing where nobody can say
+// that.
+func TestThoughts(t *testing.T) {
+	t.Parallel()
+	for steps, want := range map[string]string{
+		"":         "",
+		"a":        `a|`,
+		"a b":      `a b|`,
+		"a . b c":  `a|b c`,
+		". a":      `|a`,
+		"a . b .":  "lost",
+		"a -":      `a|`,
+		"- . - a":  `|a`,
+		"a large":  "lost",
+		"a lose b": "lost",
+	} {
+		var th reply.Thoughts
+		for range 2 { // the state of one call says nothing of the next
+			for _, step := range strings.Fields(steps) {
+				switch step {
+				case ".":
+					th.Text("text")
+				case "-":
+					th.Text("")
+				case "lose":
+					th.Lose()
+				case "large":
+					th.Add([]byte(`"` + strings.Repeat("x", llm.MaxState) + `"`))
+				default:
+					th.Add([]byte(`"` + step + `"`))
+				}
+			}
+			require.Equal(t, want == "lost", th.Lost(), steps)
+			first, then := reply.ThoughtsOf(th.State())
+			all := string(bytes.Join(first, []byte(" "))) + "|" + string(bytes.Join(then, []byte(" ")))
+			if want == "" || want == "lost" {
+				require.Equal(t, "|", all, steps)
+				require.Nil(t, th.State())
+			} else {
+				require.Equal(t, want, strings.ReplaceAll(all, `"`, ""), steps)
+			}
+		}
+	}
+	first, then := reply.ThoughtsOf([]byte("{"))
+	require.Empty(t, first)
+	require.Empty(t, then)
 }
 
 // TestTake: what an event of a stream is, before a family looks at it.

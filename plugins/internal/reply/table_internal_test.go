@@ -44,36 +44,39 @@ func TestTable(t *testing.T) {
 // TestEchoes: services repeat what a client sent. Nothing of that decides anything.
 func TestEchoes(t *testing.T) {
 	t.Parallel()
-	echoes := map[string]string{
-		"quoted":       `Invalid value: '%s'. Supported values are: 'system' and 'user'.`,
-		"double":       `Unexpected role "%s" after role "user"`,
-		"in backticks": "messages.1.role: `%s` is not a role",
-		"a place":      `messages[0].content: %s`,
-		"behind":       `Could not parse the request: %s`,
-		"first":        `'%s' is not of type 'object' - 'messages.0'`,
-		"in brackets":  `Value {%s} is not allowed`,
-		"angle quotes": `Rolle «%s» ist unbekannt`,
-		"a line":       "Template failed\n%s",
-		"as JSON":      `Invalid content: {"error":{"message":"%s"}}`,
+	echoes := []struct{ name, form string }{
+		{"quoted", `Invalid value: '%s'. Supported values are: 'system' and 'user'.`},
+		{"double", `Unexpected role "%s" after role "user"`},
+		{"in backticks", "messages.1.role: `%s` is not a role"},
+		{"a place", `messages[0].content: %s`},
+		{"behind", `Could not parse the request: %s`},
+		{"first", `'%s' is not of type 'object' - 'messages.0'`},
+		{"in brackets", `Value {%s} is not allowed`},
+		{"angle quotes", `Rolle «%s» ist unbekannt`},
+		{"a line", "Template failed\n%s"},
+		{"as JSON", `Invalid content: {"error":{"message":"%s"}}`},
 	}
-	for _, row := range wordings {
+	statuses := []struct {
+		code int
+		want llm.ErrorKind
+	}{{400, llm.ErrRejected}, {422, llm.ErrRejected}, {500, llm.ErrUpstream}, {429, llm.ErrCapacity},
+		{401, llm.ErrCredentials}}
+	for i, row := range wordings {
 		text := example(row.wording)
-		for name, form := range echoes {
-			for status, want := range map[int]llm.ErrorKind{400: llm.ErrRejected, 422: llm.ErrRejected, 500: llm.ErrUpstream,
-				429: llm.ErrCapacity, 401: llm.ErrCredentials} {
-				message := fmt.Sprintf(form, text)
-				quoted, err := json.Marshal(message)
-				require.NoError(t, err)
-				for _, body := range []string{
-					`{"error":{"type":"invalid_request_error","message":` + string(quoted) + `}}`,
-					`{"detail":` + string(quoted) + `}`, `{"error":` + string(quoted) + `}`, message,
-				} {
-					if status != 400 && body[0] == '{' && strings.Contains(body, `"type"`) {
-						continue // the type says what the status contradicts
-					}
-					got := Refusal(status, "", []byte(body))
-					require.Equal(t, want, got.Kind, "GAP-126 %s: %d %s", name, status, body)
+		for j, echo := range echoes {
+			status := statuses[(i+j)%len(statuses)] // which has no part in what a text says
+			message := fmt.Sprintf(echo.form, text)
+			quoted, err := json.Marshal(message)
+			require.NoError(t, err)
+			for _, body := range []string{
+				`{"error":{"type":"invalid_request_error","message":` + string(quoted) + `}}`,
+				`{"detail":` + string(quoted) + `}`, `{"error":` + string(quoted) + `}`, message,
+			} {
+				if status.code != 400 && body[0] == '{' && strings.Contains(body, `"type"`) {
+					continue // the type says what the status contradicts
 				}
+				got := Refusal(status.code, "", []byte(body))
+				require.Equal(t, status.want, got.Kind, "GAP-126 %s: %d %s", echo.name, status.code, body)
 			}
 		}
 		quoted, err := json.Marshal(text)

@@ -56,6 +56,8 @@ func TestReadings(t *testing.T) {
 			"cached_tokens":3000}`, "2000 3000 - 100 -", ""},
 		{"thoughts as the difference", chat, 0, `{"prompt_tokens":10,"completion_tokens":5,"total_tokens":315}`,
 			"10 - - 305 300", ""},
+		{"one thought as the difference", chat, 0, `{"prompt_tokens":10,"completion_tokens":5,"total_tokens":16}`,
+			"10 - - 6 1", ""},
 		{"at the allowance", chat, 305, `{"prompt_tokens":10,"completion_tokens":5,"total_tokens":315}`,
 			"10 - - 305 300", ""},
 		{"beyond the allowance", chat, 304, `{"prompt_tokens":10,"completion_tokens":5,"total_tokens":315}`,

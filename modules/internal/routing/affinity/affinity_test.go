@@ -2,7 +2,11 @@ package affinity_test
 
 import (
 	"context"
+	"crypto/hmac"
+	"crypto/sha256"
+	"encoding/binary"
 	"fmt"
+	"io"
 	"strings"
 	"testing"
 	"time"
@@ -58,6 +62,30 @@ func TestKey(t *testing.T) {
 	shared := affinity.Options{Secret: []byte("of several nodes")}
 	require.Equal(t, affinity.New(shared).Key("a", "max", talk(long, "hello")),
 		affinity.New(shared).Key("a", "max", talk(long, "hello")))
+}
+
+// told is texts one behind the other, each with its length before it, as a big-endian number of eight bytes.
+func told(texts ...string) (all string) {
+	for _, s := range texts {
+		all += string(binary.BigEndian.AppendUint64(nil, uint64(len(s)))) + s
+	}
+	return all
+}
+
+// TestKeysOfSeveralNodes: nodes that share a secret share keys, of whatever version they are: an HMAC of all that makes
+// a conversation, however long it is.
+func TestKeysOfSeveralNodes(t *testing.T) {
+	t.Parallel()
+	secret := []byte("of several nodes")
+	book := affinity.New(affinity.Options{Secret: secret})
+	for _, n := range []int{0, 1, 1015, 1016, 1017, 2040, 2041, 5000} {
+		text := strings.Repeat("x", n) + "y"
+		mac := hmac.New(sha256.New, secret)
+		_, _ = io.WriteString(mac, told("a", "max", "system", text, "user", text))
+		want := mac.Sum(nil)
+		got := book.Key("a", "max", talk(text, text))
+		require.Equal(t, want[:len(got)], got[:], n)
+	}
 }
 
 // past is a conversation at home that another route served last.

@@ -160,6 +160,8 @@ func TestLooseKey(t *testing.T) {
 	require.Equal(t, "none", key("a", "max", "s", []string{kilobyte}), "what begins alike need not go on alike")
 	require.Equal(t, "none", key("a", "max", "s", []string{""}, assistant), "nor does what says nothing")
 	require.NotEqual(t, same, fmt.Sprint(book.Key("a", "max", parts(true, []string{"s"}, []string{kilobyte}))))
+	require.NotEqual(t, fmt.Sprint(book.Key("a", "max", talk("s", "hi"))),
+		key("a", "max", "x", []string{told("system", "s", "user", "hi")}, assistant), "a loose one stands for no whole one")
 }
 
 // TestChangingLines proves GAP-134 for what an upstream is told to keep: the listed lines that end a system text are
