@@ -294,6 +294,15 @@ func moveAside(database string, made time.Time, moved *files.Changes) (string, e
 		return "", fmt.Errorf("making a folder for the ledger that is there: %w", err)
 	}
 	moved.Made(dir)
+	damaged, err := sqlite.DamagedLogs(database)
+	if err != nil {
+		return dir, err
+	}
+	for _, log := range damaged {
+		if err := moved.Rename(log, filepath.Join(dir, filepath.Base(log))); err != nil {
+			return dir, fmt.Errorf("moving the ledger that is there into %s: %w", dir, err)
+		}
+	}
 	for _, suffix := range append(slices.Clone(backedFiles), "-wal", "-shm") {
 		err := moved.Rename(database+suffix, filepath.Join(dir, filepath.Base(database)+suffix))
 		if err != nil && !errors.Is(err, fs.ErrNotExist) {

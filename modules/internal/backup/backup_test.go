@@ -139,6 +139,24 @@ func TestBackupAndRestore(t *testing.T) {
 	require.NoError(t, s.Close())
 }
 
+// TestRestoreMovesDamagedLogs (GAP-133): a damaged log that was kept belongs to the ledger that is replaced.
+func TestRestoreMovesDamagedLogs(t *testing.T) {
+	t.Parallel()
+	h := newHouse(t)
+	archive := h.backup()
+	require.NoError(t, h.store.Close())
+	damaged := h.path + "-wal.damaged-20260102-030405"
+	require.NoError(t, os.WriteFile(damaged, []byte("log"), 0o600))
+	h.open()
+	require.NotNil(t, h.store.Loss())
+	require.NoError(t, h.store.Close())
+	done, err := h.restore(archive, true)
+	require.NoError(t, err)
+	require.Contains(t, names(t, done.Aside), filepath.Base(damaged))
+	h.open()
+	require.Nil(t, h.store.Loss())
+}
+
 // TestRestoreElsewhere: on another machine there is nothing to replace, and the database may have another name.
 func TestRestoreElsewhere(t *testing.T) {
 	t.Parallel()
