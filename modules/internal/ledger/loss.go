@@ -7,8 +7,8 @@ import "fmt"
 var ErrLost = fmt.Errorf("%w: a part of it is missing", ErrUnavailable)
 
 // LossAdvice is the next step for whoever can take it.
-const LossAdvice = "move all files that begin with its name away, put the newer ones back, all of one moment, and start " +
-	"again, or go on without: `fareway gateway ledger accept-loss --reason TEXT`"
+const LossAdvice = "move all files that begin with its name away, put the newer ones back, all of one moment, and " +
+	"start again, or go on without: `fareway gateway ledger accept-loss --reason TEXT`"
 
 // Loss is that a ledger does not have all that was seen of it: its newest part is gone, or it is another copy, which
 // has gone on by itself (GAP-133).

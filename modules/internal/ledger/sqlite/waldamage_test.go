@@ -296,6 +296,8 @@ func recordOn(t *testing.T, i image) recording {
 	w, err := newWorkload(filepath.Join(dir, "fareway.db"), "again", &clock, func(fact) {})
 	require.NoError(t, err)
 	require.Nil(t, w.store.Loss())
+	_, _, err = w.store.AddCredit(t.Context(), ledger.Credit{Account: w.account.ID, Credits: workCredits})
+	require.NoError(t, err)
 	for n := range 4 {
 		require.NoError(t, w.round(t.Context(), 9, n, requestID("again", 9, n)))
 	}
