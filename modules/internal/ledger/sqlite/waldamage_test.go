@@ -251,20 +251,21 @@ func TestPowerLossIsNoDamage(t *testing.T) {
 	random := rand.New(rand.NewPCG(seed, 2))
 	first := record(t, 4, 4)
 	var torn []image
-	times := first.cut(t, nil, random, func(i image, s walScan) {
-		if s.bad < int64(len(i["fareway.db-wal"])) && s.end > 10*4096 {
+	traded := first.told[slices.IndexFunc(first.told, func(a answer) bool { return a.what == "hold" })].position
+	times := first.cut(t, nil, random, func(point int, i image, s walScan) {
+		if s.bad < int64(len(i["fareway.db-wal"])) && point > traded {
 			torn = append(torn, i)
 		}
 	})
 	require.NotEmpty(t, torn)
-	for _, n := range random.Perm(len(torn))[:min(len(torn), 12/powerLossStep+1)] {
-		times += recordOn(t, torn[n]).cut(t, torn[n], random, func(image, walScan) {})
+	for _, n := range random.Perm(len(torn))[:min(len(torn), 6/powerLossStep+1)] {
+		times += recordOn(t, torn[n]).cut(t, torn[n], random, func(int, image, walScan) {})
 	}
 	t.Logf("the power failed %d times, %d logs were torn; seed %d", times, len(torn), seed)
 }
 
 // cut cuts the power at each sync, with each loss, on a disk that held something before.
-func (r recording) cut(t *testing.T, before image, random *rand.Rand, then func(image, walScan)) (times int) {
+func (r recording) cut(t *testing.T, before image, random *rand.Rand, then func(int, image, walScan)) (times int) {
 	platter, at := newPlatter(), 0
 	if before != nil {
 		platter.sure, platter.all = before.clone(), before.clone()
@@ -278,7 +279,7 @@ func (r recording) cut(t *testing.T, before image, random *rand.Rand, then func(
 			s, err := scanned(i)
 			require.NoError(t, err)
 			require.False(t, s.damaged, "before event %d of %d: %s", point, len(r.events), l.name)
-			then(i, s)
+			then(point, i, s)
 			times++
 		}
 	}
