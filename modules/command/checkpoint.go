@@ -31,8 +31,8 @@ func readCheckpoints(path string) ([]ledger.Checkpoint, error) {
 			continue
 		}
 		if c := kept.Checkpoint; c.N < 1 || c.Entries < 0 || c.Acts < 0 {
-			return nil, fmt.Errorf("reading the checkpoint: %s: one that is number %d, over %d movements and %d acts, was never "+
-				"made: the line was changed", path, c.N, c.Entries, c.Acts)
+			return nil, fmt.Errorf("reading the checkpoint: %s: one that is number %d, over %d movements and %d acts, was "+
+				"never made: the line was changed", path, c.N, c.Entries, c.Acts)
 		}
 		found = append(found, *kept.Checkpoint)
 	}

@@ -413,7 +413,9 @@ func TestCommandLargeSum(t *testing.T) {
 		require.NoError(t, err)
 		require.Contains(t, out, "Adjusted account ann by ")
 	}
-	for answer, more := range map[string][]string{"y\n": {"add", "10000"}, "": {"add", "10000", "--yes"}, "n\n": {"add", "9999"}} {
+	for answer, more := range map[string][]string{
+		"y\n": {"add", "10000"}, "": {"add", "10000", "--yes"}, "n\n": {"add", "9999"},
+	} {
 		out, err := asked(answer, more...)
 		require.NoError(t, err)
 		require.Contains(t, out, "Added ")

@@ -108,7 +108,7 @@ func printUsage(w io.Writer, by []ledger.Dimension, oneRoute bool, pruned *time.
 	return err
 }
 
-// printPrunedUsage says that requests of before a time are in the sums only, which ones, or "" where they are not at all.
+// printPrunedUsage says that requests of before a time are in the sums only, which ones, or "" where none are.
 func printPrunedUsage(w io.Writer, before time.Time, which string) {
 	fmt.Fprintf(w, "\nThe detail of requests was pruned up to %s: ", human.Moment(before))
 	if which != "" {
