@@ -106,7 +106,7 @@ func lifetime(parent, stopping context.Context, deadline time.Time, d *delivery)
 // a failure of the service, which is free.
 func (x *exchange) end() {
 	defer x.release()
-	defer x.dropShadow(shadowNoReply)
+	defer x.dropShadow(engine.ShadowNoReply)
 	for _, a := range x.attempts {
 		a.permit.Release()
 	}

@@ -30,7 +30,9 @@ func TestCountersBeginAtZero(t *testing.T) {
 	t.Parallel()
 	m := newMetrics("1.2.3")
 	m.Endpoints("chat", "unknown")
-	m.begin(withRoutes("p", "small"))
+	g := withRoutes("p", "small")
+	g.Config.Screening = config.Screening{Mode: config.ScreeningEnforce, Provider: "p"}
+	m.begin(g)
 	values := m.values(t)
 	for _, name := range []string{
 		`fareway_requests_total{endpoint="chat" status="200"}`,
@@ -49,6 +51,11 @@ func TestCountersBeginAtZero(t *testing.T) {
 		`fareway_hedges_total{outcome="won" route="small"}`,
 		`fareway_running_attempts{route="small"}`,
 		`fareway_shadow_calls_total{outcome="answered" route="small"}`,
+		`fareway_shadow_calls_total{outcome="capacity" route="small"}`,
+		`fareway_shadow_cost_microcents_total{of="reply" route="small"}`,
+		`fareway_shadow_seconds_bucket{le=600}`,
+		`fareway_screening_provider_seconds_bucket{le=0.64}`,
+		`fareway_requests_total{endpoint="chat" status="499"}`,
 		`fareway_strategy_outcomes_total{outcome="judged" strategy="of p"}`,
 		`fareway_provider_failures_total{cause="hang" provider="p"}`,
 		`fareway_provider_violations_total{provider="p" violation="order"}`,
@@ -109,8 +116,8 @@ func TestSeriesEnd(t *testing.T) {
 		`fareway_route_outcomes_total{outcome="worked" route="kept"}`: 2,
 		`fareway_running_attempts{route="kept"}`:                      2,
 		`fareway_attempt_duration_seconds_bucket{le=2.5}`:             2,
-		`fareway_attempt_duration_seconds_bucket{le=1}`:               0,
-		`fareway_time_to_first_token_seconds_bucket{le=1}`:            2,
+		`fareway_attempt_duration_seconds_bucket{le=0.64}`:               0,
+		`fareway_time_to_first_token_seconds_bucket{le=0.64}`:            2,
 	} {
 		require.InDelta(t, want, values[name], 0, name)
 	}
