@@ -116,8 +116,8 @@ func TestSeriesEnd(t *testing.T) {
 		`fareway_route_outcomes_total{outcome="worked" route="kept"}`: 2,
 		`fareway_running_attempts{route="kept"}`:                      2,
 		`fareway_attempt_duration_seconds_bucket{le=2.5}`:             2,
-		`fareway_attempt_duration_seconds_bucket{le=0.64}`:               0,
-		`fareway_time_to_first_token_seconds_bucket{le=0.64}`:            2,
+		`fareway_attempt_duration_seconds_bucket{le=1}`:               0,
+		`fareway_time_to_first_token_seconds_bucket{le=1}`:            2,
 	} {
 		require.InDelta(t, want, values[name], 0, name)
 	}
