@@ -14,7 +14,8 @@ var namePattern = regexp.MustCompile(`^[A-Za-z0-9_.@][A-Za-z0-9_.@-]{0,63}$`)
 // checkName keeps the names of accounts and keys to what is safe in a URL, a shell and a log.
 func checkName(kind, name string) error {
 	if !namePattern.MatchString(name) {
-		return problem(http.StatusBadRequest, "%s name %q: a name is 1 to 64 letters, digits and - _ . @, and does not begin with -", kind, name)
+		return problem(http.StatusBadRequest, "%s name %q: a name is 1 to 64 letters, digits and - _ . @, and does not "+
+			"begin with -", kind, name)
 	}
 	return nil
 }

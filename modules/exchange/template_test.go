@@ -28,8 +28,8 @@ func TestTemplateIsHeldFor(t *testing.T) {
 		price := rapid.Int64Range(0, 1_000)
 		in, out := price.Draw(t, "input price"), price.Draw(t, "output price")
 		window := rapid.Int64Range(1, 300_000).Draw(t, "window")
-		r := config.Route{Name: "r", MaxOutput: 1_000, ContextWindow: window, Price: config.Price{Input: in * 1e6, CacheRead: in * 1e6,
-			CacheWrite: in * 1e6, Output: out * 1e6}}
+		r := config.Route{Name: "r", MaxOutput: 1_000, ContextWindow: window,
+			Price: config.Price{Input: in * 1e6, CacheRead: in * 1e6, CacheWrite: in * 1e6, Output: out * 1e6}}
 		rough, extra, template := tokens.Draw(t, "bound"), tokens.Draw(t, "extra"), tokens.Draw(t, "template")
 		output := rapid.Int64Range(0, 1_000).Draw(t, "output")
 		x := &exchange{call: new(gateway.Call), input: input{bound: rough}}

@@ -18,11 +18,11 @@ import (
 // What labels may be, where that is a closed list. A counter of each is there from the start: an alert on a rate would
 // miss the first event of one that appears with it.
 var (
-	statuses = []int{http.StatusOK, http.StatusNoContent, http.StatusBadRequest, http.StatusUnauthorized, http.StatusPaymentRequired,
-		http.StatusForbidden, http.StatusNotFound, http.StatusMethodNotAllowed, http.StatusRequestEntityTooLarge,
-		http.StatusUnprocessableEntity, http.StatusUpgradeRequired, http.StatusTooManyRequests,
-		http.StatusRequestHeaderFieldsTooLarge, statusClientLeft, http.StatusInternalServerError, http.StatusBadGateway,
-		http.StatusServiceUnavailable, http.StatusGatewayTimeout}
+	statuses = []int{http.StatusOK, http.StatusNoContent, http.StatusBadRequest, http.StatusUnauthorized,
+		http.StatusPaymentRequired, http.StatusForbidden, http.StatusNotFound, http.StatusMethodNotAllowed,
+		http.StatusRequestEntityTooLarge, http.StatusUnprocessableEntity, http.StatusUpgradeRequired,
+		http.StatusTooManyRequests, http.StatusRequestHeaderFieldsTooLarge, statusClientLeft,
+		http.StatusInternalServerError, http.StatusBadGateway, http.StatusServiceUnavailable, http.StatusGatewayTimeout}
 	classes        = []string{"input", "cache_read", "cache_write", "output"}
 	receiptResults = []string{receiptCharged, receiptRepeated, receiptEmpty, receiptRefused}
 	hedges         = []string{HedgeStarted, HedgeWon, HedgeLimited, HedgeBusy, HedgeNotCovered}

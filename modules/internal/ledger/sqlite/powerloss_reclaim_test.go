@@ -75,8 +75,7 @@ func TestPowerLossInReclaim(t *testing.T) {
 
 // reopened starts on what a disk holds, and verifies it.
 func reopened(t *testing.T, i image, sums map[string]int64, when ...any) {
-	dir, err := os.MkdirTemp(t.TempDir(), "")
-	require.NoError(t, err)
+	dir := t.TempDir()
 	defer func() { require.NoError(t, os.RemoveAll(dir)) }() // now, for there are many
 	require.NoError(t, i.save(dir))
 	defer watch(dir, &disk{volatile: true})()
