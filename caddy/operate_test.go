@@ -95,7 +95,7 @@ func (g *gateway) customer(t *testing.T, up *upstream.Server) *customer {
 	t.Helper()
 	c := &customer{Account: "account-" + rand.Text(), streams: map[string]*live{}}
 	g.cli(t, "account", "create", c.Account)
-	g.cli(t, "credit", "add", "--account", c.Account, "100000")
+	g.cli(t, "credit", "add", "--account", c.Account, "100000", "--yes")
 	require.NoError(t, json.Unmarshal(g.cli(t, "key", "create", "--account", c.Account, "--name", "first", "--json"),
 		&c.Key))
 	for _, s := range shapes {

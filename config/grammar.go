@@ -247,7 +247,8 @@ var routeGrammar = grammar{
 		{name: "model", kind: aText(256), required: true, example: `"qwen3:4b"`,
 			doc: "The model's name there. Clients never see it."},
 		{name: "context_window", kind: anInteger(1, maxTokens), required: true, example: "32768",
-			doc: "Prompt and reply together, in tokens. Larger than the truth, the upstream refuses long requests."},
+			doc: "Prompt and reply together, in tokens. Larger than the truth, the upstream refuses long requests. Smaller, " +
+				"some that would fit are kept away, and of a prompt that turns out longer no more than this is held and charged."},
 		{name: "max_output", kind: anInteger(1, maxTokens), required: true, example: "8192",
 			doc: "The longest reply, in tokens. Holds are sized by it when a client sets no limit."},
 		{name: "quality", kind: aQuality, instead: "required, or as a block", example: "0.45",

@@ -122,7 +122,7 @@ func (g *gateway) start(t testing.TB) {
 	key, err := os.ReadFile(filepath.Join(g.Data, "trial.key"))
 	require.NoError(t, err)
 	g.Key = strings.TrimSpace(string(key))
-	g.fareway(t, "credit", "add", "--account", "trial", "10000000")
+	g.fareway(t, "credit", "add", "--account", "trial", "10000000", "--yes")
 	g.Wire = startWire(t, url)
 	g.URL = g.Wire.URL
 }
@@ -131,7 +131,7 @@ func (g *gateway) start(t testing.TB) {
 func (g *gateway) account(t testing.TB, name string, flags ...string) (key string) {
 	t.Helper()
 	key = g.brokeAccount(t, name, flags...)
-	g.fareway(t, "credit", "add", "--account", name, "10000000")
+	g.fareway(t, "credit", "add", "--account", name, "10000000", "--yes")
 	return key
 }
 

@@ -9,12 +9,13 @@ import (
 	"github.com/fareway/fareway/modules/internal/engine"
 )
 
-var namePattern = regexp.MustCompile(`^[A-Za-z0-9_.@-]{1,64}$`)
+var namePattern = regexp.MustCompile(`^[A-Za-z0-9_.@][A-Za-z0-9_.@-]{0,63}$`)
 
 // checkName keeps the names of accounts and keys to what is safe in a URL, a shell and a log.
 func checkName(kind, name string) error {
 	if !namePattern.MatchString(name) {
-		return problem(http.StatusBadRequest, "%s name %q: a name is 1 to 64 letters, digits and - _ . @", kind, name)
+		return problem(http.StatusBadRequest, "%s name %q: a name is 1 to 64 letters, digits and - _ . @, and does not "+
+			"begin with -", kind, name)
 	}
 	return nil
 }

@@ -21,7 +21,7 @@ func (a *API) status(*http.Request) (any, error) {
 	v.Spool = viewSpool(a.engine.Spool())
 	v.Loss = a.engine.Store().Loss()
 	v.Traffic.Since = a.engine.Opened()
-	v.Traffic.Answered, v.Traffic.Failed, v.Traffic.FailedAttempts = a.engine.Metrics().Traffic()
+	v.Traffic.Traffic, v.Traffic.Accounts = a.engine.Metrics().Traffic()
 	v.FailedLoad = viewFailedLoad(a.engine.FailedLoad())
 	g := a.engine.InForce()
 	if g.Generation == nil {

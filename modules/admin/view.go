@@ -4,6 +4,7 @@ import (
 	"time"
 
 	"github.com/fareway/fareway/config"
+	"github.com/fareway/fareway/modules/internal/engine"
 	"github.com/fareway/fareway/modules/internal/ledger"
 )
 
@@ -223,19 +224,13 @@ type FailedLoad struct {
 	Text        string              `json:"text,omitempty"`        // as `gateway check` prints them
 }
 
-// Traffic is how many requests came as far as the routes, and what of it failed for the service. Nobody without a key
-// is counted, nor a refusal with 4xx.
+// Traffic is what a watched apply goes by (engine.Traffic).
 type Traffic struct {
-	Since    time.Time `json:"since"` // when counting began: with the process
-	Answered int64     `json:"answered"`
-	Failed   int64     `json:"failed"` // with 5xx
-	// FailedAttempts are also those where another route answered or the reply had begun, but none for a reason of the
-	// request's or the client's own.
-	FailedAttempts int64 `json:"failed_attempts"`
+	Since time.Time `json:"since"` // when counting began: with the process
+	engine.Traffic
+	// Accounts are those with failures, at most 200 with the most of them, by their ids.
+	Accounts map[string]engine.Traffic `json:"accounts,omitempty"`
 }
-
-// Failures is the larger of the two: a request often counts in both.
-func (t Traffic) Failures() int64 { return max(t.Failed, t.FailedAttempts) }
 
 // Reloaded is what came of loading the HCL file.
 type Reloaded struct {

@@ -10,6 +10,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/fareway/fareway/modules/admin"
+	"github.com/fareway/fareway/modules/internal/engine"
 	"github.com/fareway/fareway/modules/internal/human"
 )
 
@@ -55,7 +56,9 @@ With --watch it looks on for a while, and puts back what served, and ends with 1
 when clearly more requests fail than before, or attempts at upstreams: at least 5,
 twice the share of before, and 5 in a hundred more. Only requests with a good key
 that came as far as the routes are counted, and only 5xx are failures: whoever
-has no key, 4xx, and requests that no route fits are no fault of a configuration.
+has no key, 4xx, and requests that are too long for a route or that it cannot carry
+are no fault of a configuration. Where several accounts send requests, the one with
+the most failures is left out, for one account can bring them about by what it asks.
 It goes back, too, when the gateway is away at the end. Ctrl-C ends the watch, and
 the new configuration stays.`,
 		Example: "  fareway gateway apply new.hcl\n  fareway gateway apply new.hcl --yes --watch 2m",
@@ -210,23 +213,45 @@ func (a *applying) look(cmd *cobra.Command, w io.Writer, before admin.Traffic) (
 
 // traffic is what has happened since an apply, also where the gateway, which counts from its start, was restarted.
 type traffic struct {
-	before, last, since admin.Traffic
+	before, last admin.Traffic
+	since        engine.Traffic
+	accounts     map[string]engine.Traffic // since then, of those with failures
 }
 
 func (t *traffic) add(now admin.Traffic) {
 	if !now.Since.Equal(t.last.Since) {
 		t.last = admin.Traffic{}
 	}
-	t.since.Answered += now.Answered - t.last.Answered
-	t.since.Failed += now.Failed - t.last.Failed
-	t.since.FailedAttempts += now.FailedAttempts - t.last.FailedAttempts
+	t.since = t.since.Plus(now.Traffic.Minus(t.last.Traffic))
+	if t.accounts == nil {
+		t.accounts = make(map[string]engine.Traffic)
+	}
+	for id, n := range now.Accounts {
+		t.accounts[id] = t.accounts[id].Plus(n.Minus(t.last.Accounts[id]))
+	}
 	t.last = now
+}
+
+// judged is what is judged of what has happened: all but the account with the most failures, where there are others.
+// What one account alone meets, it can have brought about by what it asks for.
+func (t *traffic) judged() (rest engine.Traffic, without bool) {
+	var worst engine.Traffic
+	for _, n := range t.accounts {
+		if n.Failures() > worst.Failures() {
+			worst = n
+		}
+	}
+	if rest = t.since.Minus(worst); rest.Answered > 0 || rest.Failures() > 0 {
+		return rest, worst.Failures() > 0
+	}
+	return t.since, false
 }
 
 // jump says how failures have jumped; "" when they have not: when their share is not twice what it was until the apply
 // and 5 in a hundred more.
 func (t *traffic) jump() string {
-	answered, failed := t.since.Answered, t.since.Failures()
+	judged, without := t.judged()
+	answered, failed := judged.Answered, judged.Failures()
 	if failed < minFailures {
 		return ""
 	}
@@ -235,6 +260,10 @@ func (t *traffic) jump() string {
 	if share < 2*was || share < was+.05 {
 		return ""
 	}
-	return fmt.Sprintf("Of %s since then %d failed, %.0f%%; before it were %.0f%%.",
-		human.Count(answered, "request"), failed, 100*share, 100*was)
+	who := ""
+	if without {
+		who = ", without the account that most fail of,"
+	}
+	return fmt.Sprintf("Of %s since then%s %d failed, %.0f%%; before it were %.0f%%.",
+		human.Count(answered, "request"), who, failed, 100*share, 100*was)
 }

@@ -11,6 +11,7 @@ import (
 
 	"github.com/fareway/fareway/config"
 	"github.com/fareway/fareway/modules/admin"
+	"github.com/fareway/fareway/modules/internal/engine"
 )
 
 // TestInstall: issue 12, "Before and after": files are installed whole, behind the links that lead to them, and never
@@ -133,7 +134,7 @@ func TestInstallKeepsTexts(t *testing.T) {
 func TestJump(t *testing.T) {
 	t.Parallel()
 	of := func(answered, failed, attempts int64) admin.Traffic {
-		return admin.Traffic{Answered: answered, Failed: failed, FailedAttempts: attempts}
+		return admin.Traffic{Traffic: engine.Traffic{Answered: answered, Failed: failed, FailedAttempts: attempts}}
 	}
 	for name, c := range map[string]struct {
 		before, now admin.Traffic
@@ -160,11 +161,40 @@ func TestJump(t *testing.T) {
 	}
 }
 
+// TestJumpOfAccounts: one account alone undoes nothing, unless there is no other.
+func TestJumpOfAccounts(t *testing.T) {
+	t.Parallel()
+	type by = map[string]engine.Traffic
+	of := func(answered, failed, attempts int64) engine.Traffic {
+		return engine.Traffic{Answered: answered, Failed: failed, FailedAttempts: attempts}
+	}
+	for name, c := range map[string]struct {
+		all      engine.Traffic
+		accounts by
+		want     string
+	}{
+		"alone":         {of(9, 9, 0), by{"a": of(9, 9, 0)}, "Of 9 requests since then 9"},
+		"one of two":    {of(1001, 1000, 0), by{"a": of(1000, 1000, 0)}, ""},
+		"and a little":  {of(1009, 1004, 0), by{"a": of(1000, 1000, 0), "b": of(9, 4, 0)}, ""},
+		"another waits": {of(9, 9, 10), by{"a": of(9, 9, 9)}, ""},
+		"two of two": {of(14, 14, 0), by{"a": of(9, 9, 0), "b": of(5, 5, 0)},
+			"Of 5 requests since then, without the account that most fail of, 5 failed, 100%"},
+	} {
+		w := traffic{}
+		now := admin.Traffic{Traffic: c.all, Accounts: c.accounts}
+		w.add(now)
+		require.Equal(t, c.want == "", w.jump() == "", "%s: %s", name, w.jump())
+		require.Contains(t, w.jump(), c.want, name)
+		w.add(now)
+		require.Equal(t, c.all, w.since, "nothing is new")
+	}
+}
+
 // TestJumpOverARestart: the gateway counts from its start, and may be started again while it is watched.
 func TestJumpOverARestart(t *testing.T) {
 	t.Parallel()
 	at := func(start, answered, failed int64) admin.Traffic {
-		return admin.Traffic{Since: time.Unix(start, 0), Answered: answered, Failed: failed}
+		return admin.Traffic{Since: time.Unix(start, 0), Traffic: engine.Traffic{Answered: answered, Failed: failed}}
 	}
 	w := traffic{before: at(1, 1000, 10), last: at(1, 1000, 10)}
 	w.add(at(1, 1002, 12))
@@ -173,7 +203,7 @@ func TestJumpOverARestart(t *testing.T) {
 	w.add(at(2, 2, 2))
 	require.Empty(t, w.jump())
 	w.add(at(3, 1000, 1)) // as many as before, by chance
-	require.Equal(t, admin.Traffic{Answered: 1004, Failed: 5}, w.since)
+	require.Equal(t, engine.Traffic{Answered: 1004, Failed: 5}, w.since)
 	w.add(at(3, 1060, 61))
 	require.Equal(t, "Of 1,064 requests since then 65 failed, 6%; before it were 1%.", w.jump())
 }

@@ -75,7 +75,12 @@ The configuration and the keys of providers are not in it.`,
 
 // backupInto writes a backup into a new file, whole or not at all.
 func backupInto(cmd *cobra.Command, database, path string) (m backup.Manifest, err error) {
-	f, err := files.CreateOutput(path)
+	work, err := files.MakeWorkFolder(filepath.Dir(path), backup.BackupWork)
+	if err != nil {
+		return m, fmt.Errorf("writing the backup: %w", err)
+	}
+	defer func() { err = errors.Join(err, work.Remove()) }()
+	f, err := files.CreateOutputIn(work.Path, path)
 	if errors.Is(err, fs.ErrExist) {
 		return m, fmt.Errorf("writing the backup into %s: %w: name a new file", path, fs.ErrExist)
 	}
@@ -83,7 +88,7 @@ func backupInto(cmd *cobra.Command, database, path string) (m backup.Manifest, e
 		return m, fmt.Errorf("writing the backup: %w", err)
 	}
 	defer f.Discard()
-	m, err = backup.Write(cmd.Context(), database, filepath.Dir(path), gateway.Version(), f)
+	m, err = backup.Write(cmd.Context(), database, work.Path, gateway.Version(), f)
 	if err != nil {
 		return m, err
 	}

@@ -27,9 +27,14 @@ func readCheckpoints(path string) ([]ledger.Checkpoint, error) {
 		var kept struct {
 			Checkpoint *ledger.Checkpoint `json:"checkpoint"`
 		}
-		if json.Unmarshal(line, &kept) == nil && kept.Checkpoint != nil {
-			found = append(found, *kept.Checkpoint)
+		if json.Unmarshal(line, &kept) != nil || kept.Checkpoint == nil {
+			continue
 		}
+		if c := kept.Checkpoint; c.N < 1 || c.Entries < 0 || c.Acts < 0 {
+			return nil, fmt.Errorf("reading the checkpoint: %s: one that is number %d, over %d movements and %d acts, was "+
+				"never made: the line was changed", path, c.N, c.Entries, c.Acts)
+		}
+		found = append(found, *kept.Checkpoint)
 	}
 	if len(found) == 0 {
 		return nil, fmt.Errorf("reading the checkpoint: %s has none: it is a line as `fareway gateway ledger checkpoint` "+

@@ -55,3 +55,14 @@ func TestReadCheckpoints(t *testing.T) {
 	_, err := readCheckpoints(filepath.Join(t.TempDir(), "nothing"))
 	require.ErrorIs(t, err, os.ErrNotExist)
 }
+
+// TestCheckpointThatWasNeverMade: one that was changed by hand is no place to begin at.
+func TestCheckpointThatWasNeverMade(t *testing.T) {
+	t.Parallel()
+	for _, line := range []string{`{"n":0,"entries":1}`, `{"n":1,"entries":-1}`, `{"n":1,"entries":1,"acts":-1}`} {
+		path := filepath.Join(t.TempDir(), "checkpoint.json")
+		require.NoError(t, os.WriteFile(path, []byte(`{"checkpoint":`+line+"}\n"), 0o600))
+		_, err := readCheckpoints(path)
+		require.ErrorContains(t, err, "was never made: the line was changed")
+	}
+}

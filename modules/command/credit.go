@@ -28,6 +28,7 @@ func creditAddCommand() *cobra.Command {
 		to  target
 		out output
 		in  admin.NewCredit
+		yes bool
 	)
 	cmd := &cobra.Command{
 		Use:   "add --account NAME CREDITS",
@@ -37,7 +38,7 @@ func creditAddCommand() *cobra.Command {
 With a reference, such as the number of a payment, the command can be repeated
 safely: an account takes each reference once, and refuses it with another amount.
 To take credits
-away, use ` + "`credit adjust`" + `.`,
+away, use ` + "`credit adjust`" + `. 10,000 credits (US$100.00) or more are asked about first.`,
 		Example: "  fareway gateway credit add --account ann 1000 --reference invoice-17",
 		Args:    exactly("CREDITS"),
 		Annotations: map[string]string{negativeNote: "what is added is at least 1 credit. To take credits away, use " +
@@ -46,6 +47,11 @@ away, use ` + "`credit adjust`" + `.`,
 			var err error
 			if in.Credits, err = strconv.ParseInt(args[0], 10, 64); err != nil {
 				return fmt.Errorf("credits %q: write a whole number, as in 1000 for ten US dollars", args[0])
+			}
+			q := question{fmt.Sprintf("Add %s to account %s?", human.Credits(in.Credits), in.Account), "add so much",
+				"nothing is added"}
+			if err := q.ifLarge(cmd, out, yes, in.Credits); err != nil {
+				return err
 			}
 			var v admin.Credit
 			if err := to.call(cmd, "POST", "/fareway/credits", in, &v); err != nil {
@@ -64,6 +70,7 @@ away, use ` + "`credit adjust`" + `.`,
 	cmd.Flags().StringVar(&in.Account, "account", "", "the `NAME` of the account")
 	cmd.Flags().StringVar(&in.Reference, "reference", "", "an `ID` of yours; the account takes each one once")
 	cmd.Flags().StringVar(&in.Reason, "reason", "", "a `TEXT` for whoever reads the ledger")
+	addLargeFlag(cmd, &yes)
 	needs(cmd, "account")
 	to.addFlags(cmd)
 	out.addFlag(cmd)

@@ -45,13 +45,11 @@ To give the charge of a request back, use ` + "`credit refund`" + `: that counts
 				}
 				in.Microcents = amount * ledger.MicrocentsPerCredit
 			}
-			if !yes && (in.Microcents >= largeAdjustment || in.Microcents <= -largeAdjustment) {
-				q := question{fmt.Sprintf("Adjust account %s by %s?", in.Account,
-					human.Credits(in.Microcents/ledger.MicrocentsPerCredit)),
-					"adjust by so much", "it is not adjusted: nothing has changed"}
-				if err := q.confirm(cmd, cmd.OutOrStdout(), out); err != nil {
-					return err
-				}
+			credits := in.Microcents / ledger.MicrocentsPerCredit
+			q := question{fmt.Sprintf("Adjust account %s by %s?", in.Account, human.Credits(credits)), "adjust by so much",
+				"it is not adjusted: nothing has changed"}
+			if err := q.ifLarge(cmd, out, yes, credits); err != nil {
+				return err
 			}
 			var v admin.Correction
 			if err := to.call(cmd, "POST", "/fareway/adjustments", in, &v); err != nil {
@@ -72,16 +70,27 @@ To give the charge of a request back, use ` + "`credit refund`" + `: that counts
 	cmd.Flags().Int64Var(&in.Microcents, "microcents", 0, "`N` microcents; negative takes away")
 	cmd.Flags().StringVar(&in.Reason, "reason", "", "a `TEXT` that says why, for whoever reads the ledger")
 	cmd.Flags().StringVar(&in.Reference, "reference", "", "an `ID` of yours; the account takes each one once")
-	cmd.Flags().BoolVar(&yes, "yes", false, "do not ask, whatever the amount")
+	addLargeFlag(cmd, &yes)
 	needs(cmd, "account", "reason")
 	to.addFlags(cmd)
 	out.addFlag(cmd)
 	return cmd
 }
 
-// largeAdjustment is the least amount, in microcents, that is asked about: a slip of three zeros, or of the unit, is
-// above it.
-const largeAdjustment = 10_000 * ledger.MicrocentsPerCredit
+// largeAmount is the least amount, in credits, that is asked about: a slip of three zeros, or of the unit, is above it.
+const largeAmount = 10_000
+
+// ifLarge asks about so many credits where they are many, up or down.
+func (q question) ifLarge(cmd *cobra.Command, out output, yes bool, credits int64) error {
+	if yes || -largeAmount < credits && credits < largeAmount {
+		return nil
+	}
+	return q.confirm(cmd, cmd.OutOrStdout(), out)
+}
+
+func addLargeFlag(cmd *cobra.Command, yes *bool) {
+	cmd.Flags().BoolVar(yes, "yes", false, "do not ask, whatever the amount")
+}
 
 func creditRefundCommand() *cobra.Command {
 	var (

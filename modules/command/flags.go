@@ -22,6 +22,9 @@ func wrongFlag(cmd *cobra.Command, err error) error {
 	switch {
 	case errors.As(err, &unknown) && isNumber(unknown.GetSpecifiedShortnames()) && cmd.Annotations[negativeNote] != "":
 		return fmt.Errorf("-%s is below zero: %s", unknown.GetSpecifiedShortnames(), cmd.Annotations[negativeNote])
+	case unknown != nil && unknown.GetSpecifiedShortnames() != "" && takesNames(cmd):
+		return fmt.Errorf("%w (`%s --help` shows what there is; what begins with a dash and is no option stands behind --)",
+			err, cmd.CommandPath())
 	case errors.As(err, &invalid) && whatToWrite[invalid.GetFlag().Value.Type()] != "":
 		f := invalid.GetFlag()
 		return fmt.Errorf("--%s %q: write %s", f.Name, invalid.GetValue(), whatToWrite[f.Value.Type()])
@@ -35,6 +38,13 @@ var whatToWrite = map[string]string{
 	"int64":    "a whole number, as in 200000",
 	"bool":     "true or false, or the option alone",
 	"duration": "a duration, as in 24h or 90s",
+}
+
+// takesNames reports whether a command takes something beside options.
+func takesNames(cmd *cobra.Command) bool {
+	_, takes, _ := strings.Cut(cmd.Use, " ")
+	takes, _, _ = strings.Cut(takes, "--")
+	return strings.ToLower(takes) != takes
 }
 
 func isNumber(text string) bool {

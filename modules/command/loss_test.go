@@ -65,7 +65,7 @@ func TestCommandAcceptLoss(t *testing.T) {
 			{"credit", "adjust", "--account", "ann", "--credits", "5", "--reason", "x"},
 		} {
 			_, err = run(t, append(refused, "--data", data)...)
-			require.ErrorContains(t, err, "it is behind its witness")
+			require.ErrorContains(t, err, "a part of it is missing")
 			require.ErrorContains(t, err, "`fareway gateway ledger accept-loss --reason TEXT`")
 			require.NotContains(t, err.Error(), "repeat")
 		}

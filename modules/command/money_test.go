@@ -282,6 +282,9 @@ func TestCommandPrune(t *testing.T) {
 	require.Regexp(t, `(?m)^ann +2 +`, out, "the sums are left")
 	require.Contains(t, out, ": of 2 requests here only the\nsums of their days are left.\n")
 	require.Equal(t, kept, strings.Split(out, "\n")[1])
+	out, err = run(t, "usage", "--by", "route", "--data", data)
+	require.NoError(t, err)
+	require.Contains(t, out, ": of some requests here only the\nsums", "one counts on each route that it was tried on")
 	out, err = run(t, "usage", "--since", "1h", "--data", data)
 	require.NoError(t, err)
 	require.Regexp(t, `^No request is left here.\n\nThe detail of requests was pruned up to `, out)
@@ -364,24 +367,35 @@ func TestOffline(t *testing.T) {
 	}
 }
 
-// TestCommandLargeAdjustment: a large sum is asked about, up or down, in whatever unit.
-func TestCommandLargeAdjustment(t *testing.T) {
+// TestCommandLargeSum: a large sum is asked about, up or down, in whatever unit.
+func TestCommandLargeSum(t *testing.T) {
 	t.Parallel()
 	data, e, _ := books(t)
 	before, err := e.Store().Account(t.Context(), "ann")
 	require.NoError(t, err)
-	adjust := func(answer string, more ...string) (string, error) {
+	asked := func(answer string, args ...string) (string, error) {
 		root, cmd := &cobra.Command{Use: "fareway", SilenceUsage: true, SilenceErrors: true}, &cobra.Command{}
 		setUpCommand(cmd)
 		root.AddCommand(cmd)
 		out := new(strings.Builder)
 		root.SetOut(out)
 		root.SetIn(strings.NewReader(answer))
-		root.SetArgs(append([]string{"gateway", "credit", "adjust", "--account", "ann", "--reason", "x", "--data",
-			data}, more...))
+		root.SetArgs(append([]string{"gateway", "credit", "--account", "ann", "--reason", "x", "--data", data}, args...))
 		err := root.ExecuteContext(t.Context())
 		return out.String(), err
 	}
+	adjust := func(answer string, more ...string) (string, error) {
+		return asked(answer, append([]string{"adjust"}, more...)...)
+	}
+	out, err := asked("n\n", "add", "10000")
+	require.ErrorContains(t, err, "nothing is added")
+	require.Contains(t, out, "Add 10,000 credits (US$100.00) to account ann? [y/N] ")
+	_, err = asked("y\n", "add", "10000", "--json")
+	require.ErrorContains(t, err, "nobody is there to be asked: say --yes to add so much")
+	_, err = adjust("n\n", "--microcents", "-9223372036854775808")
+	require.ErrorContains(t, err, "it is not adjusted")
+	_, err = adjust("", "--microcents", "-9223372036854775808", "--yes")
+	require.ErrorContains(t, err, "(-9,223,372,036,854.775808 credits)")
 	for _, amount := range [][]string{{"--credits", "10000"}, {"--credits", "-10000"}, {"--microcents", "10000000000"}} {
 		out, err := adjust("n\n", amount...)
 		require.ErrorContains(t, err, "it is not adjusted: nothing has changed")
@@ -398,5 +412,12 @@ func TestCommandLargeAdjustment(t *testing.T) {
 		out, err := adjust(answer, amount...)
 		require.NoError(t, err)
 		require.Contains(t, out, "Adjusted account ann by ")
+	}
+	for answer, more := range map[string][]string{
+		"y\n": {"add", "10000"}, "": {"add", "10000", "--yes"}, "n\n": {"add", "9999"},
+	} {
+		out, err := asked(answer, more...)
+		require.NoError(t, err)
+		require.Contains(t, out, "Added ")
 	}
 }

@@ -96,16 +96,23 @@ func printUsage(w io.Writer, by []ledger.Dimension, oneRoute bool, pruned *time.
 		return add(append(label, cells...)...)
 	})
 	if err == nil && pruned != nil {
-		printPrunedUsage(w, *pruned, total.sum.Pruned)
+		which := ""
+		switch {
+		case total.sum.Pruned > 0 && slices.Contains(by, ledger.ByRoute) && !oneRoute:
+			which = "some requests" // one counts on each route that it was tried on
+		case total.sum.Pruned > 0:
+			which = human.Count(total.sum.Pruned, "request")
+		}
+		printPrunedUsage(w, *pruned, which)
 	}
 	return err
 }
 
-// printPrunedUsage says that requests of before a time are in the sums only, or not at all.
-func printPrunedUsage(w io.Writer, before time.Time, pruned int64) {
+// printPrunedUsage says that requests of before a time are in the sums only, which ones, or "" where none are.
+func printPrunedUsage(w io.Writer, before time.Time, which string) {
 	fmt.Fprintf(w, "\nThe detail of requests was pruned up to %s: ", human.Moment(before))
-	if pruned > 0 {
-		fmt.Fprintf(w, "of %s here only the\nsums of their days are left.\n", human.Count(pruned, "request"))
+	if which != "" {
+		fmt.Fprintf(w, "of %s here only the\nsums of their days are left.\n", which)
 		return
 	}
 	fmt.Fprintln(w, "what is left of them are sums of\nwhole days; they show "+

@@ -61,7 +61,7 @@ func (h *Handler) finish(r *http.Request, rec *recorder, call *gateway.Call) {
 	if e := h.engine(); e != nil {
 		e.Metrics().Request(call.Endpoint, rec.status, first, now.Sub(call.Start))
 		if call.Attended(rec.status) {
-			e.Metrics().Attended(rec.status)
+			e.Metrics().Attended(call.Principal.Account.ID, rec.status, call.Record.Misfit)
 		}
 		if !call.Record.Held {
 			e.LogRequest(logged(call, rec.status))

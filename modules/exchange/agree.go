@@ -1,6 +1,7 @@
 package exchange
 
 import (
+	"github.com/fareway/fareway/modules/internal/engine"
 	"github.com/fareway/fareway/modules/internal/routing"
 	"github.com/fareway/fareway/modules/internal/validate"
 )
@@ -14,15 +15,15 @@ func (x *exchange) agree(s *routing.Agree, live bool) (*attempt, *failure) {
 		return nil, f
 	}
 	if a := majority(answered(seats), len(s.Seats)); a != nil {
-		return x.choose(a, "agreed", live)
+		return x.choose(a, engine.StrategyAgreed, live)
 	}
-	x.outcome("split")
+	x.outcome(engine.StrategySplit)
 	if !s.Sits() {
 		return x.once(s.Escalate, live)
 	}
 	for _, seat := range seats {
 		if seat.call == s.Escalate && seat.attempt != nil && seat.failure == nil {
-			return x.choose(seat.attempt, "escalated", live)
+			return x.choose(seat.attempt, engine.StrategyEscalated, live)
 		}
 	}
 	return nil, lastFailure(seats)

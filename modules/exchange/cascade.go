@@ -1,6 +1,7 @@
 package exchange
 
 import (
+	"github.com/fareway/fareway/modules/internal/engine"
 	"github.com/fareway/fareway/modules/internal/routing"
 	"github.com/fareway/fareway/modules/internal/validate"
 )
@@ -20,7 +21,7 @@ func (x *exchange) cascade(s *routing.Cascade, live bool) (*attempt, *failure) {
 			last = f
 		case a == nil: // at capacity
 		case final:
-			x.outcome("last")
+			x.outcome(engine.StrategyLast)
 			return a, nil
 		default:
 			accepted, f := x.accepts(s, a)
@@ -28,7 +29,7 @@ func (x *exchange) cascade(s *routing.Cascade, live bool) (*attempt, *failure) {
 				return nil, f
 			}
 			if accepted {
-				x.outcome("accepted")
+				x.outcome(engine.StrategyAccepted)
 				if live {
 					x.reveal(a)
 				}
@@ -59,7 +60,7 @@ func (x *exchange) accepts(s *routing.Cascade, a *attempt) (bool, *failure) {
 
 // rejected tells the operator that a reply was not accepted, without a word of it.
 func (x *exchange) rejected(a *attempt, why any) {
-	x.outcome("rejected")
+	x.outcome(engine.StrategyRejected)
 	x.engine.Logger().Info("a reply was not accepted", "request_id", x.call.ID, "attempt", a.id, "route", a.route.Name,
 		"strategy", x.strategy, "reason", why)
 }

@@ -31,8 +31,9 @@ func (x *exchange) worst(c *routing.Candidate) routing.Worst {
 
 // worstOf is the most that an attempt can come to.
 func (x *exchange) worstOf(a *attempt) routing.Worst {
+	c := routing.Candidate{Route: a.route, Extra: a.extra, Template: a.template}
 	return routing.Worst{Microcents: a.worst,
-		Tokens: routing.Sum(routing.Sum(x.promptBound(a), a.template), longest(a.route, a.allowance))}
+		Tokens: routing.Sum(c.PromptBound(x.bound(a.route)), longest(a.route, a.allowance))}
 }
 
 // promptBound is how many tokens an attempt's prompt has at most, without what its upstream adds.

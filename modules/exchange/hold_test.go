@@ -15,7 +15,7 @@ import (
 )
 
 // standard is the route of the worked examples: $3 in and $15 out per million tokens.
-var standard = config.Route{Name: "standard", MaxOutput: 64_000,
+var standard = config.Route{Name: "standard", MaxOutput: 64_000, ContextWindow: 200_000,
 	Price: config.Price{Input: 300_000_000, CacheRead: 300_000_000, CacheWrite: 300_000_000, Output: 1_500_000_000}}
 
 func TestWorst(t *testing.T) {

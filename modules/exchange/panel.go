@@ -5,6 +5,7 @@ import (
 	"strings"
 	"unicode/utf8"
 
+	"github.com/fareway/fareway/modules/internal/engine"
 	"github.com/fareway/fareway/modules/internal/routing"
 	"github.com/fareway/fareway/plugins/llm"
 	"github.com/fareway/fareway/plugins/tokens"
@@ -22,7 +23,7 @@ func (x *exchange) panel(s *routing.Panel, live bool) (*attempt, *failure) {
 	if len(replies) == 0 {
 		return nil, lastFailure(seats)
 	}
-	x.outcome("judged")
+	x.outcome(engine.StrategyJudged)
 	told := reading(judgeText, replies, s.Judge.Extra)
 	return x.onceWith(s.Judge, live, func(a *attempt) { a.shows = &told })
 }

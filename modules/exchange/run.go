@@ -35,6 +35,7 @@ type exchange struct {
 	ctx     context.Context
 	release func()
 
+	unlike       bool    // an attempt has failed for another reason than that its route cannot take this request
 	shadow       *shadow // nil: nothing is compared
 	conversation *conversation
 	decision     *decisions.Record // nil where the decision log wants nothing, or has it
@@ -105,7 +106,7 @@ func lifetime(parent, stopping context.Context, deadline time.Time, d *delivery)
 // a failure of the service, which is free.
 func (x *exchange) end() {
 	defer x.release()
-	defer x.dropShadow(shadowNoReply)
+	defer x.dropShadow(engine.ShadowNoReply)
 	for _, a := range x.attempts {
 		a.permit.Release()
 	}
@@ -173,8 +174,10 @@ func (x *exchange) logFailure(a *attempt, f *failure) {
 	a.failure, a.returns = f.kind, f.returns()
 	x.engine.Metrics().UpstreamError(a.route.Name, string(f.kind))
 	if f.then().blames() {
-		x.engine.Metrics().FailedAttempt()
+		x.engine.Metrics().FailedAttempt(x.call.Principal.Account.ID)
 	}
+	x.unlike = x.unlike || !f.then().misfit
+	x.call.Record.Misfit = !x.unlike
 	log := x.engine.Logger().Warn
 	if f.then().alert {
 		log = x.engine.Logger().Error

@@ -90,26 +90,26 @@ func (x *exchange) screen() *families.Error {
 	if s.Provider != "" && !(enforced && (unsearched != nil || rules.Blocks(x.found))) {
 		unjudged = x.judge(s)
 	}
-	verdict := "passed"
+	verdict := engine.ScreenedPassed
 	switch {
 	case unjudged != nil, unsearched != nil && !rules.Blocks(x.found):
-		verdict = "unscreened"
+		verdict = engine.ScreenedNot
 	case rules.Blocks(x.found):
-		verdict = "blocked"
+		verdict = engine.ScreenedBlocked
 	case len(x.found) > 0:
-		verdict = "flagged"
+		verdict = engine.ScreenedFlagged
 	}
 	x.engine.Metrics().Screened(string(s.Mode), verdict)
 	switch {
 	case !enforced:
 		return nil
-	case verdict == "unscreened" && unsearched != nil: // on_error is about the provider: nothing gets past the rules
+	case verdict == engine.ScreenedNot && unsearched != nil: // on_error is about the provider: nothing gets past the rules
 		return x.unsearched(unsearched)
 	case unjudged != nil:
 		return x.unscreened(s, unjudged)
 	}
 	x.surcharge = screeningCost
-	if verdict != "blocked" {
+	if verdict != engine.ScreenedBlocked {
 		return nil
 	}
 	return x.early(ledger.Settlement{Reason: engine.Screened}, &families.Error{Status: http.StatusBadRequest,
@@ -133,13 +133,13 @@ func (x *exchange) judge(s *config.Screening) error {
 	switch {
 	case err == nil:
 	case errors.Is(err, errMuchText):
-		found.Action = "too_large"
+		found.Action = engine.JudgedTooLarge
 	case errors.Is(err, engine.ErrScreeningLate):
-		found.Action = "late"
+		found.Action = engine.JudgedLate
 	case x.left() || x.ctx.Err() != nil:
 		return err // it is not the provider's doing
 	default:
-		found.Action = "failed"
+		found.Action = engine.JudgedFailed
 	}
 	x.engine.Metrics().Judged(s.Provider, string(found.Action), time.Since(begun))
 	if found.Action != rules.Action(llm.VerdictAllow) {

@@ -28,20 +28,6 @@ type shadow struct {
 	report   decisions.Shadow
 }
 
-// What came of a call for comparison, beside the kinds of failures.
-const (
-	shadowAnswered     = "answered"
-	shadowNotCandidate = "not_a_candidate" // the route could not have taken the request
-	shadowTooMany      = "too_many"        // are under way
-	shadowSameRoute    = "same_route"      // has answered
-	shadowNoReply      = "no_reply"        // to compare with: the request failed, or its client left
-	shadowRouteBusy    = "route_busy"      // or not to be called after all
-	shadowNoCredits    = "no_credits"      // are left to the account, or a cap of it is reached
-	shadowLedger       = "ledger"          // it could not be recorded
-	shadowLeaving      = "shutdown"
-	shadowPanic        = "panic"
-)
-
 // prepareShadow sets a call for comparison aside, where the request is of the profile's share and the route is one of
 // its candidates: what the account requires, what the request needs and how the route does was asked by routing.
 func (x *exchange) prepareShadow(of config.Shadow, candidates []routing.Candidate) {
@@ -51,12 +37,12 @@ func (x *exchange) prepareShadow(of config.Shadow, candidates []routing.Candidat
 	m := x.engine.Metrics()
 	i := slices.IndexFunc(candidates, func(c routing.Candidate) bool { return c.Route.Name == of.Route })
 	if i < 0 || candidates[i].Behind != nil {
-		m.Shadow(of.Route, shadowNotCandidate)
+		m.Shadow(of.Route, engine.ShadowNotCandidate)
 		return
 	}
 	body := int64(len(x.call.Body))
 	if !x.engine.AcquireShadow(body) {
-		m.Shadow(of.Route, shadowTooMany)
+		m.Shadow(of.Route, engine.ShadowTooMany)
 		return
 	}
 	decoded := *x.req.Request
@@ -72,12 +58,12 @@ func (x *exchange) beginShadow(finish llm.FinishReason) {
 		return
 	}
 	if a.route.Name == s.call.Route.Name {
-		x.dropShadow(shadowSameRoute)
+		x.dropShadow(engine.ShadowSameRoute)
 		return
 	}
 	work := x.call.Work.Beside()
 	if work == nil {
-		x.dropShadow(shadowLeaving)
+		x.dropShadow(engine.ShadowLeaving)
 		return
 	}
 	s.report.ReplyFinish, s.report.ReplyTook, s.report.ReplyFirst = string(finish), a.took, a.firstAfter
@@ -144,7 +130,7 @@ func (x *exchange) beside(work *engine.Work) *exchange {
 
 // run makes the call, and compares what comes of it.
 func (s *shadow) run(y *exchange, reply compared) {
-	result := shadowPanic
+	result := engine.ShadowPanic
 	defer func() { s.end(y.engine, result) }()
 	defer func() {
 		if p := recover(); p != nil {
@@ -172,7 +158,7 @@ func (s *shadow) run(y *exchange, reply compared) {
 		result = string(f.kind)
 		return
 	}
-	result = shadowAnswered
+	result = engine.ShadowAnswered
 	s.report.Finish = string(a.ended.finish)
 	s.report.Took, s.report.First = a.took, a.firstAfter
 	m := y.engine.Metrics()
@@ -184,7 +170,7 @@ func (s *shadow) run(y *exchange, reply compared) {
 func (s *shadow) begin(y *exchange) (*attempt, string) {
 	permit, err := y.acquire(&s.call)
 	if err != nil {
-		return nil, shadowRouteBusy
+		return nil, engine.ShadowRouteBusy
 	}
 	y.begin(&s.call, permit)
 	a := y.current
@@ -198,12 +184,12 @@ func (s *shadow) begin(y *exchange) (*attempt, string) {
 	y.unbegin(nil)
 	switch {
 	case overLimit(err) != nil:
-		return nil, shadowNoCredits
+		return nil, engine.ShadowNoCredits
 	case y.ctx.Err() != nil:
 		return nil, string(interrupted(y.ctx).kind)
 	}
 	y.engine.Logger().Error("recording a call for comparison", "request_id", y.call.ID, "error", err)
-	return nil, shadowLedger
+	return nil, engine.ShadowLedger
 }
 
 // settle records what the call used: it is free, and the operator's.

@@ -20,21 +20,23 @@ import (
 )
 
 // TestTemplateIsHeldFor: no hold sells less than what is charged, where an upstream adds no more than its template
-// does; and what it adds beyond is over, by arithmetic of the test's own.
+// does, and takes no more than its window; and what it adds beyond is over, by arithmetic of the test's own.
 func TestTemplateIsHeldFor(t *testing.T) {
 	t.Parallel()
 	rapid.Check(t, func(t *rapid.T) {
 		tokens := rapid.Int64Range(0, 100_000)
 		price := rapid.Int64Range(0, 1_000)
 		in, out := price.Draw(t, "input price"), price.Draw(t, "output price")
-		r := config.Route{Name: "r", MaxOutput: 1_000, Price: config.Price{Input: in * 1e6, CacheRead: in * 1e6,
-			CacheWrite: in * 1e6, Output: out * 1e6}}
+		window := rapid.Int64Range(1, 300_000).Draw(t, "window")
+		r := config.Route{Name: "r", MaxOutput: 1_000, ContextWindow: window,
+			Price: config.Price{Input: in * 1e6, CacheRead: in * 1e6, CacheWrite: in * 1e6, Output: out * 1e6}}
 		rough, extra, template := tokens.Draw(t, "bound"), tokens.Draw(t, "extra"), tokens.Draw(t, "template")
 		output := rapid.Int64Range(0, 1_000).Draw(t, "output")
 		x := &exchange{call: new(gateway.Call), input: input{bound: rough}}
 		c := &routing.Candidate{Route: &r, Allowance: 1_000, Extra: extra, Template: template}
-		require.Equal(t, routing.Worst{Microcents: (rough+extra+template)*in + 1_000*out,
-			Tokens: rough + extra + template + 1_000}, x.worst(c))
+		most := min(rough+extra+template, window)
+		require.Equal(t, routing.Worst{Microcents: most*in + 1_000*out, Tokens: most + 1_000}, x.worst(c),
+			"GAP-137 a prompt that is longer than the window is refused")
 		x.plan = &routing.First{Steps: []routing.Step{c}}
 		x.begin(c, engine.RoutePermit{})
 		require.Equal(t, x.worst(c), x.worstOf(x.current), "of the attempt, too")
@@ -46,7 +48,7 @@ func TestTemplateIsHeldFor(t *testing.T) {
 		due := x.due(&ledger.Settlement{Results: x.results(true)})
 		require.Equal(t, prompt*in+output*out, due.Microcents+due.Over)
 		require.LessOrEqual(t, due.Microcents, x.hold)
-		if prompt <= rough+extra+template {
+		if prompt <= most {
 			require.Zero(t, due.Over)
 		}
 		require.Equal(t, max(0, prompt-rough-extra), x.beyond(x.current))

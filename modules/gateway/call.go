@@ -91,6 +91,7 @@ type Record struct {
 	Pending     bool
 	Reason      string // the settlement's reason
 	Held        bool   // the ledger has the request: it was admitted
+	Misfit      bool   // all attempts that failed did because their routes cannot take this request
 	Code        string // of the error reply
 	Limit       string // what X-RateLimit-Reason said
 	Upstream    string // what the upstream calls the request of the last attempt, "" if it has no name for it

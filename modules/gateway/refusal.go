@@ -35,7 +35,11 @@ func (c *Call) LedgerError(doing string, err error) *families.Error {
 		c.Record.Reason = ReasonLeft
 		panic(http.ErrAbortHandler)
 	}
-	c.Work.Engine().Logger().Error(doing, "request_id", c.ID, "error", err)
+	if errors.Is(err, ledger.ErrLost) {
+		c.Work.Engine().LogLost(doing, c.ID, err)
+	} else {
+		c.Work.Engine().Logger().Error(doing, "request_id", c.ID, "error", err)
+	}
 	if errors.Is(err, ledger.ErrUnavailable) {
 		return &families.Error{Status: http.StatusServiceUnavailable, Code: families.UpstreamError,
 			RetryAfter: storeRetryAfter,

@@ -46,7 +46,6 @@ func Serve(p Provider) {
 	stdout, stderr := os.Stdout, os.Stderr
 	s.onCall = sync.OnceFunc(func() { os.Stdout, os.Stderr = stdout, stderr })
 	go watchHost()
-	ignoreSignals()
 	plugin.Serve(&plugin.ServeConfig{
 		HandshakeConfig: wire.Handshake(),
 		VersionedPlugins: map[int]plugin.PluginSet{
@@ -101,6 +100,13 @@ func (s *served) GRPCServer(_ *plugin.GRPCBroker, server *grpc.Server) error {
 // GRPCClient is the host's half of go-plugin's interface.
 func (s *served) GRPCClient(context.Context, *plugin.GRPCBroker, *grpc.ClientConn) (any, error) {
 	return nil, fmt.Errorf("a plugin is no host")
+}
+
+// A process that a gateway started does not wait for Serve with it: its other packages may take their time.
+func init() {
+	if os.Getenv(wire.CookieKey) == wire.CookieValue {
+		ignoreSignals()
+	}
 }
 
 // ignoreSignals keeps the process alive while the gateway drains: a service manager may signal the whole

@@ -33,6 +33,9 @@ const (
 	maxManifest  = 1 << 20
 )
 
+// BackupWork and RestoreWork begin the names of the folders in which backups are made and read (files.WorkFolder).
+const BackupWork, RestoreWork = ".fareway-backup-", ".fareway-restore-"
+
 // backedFiles are what a backup may have beside the database, by what stands behind its name.
 var backedFiles = []string{"", ".witness", ".spool", ".spool.aside"}
 
@@ -59,17 +62,21 @@ type File struct {
 // at one moment, the spool, what was kept aside of it, and a witness. The copy is verified before any of it is written.
 // It takes room for the copy in temp.
 func Write(ctx context.Context, database, temp, version string, w io.Writer) (m Manifest, err error) {
-	dir, err := os.MkdirTemp(temp, ".fareway-backup-*")
+	work, err := files.MakeWorkFolder(temp, BackupWork)
 	if err != nil {
 		return m, fmt.Errorf("making room for the copy: %w", err)
 	}
-	defer func() { err = errors.Join(err, os.RemoveAll(dir)) }()
+	defer func() { err = errors.Join(err, work.Remove()) }()
+	dir := work.Path
 	copied := filepath.Join(dir, backedUp)
 	// The spool before the database: a settlement that goes from one into the other meanwhile is in both.
 	for _, beside := range []string{".spool", ".spool.aside"} {
 		if err := copyFile(database+beside, copied+beside); err != nil && !errors.Is(err, fs.ErrNotExist) {
 			return m, fmt.Errorf("copying the spool: %w", err)
 		}
+	}
+	if err := dropEmptySpool(copied + ".spool"); err != nil {
+		return m, err
 	}
 	if err := sqlite.Copy(ctx, database, copied); err != nil {
 		return m, err
@@ -79,6 +86,19 @@ func Write(ctx context.Context, database, temp, version string, w io.Writer) (m 
 	}
 	m.Made, m.Version = time.Now().UTC().Truncate(time.Second), version
 	return m, writeArchive(w, m, dir)
+}
+
+// dropEmptySpool removes the copy of a spool in which nothing waits and nothing is damaged: 16 MiB of nothing, which a
+// gateway makes anew.
+func dropEmptySpool(path string) error {
+	waiting, damaged, err := spool.Inspect(path)
+	if err != nil || waiting > 0 || len(damaged) > 0 {
+		return err
+	}
+	if err := os.Remove(path); err != nil && !errors.Is(err, fs.ErrNotExist) {
+		return fmt.Errorf("copying the spool: %w", err)
+	}
+	return nil
 }
 
 func copyFile(from, to string) error {
@@ -190,11 +210,12 @@ func Restore(ctx context.Context, r io.Reader, database, reason string, replace 
 	if err := refuseThere(ctx, database, replace); err != nil {
 		return done, err
 	}
-	dir, err := os.MkdirTemp(files.ExistingFolder(filepath.Dir(database)), ".fareway-restore-*")
+	work, err := files.MakeWorkFolder(files.ExistingFolder(filepath.Dir(database)), RestoreWork)
 	if err != nil {
 		return done, fmt.Errorf("making room for the backup: %w", err)
 	}
-	defer func() { err = errors.Join(err, os.RemoveAll(dir)) }() // after what came of it was taken back into it
+	defer func() { err = errors.Join(err, work.Remove()) }() // after what came of it was taken back into it
+	dir := work.Path
 	var changes files.Changes
 	defer func() {
 		if err != nil {
@@ -294,6 +315,15 @@ func moveAside(database string, made time.Time, moved *files.Changes) (string, e
 		return "", fmt.Errorf("making a folder for the ledger that is there: %w", err)
 	}
 	moved.Made(dir)
+	damaged, err := sqlite.DamagedLogs(database)
+	if err != nil {
+		return dir, err
+	}
+	for _, log := range damaged {
+		if err := moved.Rename(log, filepath.Join(dir, filepath.Base(log))); err != nil {
+			return dir, fmt.Errorf("moving the ledger that is there into %s: %w", dir, err)
+		}
+	}
 	for _, suffix := range append(slices.Clone(backedFiles), "-wal", "-shm") {
 		err := moved.Rename(database+suffix, filepath.Join(dir, filepath.Base(database)+suffix))
 		if err != nil && !errors.Is(err, fs.ErrNotExist) {

@@ -10,6 +10,7 @@ import (
 	"io/fs"
 	"log/slog"
 	"os"
+	"os/exec"
 	"path/filepath"
 	"sync"
 	"testing"
@@ -17,6 +18,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/fareway/fareway/modules/internal/backup"
+	"github.com/fareway/fareway/modules/internal/files"
 	"github.com/fareway/fareway/modules/internal/ledger"
 	"github.com/fareway/fareway/modules/internal/ledger/sqlite"
 	"github.com/fareway/fareway/modules/internal/spool"
@@ -139,6 +141,92 @@ func TestBackupAndRestore(t *testing.T) {
 	require.NoError(t, err)
 	require.EqualValues(t, 1, s.Len())
 	require.NoError(t, s.Close())
+}
+
+// TestRestoreMovesDamagedLogs (GAP-133): a damaged log that was kept belongs to the ledger that is replaced.
+func TestRestoreMovesDamagedLogs(t *testing.T) {
+	t.Parallel()
+	h := newHouse(t)
+	archive := h.backup()
+	require.NoError(t, h.store.Close())
+	damaged := h.path + "-wal.damaged-20260102-030405"
+	require.NoError(t, os.WriteFile(damaged, []byte("log"), 0o600))
+	h.open()
+	require.NotNil(t, h.store.Loss())
+	require.NoError(t, h.store.Close())
+	done, err := h.restore(archive, true)
+	require.NoError(t, err)
+	require.Contains(t, names(t, done.Aside), filepath.Base(damaged))
+	h.open()
+	require.Nil(t, h.store.Loss())
+}
+
+// TestKilledBackup: what a backup that was killed left behind is removed by the next one, and what one that runs works
+// on is not.
+func TestKilledBackup(t *testing.T) {
+	t.Parallel()
+	h := newHouse(t)
+	temp := t.TempDir()
+	begin := func() *exec.Cmd {
+		child := exec.Command(os.Args[0])
+		child.Env = append(os.Environ(), childDatabase+"="+h.path, childTemp+"="+temp)
+		out, err := child.StdoutPipe() // which takes less than a backup has
+		require.NoError(t, err)
+		require.NoError(t, child.Start())
+		t.Cleanup(func() {
+			_ = child.Process.Kill()
+			_ = child.Wait()
+		})
+		_, err = io.ReadFull(out, make([]byte, 512))
+		require.NoError(t, err)
+		return child
+	}
+	folders := func() int {
+		left, err := filepath.Glob(filepath.Join(temp, backup.BackupWork+"*"))
+		require.NoError(t, err)
+		return len(left)
+	}
+	killed, runs := begin(), begin()
+	require.Equal(t, 2, folders())
+	require.NoError(t, killed.Process.Kill())
+	require.Error(t, killed.Wait())
+	require.Equal(t, 2, folders())
+	_, err := backup.Write(t.Context(), h.path, temp, "", io.Discard)
+	require.NoError(t, err)
+	require.Equal(t, 1, folders(), "that of the one that runs")
+	require.NoError(t, runs.Process.Kill())
+	require.Error(t, runs.Wait())
+	files.RemoveLeftWork(temp, backup.BackupWork)
+	require.Zero(t, folders())
+}
+
+const childDatabase, childTemp = "FAREWAY_TEST_BACKUP", "FAREWAY_TEST_BACKUP_TEMP"
+
+func TestMain(m *testing.M) {
+	if database := os.Getenv(childDatabase); database != "" {
+		if _, err := backup.Write(context.Background(), database, os.Getenv(childTemp), "", os.Stdout); err != nil {
+			os.Exit(1)
+		}
+		os.Exit(0)
+	}
+	os.Exit(m.Run())
+}
+
+// TestBackupIsSmall: a spool in which nothing waits is in none.
+func TestBackupIsSmall(t *testing.T) {
+	t.Parallel()
+	h := newHouse(t)
+	s, err := spool.Open(h.path+".spool", 0)
+	require.NoError(t, err)
+	require.NoError(t, s.Close())
+	archive := h.backup()
+	require.Less(t, len(archive), 1<<20)
+	other := &house{t: t, path: filepath.Join(t.TempDir(), "other.db")}
+	_, err = other.restore(archive, false)
+	require.NoError(t, err)
+	require.NoFileExists(t, other.path+".spool")
+	h.spooled()
+	require.Greater(t, len(h.backup()), spool.Size, "one that waits is")
 }
 
 // TestRestoreElsewhere: on another machine there is nothing to replace, and the database may have another name.

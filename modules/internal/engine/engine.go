@@ -87,6 +87,7 @@ type Engine struct {
 	providerKeys providerKeys
 	healths      *healths
 	failures     failures
+	lost         refusedForLoss
 	// conversations know which route each of them is on, over reloads.
 	conversations *affinity.Book
 	outcomes      *outcome.Book

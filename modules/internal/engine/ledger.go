@@ -5,8 +5,11 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"path/filepath"
 
 	"github.com/fareway/fareway/config"
+	"github.com/fareway/fareway/modules/internal/backup"
+	"github.com/fareway/fareway/modules/internal/files"
 	"github.com/fareway/fareway/modules/internal/ledger"
 	"github.com/fareway/fareway/modules/internal/ledger/sqlite"
 )
@@ -29,6 +32,10 @@ func (e *Engine) openLedger(o *Options, cfg *config.Config) (err error) {
 		return fmt.Errorf("opening the ledger: %w", err)
 	}
 	e.store = store
+	for _, left := range []string{backup.BackupWork, backup.RestoreWork} {
+		files.RemoveLeftWork(o.DataDir, left) // by commands that were killed
+		files.RemoveLeftWork(filepath.Dir(path), left)
+	}
 	defer func() {
 		if err != nil {
 			err = errors.Join(err, e.closeLedger())

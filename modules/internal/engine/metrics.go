@@ -1,10 +1,8 @@
 package engine
 
 import (
-	"net/http"
 	"slices"
 	"strconv"
-	"sync/atomic"
 	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
@@ -61,7 +59,7 @@ type Metrics struct {
 	files  *fileCollector
 	build  prometheus.Collector
 
-	answers, failed, failedAttempts atomic.Int64
+	traffic traffic
 
 	// What every request counts.
 	answered      *handles[answer, prometheus.Counter]
@@ -229,23 +227,6 @@ func (m *Metrics) Request(endpoint string, status int, firstEvent, total time.Du
 	if firstEvent > 0 {
 		m.firstEvents.of(endpoint).Observe(firstEvent.Seconds())
 	}
-}
-
-// Attended counts a request that came as far as the routes. It failed where its status is 5xx: 4xx are the client's,
-// and nobody who has no key can bring either about.
-func (m *Metrics) Attended(status int) {
-	m.answers.Add(1)
-	if status >= http.StatusInternalServerError {
-		m.failed.Add(1)
-	}
-}
-
-// FailedAttempt counts an attempt that failed for a reason that a configuration can have.
-func (m *Metrics) FailedAttempt() { m.failedAttempts.Add(1) }
-
-// Traffic is how many requests came as far as the routes, how many of them failed, and how many attempts did.
-func (m *Metrics) Traffic() (answered, failed, failedAttempts int64) {
-	return m.answers.Load(), m.failed.Load(), m.failedAttempts.Load()
 }
 
 // Tokens counts what an attempt on route is proven to have used, by price class.

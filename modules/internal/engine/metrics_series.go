@@ -18,10 +18,11 @@ import (
 // What labels may be, where that is a closed list. A counter of each is there from the start: an alert on a rate would
 // miss the first event of one that appears with it.
 var (
-	statuses = []int{http.StatusOK, http.StatusBadRequest, http.StatusUnauthorized, http.StatusPaymentRequired,
-		http.StatusForbidden, http.StatusNotFound, http.StatusMethodNotAllowed, http.StatusRequestEntityTooLarge,
-		http.StatusTooManyRequests, http.StatusInternalServerError, http.StatusBadGateway,
-		http.StatusServiceUnavailable, http.StatusGatewayTimeout}
+	statuses = []int{http.StatusOK, http.StatusNoContent, http.StatusBadRequest, http.StatusUnauthorized,
+		http.StatusPaymentRequired, http.StatusForbidden, http.StatusNotFound, http.StatusMethodNotAllowed,
+		http.StatusRequestEntityTooLarge, http.StatusUnprocessableEntity, http.StatusUpgradeRequired,
+		http.StatusTooManyRequests, http.StatusRequestHeaderFieldsTooLarge, statusClientLeft,
+		http.StatusInternalServerError, http.StatusBadGateway, http.StatusServiceUnavailable, http.StatusGatewayTimeout}
 	classes        = []string{"input", "cache_read", "cache_write", "output"}
 	receiptResults = []string{receiptCharged, receiptRepeated, receiptEmpty, receiptRefused}
 	hedges         = []string{HedgeStarted, HedgeWon, HedgeLimited, HedgeBusy, HedgeNotCovered}
@@ -32,12 +33,58 @@ var (
 	upstreamKinds = []llm.ErrorKind{llm.ErrUpstream, llm.ErrRejected, llm.ErrUnfit, llm.ErrPolicy, llm.ErrContext,
 		llm.ErrCapacity, llm.ErrAllowance, llm.ErrQuota, llm.ErrCredentials, llm.ErrProtocol, llm.ErrBroken, llm.ErrDied,
 		llm.ErrCanceled}
-	shadowOutcomes = []string{"answered", "not_a_candidate", "too_many", "same_route", "no_reply", "route_busy",
-		"no_credits", "ledger", "shutdown", "panic"}
-	strategyOutcomes = []string{"accepted", "rejected", "last", "agreed", "split", "escalated", "judged"}
-	screenings       = []string{"passed", "flagged", "blocked", "unscreened"}
-	operations       = []string{"lookup", "check", "hold", "settle"} // those of requests
+	shadowOutcomes = []string{ShadowAnswered, ShadowNotCandidate, ShadowTooMany, ShadowSameRoute, ShadowNoReply,
+		ShadowRouteBusy, ShadowNoCredits, ShadowLedger, ShadowLeaving, ShadowPanic}
+	strategyOutcomes = []string{StrategyAccepted, StrategyRejected, StrategyLast, StrategyAgreed, StrategySplit,
+		StrategyEscalated, StrategyJudged}
+	screenings = []string{ScreenedPassed, ScreenedFlagged, ScreenedBlocked, ScreenedNot}
+	judgements = []string{string(llm.VerdictAllow), string(llm.VerdictFlag), string(llm.VerdictBlock), JudgedTooLarge,
+		JudgedLate, JudgedFailed}
+	operations = []string{"lookup", "check", "hold", "settle"} // those of requests
 )
+
+// What came of a call for comparison, beside the kinds of failures.
+const (
+	ShadowAnswered     = "answered"
+	ShadowNotCandidate = "not_a_candidate" // the route could not have taken the request
+	ShadowTooMany      = "too_many"        // are under way
+	ShadowSameRoute    = "same_route"      // has answered
+	ShadowNoReply      = "no_reply"        // to compare with: the request failed, or its client left
+	ShadowRouteBusy    = "route_busy"      // or not to be called after all
+	ShadowNoCredits    = "no_credits"      // are left to the account, or a cap of it is reached
+	ShadowLedger       = "ledger"          // it could not be recorded
+	ShadowLeaving      = "shutdown"
+	ShadowPanic        = "panic"
+)
+
+// What came of a request by a strategy.
+const (
+	StrategyAccepted  = "accepted"
+	StrategyRejected  = "rejected"
+	StrategyLast      = "last"
+	StrategyAgreed    = "agreed"
+	StrategySplit     = "split"
+	StrategyEscalated = "escalated"
+	StrategyJudged    = "judged"
+)
+
+// What came of screening a request.
+const (
+	ScreenedPassed  = "passed"
+	ScreenedFlagged = "flagged"
+	ScreenedBlocked = "blocked"
+	ScreenedNot     = "unscreened"
+)
+
+// What came of asking the provider that screens, beside its verdicts.
+const (
+	JudgedTooLarge = "too_large"
+	JudgedLate     = "late"
+	JudgedFailed   = "failed"
+)
+
+// statusClientLeft is of a request whose client left before its reply.
+const statusClientLeft = 499
 
 // FailureKinds are all that an attempt can fail of: what upstreams and hosts say, and what the exchange finds.
 func FailureKinds() []llm.ErrorKind {
@@ -123,11 +170,22 @@ func (m *Metrics) start(c *config.Config) {
 			for _, outcome := range shadowOutcomes {
 				m.shadows.WithLabelValues(shadow, outcome)
 			}
+			for _, kind := range FailureKinds() {
+				m.shadows.WithLabelValues(shadow, string(kind))
+			}
+			for _, of := range []string{"shadow", "reply"} {
+				m.ShadowSeries(shadow, of)
+			}
 		}
 	}
 	if c.Screening.On() {
 		for _, verdict := range screenings {
 			m.screened.WithLabelValues(string(c.Screening.Mode), verdict)
+		}
+		if c.Screening.Provider != "" {
+			for _, verdict := range judgements {
+				m.judged.WithLabelValues(c.Screening.Provider, verdict)
+			}
 		}
 		for _, rule := range c.Screening.Rules.Rules() {
 			m.rules.WithLabelValues(rule.Name, rule.Category, string(rule.Action))

@@ -32,6 +32,7 @@ func TestCountersBeginAtZero(t *testing.T) {
 	m.Endpoints("chat", "unknown")
 	g := withRoutes("p", "small")
 	g.Config.Cache.Kind = "memory"
+	g.Config.Screening = config.Screening{Mode: config.ScreeningEnforce, Provider: "p"}
 	m.begin(g)
 	values := m.values(t)
 	for _, name := range []string{
@@ -53,6 +54,11 @@ func TestCountersBeginAtZero(t *testing.T) {
 		`fareway_hedges_total{outcome="won" route="small"}`,
 		`fareway_running_attempts{route="small"}`,
 		`fareway_shadow_calls_total{outcome="answered" route="small"}`,
+		`fareway_shadow_calls_total{outcome="capacity" route="small"}`,
+		`fareway_shadow_cost_microcents_total{of="reply" route="small"}`,
+		`fareway_shadow_seconds_bucket{le=600}`,
+		`fareway_screening_provider_seconds_bucket{le=0.64}`,
+		`fareway_requests_total{endpoint="chat" status="499"}`,
 		`fareway_strategy_outcomes_total{outcome="judged" strategy="of p"}`,
 		`fareway_provider_failures_total{cause="hang" provider="p"}`,
 		`fareway_provider_violations_total{provider="p" violation="order"}`,

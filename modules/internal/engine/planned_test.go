@@ -1,6 +1,7 @@
 package engine
 
 import (
+	"fmt"
 	"strings"
 	"testing"
 
@@ -74,12 +75,22 @@ func TestTraffic(t *testing.T) {
 		m.Request("chat", status, 0, 1)
 	}
 	m.UpstreamError("only", "upstream")
-	answered, failed, attempts := m.Traffic()
-	require.Equal(t, []int64{0, 0, 0}, []int64{answered, failed, attempts}, "anybody can bring them about")
+	all, accounts := m.Traffic()
+	require.Zero(t, all, "anybody can bring them about")
+	require.Empty(t, accounts)
 	for _, status := range []int{200, 400, 429, 499, 500, 503} {
-		m.Attended(status)
+		m.Attended("ann", status, false)
 	}
-	m.FailedAttempt()
-	answered, failed, attempts = m.Traffic()
-	require.Equal(t, []int64{6, 2, 1}, []int64{answered, failed, attempts})
+	m.Attended("ann", 503, true)
+	m.FailedAttempt("bob")
+	m.Attended("eve", 200, false)
+	all, accounts = m.Traffic()
+	require.Equal(t, Traffic{8, 2, 1}, all)
+	require.Equal(t, map[string]Traffic{"ann": {7, 2, 0}, "bob": {0, 0, 1}}, accounts)
+	for n := range 2 * maxTroubled {
+		m.FailedAttempt(fmt.Sprint(n))
+	}
+	_, accounts = m.Traffic()
+	require.Len(t, accounts, maxTroubled)
+	require.Contains(t, accounts, "ann", "those with the most")
 }

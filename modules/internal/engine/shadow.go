@@ -79,6 +79,13 @@ func (m *shadowMetrics) Shadow(route, outcome string) {
 	m.shadows.WithLabelValues(route, outcome).Inc()
 }
 
+// ShadowSeries makes the series of one side of comparisons, see ShadowCompared.
+func (m *shadowMetrics) ShadowSeries(route, of string) {
+	m.shadowSeconds.WithLabelValues(route, of)
+	m.shadowOutput.WithLabelValues(route, of)
+	m.shadowCost.WithLabelValues(route, of)
+}
+
 // ShadowCompared counts one side of a comparison: of is "shadow" or "reply", and route that of the shadow.
 func (m *shadowMetrics) ShadowCompared(route, of string, took time.Duration, output, microcents int64) {
 	m.shadowSeconds.WithLabelValues(route, of).Observe(took.Seconds())

@@ -28,19 +28,22 @@ func OpenOutput(path string) (*Output, error) {
 			return nil, err
 		}
 	}
-	return openOutput(path, os.Rename)
+	return openOutput(filepath.Dir(path), path, os.Rename)
 }
 
 // CreateOutput begins a new file. One that is there is fs.ErrExist, now and when it takes its place.
-func CreateOutput(path string) (*Output, error) {
+func CreateOutput(path string) (*Output, error) { return CreateOutputIn(filepath.Dir(path), path) }
+
+// CreateOutputIn is CreateOutput with what is not whole yet in a folder of the same file system.
+func CreateOutputIn(folder, path string) (*Output, error) {
 	if _, err := os.Lstat(path); err == nil {
 		return nil, fmt.Errorf("creating %s: %w", path, fs.ErrExist)
 	}
-	return openOutput(path, os.Link)
+	return openOutput(folder, path, os.Link)
 }
 
-func openOutput(path string, name func(from, to string) error) (*Output, error) {
-	f, err := os.CreateTemp(filepath.Dir(path), "."+filepath.Base(path)+".*") // for its owner only
+func openOutput(folder, path string, name func(from, to string) error) (*Output, error) {
+	f, err := os.CreateTemp(folder, "."+filepath.Base(path)+".*") // for its owner only
 	if err != nil {
 		return nil, fmt.Errorf("creating %s: %w", path, err)
 	}

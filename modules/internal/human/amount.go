@@ -4,7 +4,6 @@ package human
 import (
 	"fmt"
 	"strconv"
-	"strings"
 
 	"github.com/fareway/fareway/modules/internal/ledger"
 )
@@ -24,20 +23,22 @@ func Credits(n int64) string {
 
 // dollars writes whole credits, which are US cents, as US dollars.
 func dollars(n int64) string {
-	sign := ""
+	sign, size := signed(n)
+	return fmt.Sprintf("%sUS$%s.%02d", sign, Grouped(strconv.FormatUint(size/100, 10)), size%100)
+}
+
+// signed divides a number into its sign, "-" or "", and its size: that of the smallest one is no int64.
+func signed(n int64) (sign string, size uint64) {
 	if n < 0 {
-		sign, n = "-", -n
+		return "-", -uint64(n)
 	}
-	return fmt.Sprintf("%sUS$%s.%02d", sign, Thousands(n/100), n%100)
+	return "", uint64(n)
 }
 
 // Thousands writes a number with commas.
 func Thousands(n int64) string {
-	digits, negative := strings.CutPrefix(strconv.FormatInt(n, 10), "-")
-	if negative {
-		return "-" + Grouped(digits)
-	}
-	return Grouped(digits)
+	sign, size := signed(n)
+	return sign + Grouped(strconv.FormatUint(size, 10))
 }
 
 // Grouped puts commas into a number's digits.
@@ -50,12 +51,9 @@ func Grouped(digits string) string {
 
 // Exact writes microcents as credits with six decimals, which loses nothing: "1,234.567890".
 func Exact(microcents int64) string {
-	sign := ""
-	if microcents < 0 {
-		sign, microcents = "-", -microcents
-	}
-	return fmt.Sprintf("%s%s.%06d", sign, Thousands(microcents/ledger.MicrocentsPerCredit),
-		microcents%ledger.MicrocentsPerCredit)
+	sign, size := signed(microcents)
+	return fmt.Sprintf("%s%s.%06d", sign, Grouped(strconv.FormatUint(size/ledger.MicrocentsPerCredit, 10)),
+		size%ledger.MicrocentsPerCredit)
 }
 
 // Cents writes microcents as a fraction of a US cent, which is a credit.

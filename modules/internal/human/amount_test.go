@@ -16,3 +16,11 @@ func TestThousands(t *testing.T) {
 		require.Equal(t, want, Thousands(n))
 	}
 }
+
+func TestAmountsOfAllSizes(t *testing.T) {
+	t.Parallel()
+	require.Equal(t, "-9,223,372,036,854.775808", Exact(math.MinInt64))
+	require.Equal(t, "9,223,372,036,854.775807", Exact(math.MaxInt64))
+	require.Equal(t, "-0.000001", Exact(-1))
+	require.Equal(t, "-9,223,372,036,854,775,808 credits (-US$92,233,720,368,547,758.08)", Credits(math.MinInt64))
+}

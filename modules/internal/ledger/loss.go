@@ -2,13 +2,13 @@ package ledger
 
 import "fmt"
 
-// ErrLost: the ledger does not have what its witness has seen of it, and an operator has not decided yet (GAP-133).
-// Nothing is charged until then.
-var ErrLost = fmt.Errorf("%w: it is behind its witness", ErrUnavailable)
+// ErrLost: the ledger does not have what its witness has seen of it, or its write-ahead log is damaged, and an operator
+// has not decided yet (GAP-133). Nothing is charged until then.
+var ErrLost = fmt.Errorf("%w: a part of it is missing", ErrUnavailable)
 
 // LossAdvice is the next step for whoever can take it.
-const LossAdvice = "put the newer files back (the database, what begins with its name, all of one moment) and start " +
-	"again, or go on without: `fareway gateway ledger accept-loss --reason TEXT`"
+const LossAdvice = "move all files that begin with its name away, put the newer ones back, all of one moment, and " +
+	"start again, or go on without: `fareway gateway ledger accept-loss --reason TEXT`"
 
 // Loss is that a ledger does not have all that was seen of it: its newest part is gone, or it is another copy, which
 // has gone on by itself (GAP-133).
@@ -19,15 +19,35 @@ type Loss struct {
 	SeenEntries int64 `json:"seen_entries"`
 	HasActs     int64 `json:"has_acts"`
 	SeenActs    int64 `json:"seen_acts"`
+	// Log is what is damaged of its write-ahead log; nil: nothing is known to be.
+	Log *LogDamage `json:"log,omitempty"`
+}
+
+// LogDamage is that a write-ahead log cannot be read to its end, and what was behind that was on the disk (GAP-133).
+type LogDamage struct {
+	Byte    int64 `json:"byte"`    // where it begins
+	Commits int64 `json:"commits"` // at least so many cannot be read
+}
+
+func (d LogDamage) String() string {
+	return fmt.Sprintf("its write-ahead log is damaged from byte %d on, and at least %d commits that were on the disk "+
+		"cannot be read", d.Byte, d.Commits)
 }
 
 // String says what is gone, as a sentence goes on.
 func (l Loss) String() string {
 	entries, acts := max(l.SeenEntries-l.HasEntries, 0), max(l.SeenActs-l.HasActs, 0)
+	text := ""
+	if l.Log != nil {
+		if text = l.Log.String(); entries == 0 && acts == 0 {
+			return fmt.Sprintf("%s (it has %d movements of money and %d acts of operators)", text, l.HasEntries, l.HasActs)
+		}
+		text += "; "
+	}
 	if entries == 0 && acts == 0 {
 		return fmt.Sprintf("its movements are others than those that were acknowledged here (it has %d of them and %d "+
 			"acts of operators): it is a copy of an older ledger that went on by itself", l.HasEntries, l.HasActs)
 	}
-	return fmt.Sprintf("at least %d movements of money and %d acts of operators that were acknowledged are not in it "+
-		"(it has %d of %d and %d of %d)", entries, acts, l.HasEntries, l.SeenEntries, l.HasActs, l.SeenActs)
+	return fmt.Sprintf("%sat least %d movements of money and %d acts of operators that were acknowledged are not in it "+
+		"(it has %d of %d and %d of %d)", text, entries, acts, l.HasEntries, l.SeenEntries, l.HasActs, l.SeenActs)
 }

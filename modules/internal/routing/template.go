@@ -14,8 +14,10 @@ const mostTemplate = 16384
 func MostTemplate(r *config.Route) int64 { return min(mostTemplate, r.ContextWindow/4) }
 
 // PromptBound is how many tokens are sent to a route at most, for a request that has at most so many: with the replies
-// of others that it reads, and what its upstream adds.
-func (c *Candidate) PromptBound(request int64) int64 { return Sum(request, Sum(c.Extra, c.Template)) }
+// of others that it reads, and what its upstream adds. What is longer than its window, it does not take (GAP-137).
+func (c *Candidate) PromptBound(request int64) int64 {
+	return min(Sum(request, Sum(c.Extra, c.Template)), c.Route.ContextWindow)
+}
 
 // Of is how many tokens a route adds to a prompt: what the operator says, or else what was learned.
 func (t Templates) Of(r *config.Route) int64 {

@@ -112,6 +112,9 @@ func survives(t *testing.T, i image, told []fact) (err error) {
 	}
 	defer func() { err = errors.Join(err, s.Close()) }()
 	ctx := context.Background()
+	if lost := s.Loss(); lost != nil {
+		return fmt.Errorf("what a power cut left is taken for damage: %s", lost)
+	}
 
 	// The spool has the settlements that were not answered: they are repeated before the rest is recovered.
 	unanswered := map[string]bool{}

@@ -119,6 +119,9 @@ func (s *Store) open() error {
 	if err != nil {
 		return err
 	}
+	if err := settleLog(s.opts.Path, s.opts.Now()); err != nil {
+		return err
+	}
 	if s.db, err = openDatabase(&s.opts); err != nil {
 		return err
 	}

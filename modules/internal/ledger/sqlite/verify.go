@@ -30,6 +30,10 @@ func (b *books) VerifyAs(ctx context.Context, how ledger.Verification) (ledger.R
 	if errors.Is(err, errNoWitness) {
 		seen, err = nil, nil
 	}
+	var damage *ledger.LogDamage
+	if err == nil {
+		damage, err = undecidedDamage(b.path)
+	}
 	if err == nil {
 		until, cancel := context.WithCancel(ctx)
 		defer cancel()
@@ -37,7 +41,7 @@ func (b *books) VerifyAs(ctx context.Context, how ledger.Verification) (ledger.R
 		err = b.list(ctx, "verify", func(conn *sqlite.Conn) (err error) {
 			readers, err := b.beside(until, conn, verifiers())
 			if err == nil {
-				r, err = verifyAs(conn, readers, seen, how)
+				r, err = verifyAs(conn, readers, seen, damage, how)
 			}
 			for _, reader := range readers {
 				err = errors.Join(err, reader.Close())
@@ -73,9 +77,10 @@ type verification struct {
 	conn    *sqlite.Conn
 	readers []*sqlite.Conn // of the same moment, for the parts
 	how     ledger.Verification
-	from    int64    // the last entry that is taken as it is
-	seen    *extent  // by the witness; nil: there is none
-	looked  []uint64 // a bit for each account that an entry was looked at of, by its number
+	from    int64             // the last entry that is taken as it is
+	seen    *extent           // by the witness; nil: there is none
+	log     *ledger.LogDamage // of the write-ahead log; nil: it is whole
+	looked  []uint64          // a bit for each account that an entry was looked at of, by its number
 	done    *atomic.Int64
 	all     int64 // how much there is to be done, about
 	report  ledger.Report
@@ -98,7 +103,7 @@ type verification struct {
 type tally struct{ all, young int64 }
 
 func verify(conn *sqlite.Conn, seen *extent, kept []ledger.Checkpoint) (ledger.Report, error) {
-	return verifyAs(conn, nil, seen, ledger.Verification{Kept: kept})
+	return verifyAs(conn, nil, seen, nil, ledger.Verification{Kept: kept})
 }
 
 func newVerification(conn *sqlite.Conn) *verification {
@@ -113,9 +118,10 @@ func newVerification(conn *sqlite.Conn) *verification {
 	}
 }
 
-func verifyAs(conn *sqlite.Conn, readers []*sqlite.Conn, seen *extent, how ledger.Verification) (ledger.Report, error) {
+func verifyAs(conn *sqlite.Conn, readers []*sqlite.Conn, seen *extent, damage *ledger.LogDamage,
+	how ledger.Verification) (ledger.Report, error) {
 	v := newVerification(conn)
-	v.readers, v.seen, v.how, v.done = readers, seen, how, new(atomic.Int64)
+	v.readers, v.seen, v.log, v.how, v.done = readers, seen, damage, how, new(atomic.Int64)
 	if v.report.Witnessed = seen != nil; how.From != nil {
 		v.from, v.report.From = how.From.Entries, how.From.N
 		v.how.Kept = append(slices.Clone(how.Kept), *how.From)
@@ -193,21 +199,30 @@ func (v *verification) prepare() error {
 	})
 }
 
-// verifyWitness checks that the ledger has all that its witness has seen (GAP-133).
+// verifyWitness checks that the ledger has all that its witness has seen, and that its log is whole (GAP-133).
 func (v *verification) verifyWitness() error {
-	if v.seen == nil {
+	if v.seen == nil && v.log == nil {
 		return nil
 	}
 	has, err := readExtent(v.conn)
 	if err != nil {
 		return err
 	}
-	loss, err := missing(v.conn, has, *v.seen)
-	if err != nil || loss == nil {
+	where, seen := "write-ahead log", has
+	if v.seen != nil {
+		seen = *v.seen
+	}
+	loss, err := missing(v.conn, has, seen)
+	if err != nil {
 		return err
 	}
-	v.report.Loss = loss
-	return disagree("witness", "a part of the ledger is missing: %s; %s", loss, ledger.LossAdvice)
+	if loss != nil {
+		where = "witness"
+	}
+	if v.report.Loss = damaged(loss, has, v.log); v.report.Loss == nil {
+		return nil
+	}
+	return disagree(where, "a part of the ledger is missing: %s; %s", v.report.Loss, ledger.LossAdvice)
 }
 
 // count adds an entry to those of its kind.

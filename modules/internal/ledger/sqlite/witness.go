@@ -213,14 +213,20 @@ func (d *database) follow() error {
 		return err
 	}
 	d.progress.has, d.progress.witness = has, w
-	if err == nil {
-		if err := d.compare(has, seen); err != nil {
-			return err
+	if err != nil {
+		seen = has
+		if has != (extent{}) {
+			d.opts.Logger.Warn("there was no witness beside the ledger, as where it was copied without one or an older "+
+				"fareway kept it: whether its newest part is missing could not be seen; there is one from now on",
+				"witness", witnessPath(d.opts.Path), "entries", has.entries, "acts", has.acts)
 		}
-	} else if has != (extent{}) {
-		d.opts.Logger.Warn("there was no witness beside the ledger, as where it was copied without one or an older fareway "+
-			"kept it: whether its newest part is missing could not be seen; there is one from now on",
-			"witness", witnessPath(d.opts.Path), "entries", has.entries, "acts", has.acts)
+	}
+	damage, err := undecidedDamage(d.opts.Path)
+	if err != nil {
+		return err
+	}
+	if err := d.compare(has, seen, damage); err != nil {
+		return err
 	}
 	d.testify()
 	return nil
@@ -232,20 +238,33 @@ func (d *database) look() error {
 	if err != nil {
 		return err
 	}
-	err = d.compare(has, d.progress.has)
+	err = d.compare(has, d.progress.has, nil)
 	d.progress.has = has
 	return err
 }
 
-func (d *database) compare(has, seen extent) error {
+// compare looks whether the ledger has what was seen of it, and whether its log is damaged.
+func (d *database) compare(has, seen extent, damage *ledger.LogDamage) error {
 	loss, err := missing(d.conn, has, seen)
-	if err != nil || loss == nil || d.progress.lost.Load() != nil {
+	if loss = damaged(loss, has, damage); err != nil || loss == nil || d.progress.lost.Load() != nil {
 		return err
 	}
 	d.progress.lost.Store(loss)
 	d.opts.Logger.Error("a part of the ledger is missing: "+loss.String()+"; "+ledger.LossAdvice, "ledger", d.opts.Path,
 		"witness", witnessPath(d.opts.Path))
 	return nil
+}
+
+// damaged is a loss with what is damaged of the log; nil where there is neither.
+func damaged(loss *ledger.Loss, has extent, damage *ledger.LogDamage) *ledger.Loss {
+	if damage == nil {
+		return loss
+	}
+	if loss == nil {
+		loss = &ledger.Loss{HasEntries: has.entries, SeenEntries: has.entries, HasActs: has.acts, SeenActs: has.acts}
+	}
+	loss.Log = damage
+	return loss
 }
 
 // committed is called behind each commit.
@@ -291,11 +310,20 @@ func (s *Store) AcceptLoss(ctx context.Context, reason string) (loss ledger.Loss
 			return err
 		}
 		loss, t.accepted = *lost, true
-		return t.act(ctx, "ledger.accept_loss", nil, "ledger", nil, fields{
+		what := fields{
 			"reason": reason, "has_entries": loss.HasEntries, "seen_entries": loss.SeenEntries,
 			"has_acts": loss.HasActs, "seen_acts": loss.SeenActs,
-		})
+		}
+		if loss.Log != nil {
+			what["log_damaged_at"], what["log_commits"] = loss.Log.Byte, loss.Log.Commits
+		}
+		return t.act(ctx, "ledger.accept_loss", nil, "ledger", nil, what)
 	})
+	if err == nil {
+		if kept := acceptLogs(s.opts.Path); kept != nil {
+			s.opts.Logger.Error("the loss was accepted", "error", kept)
+		}
+	}
 	if err != nil {
 		return ledger.Loss{}, fmt.Errorf("accepting what the ledger has lost: %w", err)
 	}
