@@ -63,11 +63,6 @@ func (e *Endpoint) refused(resp *http.Response, classify Classify) *llm.Error {
 	return failed
 }
 
-// late makes the error of a call that got no reply in time.
-func (e *Endpoint) late() *llm.Error {
-	return llm.Errorf(llm.ErrUpstream, "%v within first_byte_timeout (%s)", errFirstByte, e.Timeouts.FirstByte)
-}
-
 // unanswered makes the error of a call that got no reply.
 func (e *Endpoint) unanswered(err error) *llm.Error {
 	failed := e.unconnected(err)
@@ -151,11 +146,12 @@ func (proxyRefusal) Error() string { return "the proxy refuses to connect to the
 
 // broke makes the error of a reply that could not be read to its end; ctx is its connection's.
 func (e *Endpoint) broke(ctx context.Context, err error) *llm.Error {
-	switch cause := context.Cause(ctx); {
-	case errors.Is(cause, errIdle):
+	cause := context.Cause(ctx)
+	if errors.Is(cause, errIdle) {
 		return llm.Errorf(llm.ErrBroken, "%v for longer than idle_timeout (%s)", cause, e.Timeouts.Idle)
-	case errors.Is(cause, errFirstByte): // just as it began
-		return e.late()
+	}
+	if late, ok := errors.AsType[*late](cause); ok { // just as it began
+		return late.failure()
 	}
 	if errors.Is(err, sse.ErrTooLarge) {
 		return llm.Errorf(llm.ErrProtocol, "%v", err)

@@ -44,7 +44,7 @@ func (o *Ollama) encode(req *llm.Request, m model, room int64) ([]byte, error) {
 		}
 	}
 	b = append(b, `],"truncate":false,"shift":false,"stream":`...)
-	b = strconv.AppendBool(b, !req.Whole || o.settings.AlwaysStream)
+	b = strconv.AppendBool(b, !o.wholly(req))
 	if m.thinks || !m.told && o.settings.Think != "" {
 		b = append(b, `,"think":`...)
 		b = append(b, thinking[o.settings.Think]...)
@@ -63,6 +63,9 @@ func (o *Ollama) encode(req *llm.Request, m model, room int64) ([]byte, error) {
 	}
 	return o.appendOptions(b, req, room)
 }
+
+// wholly reports whether the reply is asked for in one piece.
+func (o *Ollama) wholly(req *llm.Request) bool { return req.Whole && !o.settings.AlwaysStream }
 
 func (o *Ollama) appendOptions(b []byte, req *llm.Request, room int64) ([]byte, error) {
 	b = append(b, `,"options":{"num_predict":`...)
