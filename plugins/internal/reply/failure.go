@@ -146,7 +146,7 @@ func can(status int, kind llm.ErrorKind) bool {
 	case status == http.StatusTooManyRequests, status == statusOverloaded:
 		return among(capacity, quota, allowance, window, key)
 	case status >= 500: // nobody's key is at fault where the service is
-		return among(window, content, capacity, cannotTake, failure)
+		return among(window, content, capacity, tooMany, cannotTake, failure)
 	}
 	return true
 }
