@@ -273,8 +273,7 @@ func (s *Stream) sendUsage() error {
 	if u == nil {
 		return nil
 	}
-	begins := s.expected && s.failed != nil // it says nothing of an output
-	if begins {
+	if s.expected && s.failed != nil {
 		begun := *u
 		begun.Output, begun.Reasoning = llm.Count(0), nil
 		u = &begun
@@ -285,7 +284,7 @@ func (s *Stream) sendUsage() error {
 		u = &llm.Usage{Flaw: cmp.Or(s.garbled, s.counting.Input+" is missing")}
 	case u.Output == nil, s.expected && s.failed == nil:
 		u = &llm.Usage{Flaw: cmp.Or(s.garbled, s.counting.Output+" is missing")}
-	case *u.Output == 0 && !begins: // services that do not count fill in zeros
+	case u.Blank(s.failed == nil):
 		u = &llm.Usage{Flaw: cmp.Or(s.garbled, s.counting.Output+" is 0 for a reply that is not empty")}
 	}
 	if u.Flaw == "" && !u.Known() {
