@@ -65,8 +65,10 @@ type Error struct {
 	Status     int           // the upstream's HTTP status, 0 if there was none
 	RetryAfter time.Duration // how long the upstream asked to wait, at least AtOnce; 0 if it did not say
 	Basis      Basis         // how the kind is known
-	Unreached  bool          // there was no connection: the name, the address or TLS
-	RequestID  string        // what the upstream calls the request, "" if it has no name
+	// Unreached: there was no connection (the name, the address or TLS), or what answered at the address is no API: a
+	// page for people, or a redirect to elsewhere.
+	Unreached bool
+	RequestID string // what the upstream calls the request, "" if it has no name
 }
 
 // AtOnce is the RetryAfter of an upstream that says that it takes more now. It is as short as the plugin protocol knows.
