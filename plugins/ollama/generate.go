@@ -24,6 +24,11 @@ const (
 
 // Generate implements provider.Provider.
 func (o *Ollama) Generate(ctx context.Context, req *llm.Request, send func(llm.Event) error) error {
+	return o.generate(ctx, req, refuses, send)
+}
+
+// generate is Generate for an Ollama that refuses that.
+func (o *Ollama) generate(ctx context.Context, req *llm.Request, refuses []string, send func(llm.Event) error) error {
 	req, names, err := conform.Request(req, refuses)
 	if err != nil {
 		return err

@@ -34,8 +34,8 @@ type service struct {
 	onCall   func() // before the first call, which is Describe
 
 	mu         sync.Mutex
-	configured bool                               // Configure was called
-	ready      bool                               // and succeeded
+	configured bool              // Configure was called
+	ready      bool              // and succeeded
 	running    map[string]func() // attempts by id: what stops each, see Cancel
 }
 
