@@ -32,6 +32,8 @@ var services = []service{
 	{name: "openai", title: "OpenAI", plugin: "openai", preset: "openai", keyEnv: "OPENAI_API_KEY"},
 	{name: "anthropic", title: "Anthropic", plugin: "anthropic", keyEnv: "ANTHROPIC_API_KEY"},
 	{name: "gemini", title: "Google Gemini", plugin: "gemini", keyEnv: "GEMINI_API_KEY"},
+	{name: "gemini-chat", title: "Google Gemini by its chat endpoint", plugin: "openai", preset: "gemini",
+		keyEnv: "GEMINI_API_KEY"},
 	{name: "openrouter", title: "OpenRouter", plugin: "openai", preset: "openrouter", keyEnv: "OPENROUTER_API_KEY"},
 	{name: "groq", title: "Groq", plugin: "openai", preset: "groq", keyEnv: "GROQ_API_KEY"},
 	{name: "mistral", title: "Mistral", plugin: "openai", preset: "mistral", keyEnv: "MISTRAL_API_KEY"},
