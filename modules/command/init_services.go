@@ -60,7 +60,7 @@ func (s *service) timeouts() string {
     first_byte_timeout = "3m"
 `
 	}
-	return `    # Thinking included. Then the next route is tried. A reply in one piece begins when it is whole: give it time.
+	return `    # Thinking included. Then the next route is tried. A reply in one piece begins when it is whole.
     first_byte_timeout  = "3m"
     whole_reply_timeout = "4m"
 `

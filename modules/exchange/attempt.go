@@ -119,7 +119,8 @@ func (a *attempt) note(ev llm.Event) {
 	a.usage = a.judge(a.told)
 }
 
-// judge is usage as far as it counts: once something was produced, half of it is none (GAP-111), nor are zeros (GAP-108).
+// judge is usage as far as it counts: once something was produced, half of it is none (GAP-111), and so are zeros
+// (GAP-108).
 func (a *attempt) judge(u *llm.Usage) *llm.Usage {
 	if !u.Known() || a.produced && (!u.Complete() || u.Blank(a.finished)) {
 		return nil

@@ -319,8 +319,8 @@ func TestCallerLeaves(t *testing.T) {
 	})
 }
 
-// TestTheWrongScheme: plain HTTP to a port with TLS, and TLS to one without, are told apart from an upstream that fails,
-// by calls of all ways.
+// TestTheWrongScheme: plain HTTP to a port with TLS, and TLS to one without, are told apart from an upstream that
+// fails, by calls of all ways.
 func TestTheWrongScheme(t *testing.T) {
 	t.Parallel()
 	page := func(text string) http.Handler {

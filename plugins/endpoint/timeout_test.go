@@ -161,7 +161,8 @@ func TestEndlessRefusal(t *testing.T) {
 func TestNoTimeout(t *testing.T) {
 	t.Parallel()
 	s := upstream.Start(t, upstream.Options{})
-	for _, limits := range []endpoint.Timeouts{{}, {Connect: time.Hour, FirstByte: time.Hour, Whole: time.Hour, Idle: time.Hour}} {
+	for _, limits := range []endpoint.Timeouts{{}, {Connect: time.Hour, FirstByte: time.Hour, Whole: time.Hour,
+		Idle: time.Hour}} {
 		c, alarms := alarmed(t, endpoint.Endpoint{URL: s.BaseURL(), Timeouts: limits})
 		require.NoError(t, <-begin(c))
 		require.Equal(t, limits == endpoint.Timeouts{}, len(alarms) == 0)

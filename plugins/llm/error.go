@@ -71,7 +71,8 @@ type Error struct {
 	RequestID string // what the upstream calls the request, "" if it has no name
 }
 
-// AtOnce is the RetryAfter of an upstream that says that it takes more now. It is as short as the plugin protocol knows.
+// AtOnce is the RetryAfter of an upstream that says that it takes more now. It is as short as the plugin protocol
+// knows.
 const AtOnce = time.Millisecond
 
 func (e *Error) Error() string {

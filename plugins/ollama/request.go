@@ -74,17 +74,8 @@ func (o *Ollama) appendOptions(b []byte, req *llm.Request, room int64) ([]byte, 
 		b = append(b, `,"num_ctx":`...)
 		b = strconv.AppendInt(b, room, 10)
 	}
-	if t := req.Temperature; t != nil && !encode.Refused(req, "temperature") {
-		var err error
-		if b, err = encode.AppendTemperature(b, *t); err != nil {
-			return nil, err
-		}
-	}
-	if len(req.Stop) > 0 && !encode.Refused(req, "stop") {
-		b = append(b, `,"stop":`...)
-		b = encode.AppendStrings(b, req.Stop)
-	}
-	return append(b, `}}`...), nil
+	b, err := encode.AppendSampling(b, req)
+	return append(b, `}}`...), err
 }
 
 func appendTools(b []byte, req *llm.Request) ([]byte, error) {

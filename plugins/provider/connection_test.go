@@ -18,7 +18,8 @@ func TestConnection(t *testing.T) {
 			Headers: []endpoint.Header{{Name: "Authorization", Value: "Bearer k"}, {Name: "X-Team", Value: "blue"}}}
 	}
 	var c provider.Connection
-	require.NoError(t, provider.DecodeSettings(settings.Values(`{"connect_timeout": "1s", "first_byte_timeout": "1ms", "whole_reply_timeout": "2m",
+	require.NoError(t, provider.DecodeSettings(settings.Values(`{"connect_timeout": "1s", "first_byte_timeout": "1ms",
+		"whole_reply_timeout": "2m",
 		"idle_timeout": "3s", "proxy": "http://proxy:3128", "proxy_credentials": " user:pass:word@\n", "server_name": "name",
 		"headers": {"x-team": "red", "X-Another": "1"}}`), &c))
 	got, want := fresh(), fresh()
