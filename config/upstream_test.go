@@ -105,9 +105,8 @@ func TestAgainstUpstreams(t *testing.T) {
   at FILE:4:16
     4 |     base_url = "http://h:1/v1"
       |                ^^^^^^^^^^^^^^^
-  the upstream answered with a web page; check that base_url is the address of an API. Correct it, or requests to `+
-				"its routes fail.
-"},
+  the upstream answered with a web page; check that base_url is the address of an API. Correct it, or requests to ` +
+				"its routes fail.\n"},
 		"a refused credential": {fails(llm.ErrCredentials, 401, "the key is wrong"),
 			"Warning: The upstream of provider \"up\" refuses the credential\n  at FILE:5:16\n"},
 	} {
