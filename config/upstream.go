@@ -73,14 +73,19 @@ func (d *Diagnostics) unreachable(name string, at providerPlace, err error) {
 	if !ok {
 		return
 	}
-	const later = " It is asked again, and the routes serve as soon as it answers."
+	const (
+		later   = " It is asked again, and the routes serve as soon as it answers."
+		correct = " Correct it, or requests to its routes fail."
+	)
 	detail := sentence(failed.Message)
 	switch {
+	case failed.Unreached && failed.Status != 0:
+		d.add(SeverityWarning, at.address, fmt.Sprintf("What answers for provider %q is no API", name), detail+correct)
 	case failed.Kind == llm.ErrUpstream && failed.Status == 0:
 		d.add(SeverityWarning, at.address, fmt.Sprintf("The upstream of provider %q does not answer", name), detail+later)
 	case failed.Kind == llm.ErrCredentials:
 		d.add(SeverityWarning, at.credential, fmt.Sprintf("The upstream of provider %q refuses the credential", name),
-			detail+" Correct it, or requests to its routes fail.")
+			detail+correct)
 	}
 }
 

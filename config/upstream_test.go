@@ -99,6 +99,14 @@ func TestAgainstUpstreams(t *testing.T) {
       |                ^^^^^^^^^^^^^^^
   connecting: refused; check that it is running. It is asked again, and the routes serve as soon as it answers.
 `},
+		"a page for people": {Offer{Err: &llm.Error{Kind: llm.ErrUpstream, Status: 200, Unreached: true,
+			Message: "the upstream answered with a web page; check that base_url is the address of an API"}},
+			`Warning: What answers for provider "up" is no API
+  at FILE:4:16
+    4 |     base_url = "http://h:1/v1"
+      |                ^^^^^^^^^^^^^^^
+  the upstream answered with a web page; check that base_url is the address of an API. Correct it, or requests to ` +
+				"its routes fail.\n"},
 		"a refused credential": {fails(llm.ErrCredentials, 401, "the key is wrong"),
 			"Warning: The upstream of provider \"up\" refuses the credential\n  at FILE:5:16\n"},
 	} {

@@ -1,6 +1,7 @@
 package modules_test
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"fmt"
@@ -16,24 +17,34 @@ import (
 	"github.com/fareway/fareway/plugins/providertest/upstream"
 )
 
-// llamaSetup is a gateway before a llama.cpp server.
+// llamaSetup is a gateway before a llama.cpp server, whose calls the gateway makes unless the setup says otherwise.
 func llamaSetup(s setup) setup {
-	s.Settings, s.Carry = `preset = "llamacpp"`, "host"
+	s.Settings, s.Carry = `preset = "llamacpp"`, cmp.Or(s.Carry, "host")
 	s.Script.Service = "llamacpp"
 	return s
 }
 
 // TestLlamaCancel proves GAP-47 for a llama.cpp server, whose chunks say what it has done so far: whoever leaves is
-// charged for that, and the server's slot is free at once.
+// charged for that, and the server's slot is free at once, whether the gateway makes the calls or the provider's process.
 func TestLlamaCancel(t *testing.T) {
 	t.Parallel()
+	for _, carry := range []string{"host", "process"} {
+		t.Run(carry, func(t *testing.T) {
+			t.Parallel()
+			testLlamaCancel(t, carry)
+		})
+	}
+}
+
+func testLlamaCancel(t *testing.T, carry string) {
+	t.Helper()
 	const cost = 60*300 + 40*300 + 2*1500 // the cached part at the price of the input, for the route has no other
 	stuck := upstream.Reply{Steps: []upstream.Step{upstream.Text("one "), upstream.Text("two"), upstream.Wait("stuck"),
 		upstream.Finish("stop"), upstream.ReportTokens(upstream.Usage{Prompt: 100, Completion: 5_000, Cached: llm.Count(40)}),
 		upstream.Done()}}
-	patient := startScripted(t, llamaSetup(setup{}))
-	slow := startScripted(t, llamaSetup(setup{Routes: []route{{Name: "first", Timeout: "400ms"}}}))
-	first := startScripted(t, llamaSetup(setup{}))
+	patient := startScripted(t, llamaSetup(setup{Carry: carry}))
+	slow := startScripted(t, llamaSetup(setup{Carry: carry, Routes: []route{{Name: "first", Timeout: "400ms"}}}))
+	first := startScripted(t, llamaSetup(setup{Carry: carry}))
 	for _, sh := range shapes {
 		t.Run("BILL-22 GAP-47 a client leaves "+sh.Name, func(t *testing.T) {
 			t.Parallel()

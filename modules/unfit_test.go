@@ -37,6 +37,29 @@ func TestUnfit(t *testing.T) {
 			require.Equal(t, "required", c.Sent(t)["tool_choice"])
 		})
 	}
+	refused := upstream.Refuse(upstream.Error{Status: 400, Type: "invalid_request_error", Param: "tools",
+		Message: "Invalid 'tools': array too long. Expected an array with maximum length 128, but got one of 325 instead."})
+	for _, mode := range modes {
+		t.Run("GAP-126 more than the upstream takes "+mode.Name, func(t *testing.T) {
+			t.Parallel()
+			g := startScripted(t, setup{Breaker: breaker("")})
+			c := g.rich(t)
+			for range 3 { // it says nothing of the route
+				c.AnswersBy(inTurn(refused))
+				requireError(t, chat, c.Ask(chat, tools, mode.Field), 503, "feature_unavailable")
+			}
+			c.AnswersBy(inTurn(hello))
+			outcomeOf(t, chat, c.Ask(chat, mode.Field))
+		})
+		t.Run("GAP-126 more than the upstream takes, and another takes it "+mode.Name, func(t *testing.T) {
+			t.Parallel()
+			g := startScripted(t, setup{Routes: []route{{Name: "few", Quality: 0.9}, {Name: "many", Quality: 0.1}}})
+			c := g.rich(t)
+			c.AnswersBy(inTurn(refused, hello))
+			outcomeOf(t, chat, c.Ask(chat, tools, mode.Field))
+			require.Len(t, c.Seen(), 2)
+		})
+	}
 	t.Run("what its provider says counts before it is called", func(t *testing.T) {
 		t.Parallel()
 		g := startScripted(t, setup{Settings: `preset = "ollama"`})

@@ -75,6 +75,21 @@ func TestRoutesThatSayWhenTheyAreBack(t *testing.T) {
 				}
 			})
 		}
+		for header, value := range map[string]string{
+			"Retry-After": "0", "retry-after": "0.25", "Retry-After-Ms": "0", "retry-after-ms": "1200.5",
+			"RETRY-AFTER": "Sun, 06 Nov 1994 08:49:37 GMT",
+		} {
+			t.Run("GAP-139 now is a time, too "+name+" "+header+" "+value, func(t *testing.T) {
+				t.Parallel()
+				g := startScripted(t, setup{Breaker: block, Clock: newClock(speed)})
+				c := g.rich(t)
+				refused := backIn("")
+				refused.Header = map[string]string{header: value}
+				c.AnswersBy(inTurn(refused, hello))
+				outcomeOf(t, shapeOf("chat"), c.Ask(shapeOf("chat")))
+				require.Len(t, c.Seen(), 2)
+			})
+		}
 		t.Run("GAP-139 where other routes have failed "+name, func(t *testing.T) {
 			t.Parallel()
 			sh := shapeOf("chat")

@@ -5,6 +5,7 @@ provider "claude" {
   config {
     api_key            = env("ANTHROPIC_API_KEY")
     first_byte_timeout = "3m" # thinking included; then the next route is tried
+    whole_reply_timeout = "4m" # of a reply in one piece, which begins when it is whole
     # prompt_caching = "1h" # default: "5m"; or "off"
     # beta           = ["context-1m-2025-08-07"]
     # thinking_budget = -1 # think, as much as the model wants; before Claude 4.6 a number of tokens

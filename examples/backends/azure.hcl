@@ -7,6 +7,7 @@ provider "azure" {
     base_url           = "https://example.openai.azure.com"
     api_key            = env("AZURE_API_KEY")
     first_byte_timeout = "3m" # thinking included; then the next route is tried
+    whole_reply_timeout = "4m" # of a reply in one piece, which begins when it is whole
     # api_version = "v1" # or another dated one; the default is the latest dated release that is not a preview
   }
 }

@@ -7,6 +7,7 @@ provider "openai" {
     preset             = "openai"
     api_key            = env("OPENAI_API_KEY")
     first_byte_timeout = "3m" # thinking included; then the next route is tried
+    whole_reply_timeout = "4m" # of a reply in one piece, which begins when it is whole
   }
 }
 
@@ -16,6 +17,7 @@ provider "openrouter" {
     preset             = "openrouter"
     api_key            = env("OPENROUTER_API_KEY")
     first_byte_timeout = "3m"
+    whole_reply_timeout = "4m"
     headers            = { "X-Title" = "Example" } # how OpenRouter lists this gateway
   }
 }
@@ -26,6 +28,7 @@ provider "deepseek" {
     preset             = "deepseek"
     api_key            = file("deepseek.key") # relative to this file
     first_byte_timeout = "3m"
+    whole_reply_timeout = "4m"
   }
 }
 

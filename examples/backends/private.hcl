@@ -13,7 +13,7 @@ provider "private" {
     proxy_credentials  = env("PROXY_CREDENTIALS") # USER:PASSWORD
     connect_timeout    = "3s"
     first_byte_timeout = "30s"
-    always_stream      = true # for a reply in one piece begins when it is whole
+    always_stream      = true # so that first_byte_timeout holds for replies in one piece, too
   }
 }
 

@@ -5,6 +5,7 @@ provider "openai" {
   config {
     api_key            = env("OPENAI_API_KEY")
     first_byte_timeout = "3m" # thinking included; then the next route is tried
+    whole_reply_timeout = "4m" # of a reply in one piece, which begins when it is whole
   }
 }
 

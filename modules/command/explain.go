@@ -46,7 +46,9 @@ offers tools, is the mean of the turns that are expected of it, most of whose pr
 upstream then finds in its cache.
 
 FILE is the body of a request as a client sends it, - standard input. That works from the
-configuration file alone, by the code of the gateway, and sends nothing anywhere. That a
+configuration file alone, by the code of the gateway, and sends the request nowhere. Where it
+matters what an upstream refuses (a call that is demanded, a format beside tools), its
+provider is started for a moment and asked. That a
 provider is down, or a route full, and which route a conversation is on, only the running
 gateway knows. Where a balance is many times a request's hold, the gateway does not count
 its tokens first, and holds by a bound of them that is larger. Of an account (--account) the
@@ -102,7 +104,9 @@ left it.`,
 				}
 				as, fits = asked(v, plan), covers(v)
 			}
-			v, err := explain(cfg, body, family, profile, as, fits)
+			refuses, done := engine.Refusals(cmd.Context(), cfg, slog.New(slog.DiscardHandler))
+			defer done()
+			v, err := explain(cfg, body, family, profile, as, fits, refuses)
 			if err != nil {
 				return err
 			}
@@ -180,7 +184,7 @@ var codecs = map[string]families.Server{
 
 // explain does with a body what the gateway does, up to the choice of a route.
 func explain(cfg *config.Config, body []byte, family, header string, account ledger.Account,
-	fits func(routing.Worst) bool) (*admin.Explanation, error) {
+	fits func(routing.Worst) bool, refuses func(*config.Route, string) bool) (*admin.Explanation, error) {
 	if family == "" {
 		family = familyOf(body)
 	}
@@ -220,6 +224,7 @@ func explain(cfg *config.Config, body []byte, family, header string, account led
 		return nil, err
 	}
 	in := routing.NewInput(cfg, admin.RoutesAt(cfg, time.Now()), profile, decoded.LLM)
+	in.Refuses = refuses
 	in.Requires, in.Predictor = terms.Requires, routing.DefaultPredictor()
 	in.InputTokens, in.Account.Plan = estimator.Estimate(decoded.LLM), plan
 	return &admin.Explanation{File: cfg.Path, Family: family, Plan: plan,

@@ -1,6 +1,7 @@
 package command
 
 import (
+	"fmt"
 	"os"
 	"path/filepath"
 	"testing"
@@ -127,6 +128,28 @@ func TestExplain(t *testing.T) {
 		require.Empty(t, v.Rejected)
 		require.Empty(t, v.Refusal)
 	})
+	t.Run("GAP-127 what the preset of a provider refuses", func(t *testing.T) {
+		t.Parallel()
+		picky := file("picky.hcl", `provider "local" {
+  plugin = "openai"
+  config {
+    preset = "ollama"
+  }
+}
+provider "echo" {
+  plugin = "echo"
+}
+`+presetRoute("forgetful", "local")+presetRoute("other", "echo"))
+		const tools = `{"model":"auto","messages":[{"role":"user","content":"hi"}],"tools":[{"type":"function",` +
+			`"function":{"name":"f"}}]`
+		v := runJSON[admin.Explanation](t, "explain", "--hcl", picky, file("forced.json", tools+`,"tool_choice":"required"}`))
+		require.Equal(t, []string{"other"}, routes(v))
+		require.Len(t, v.Rejected, 1)
+		require.Equal(t, "forgetful", v.Rejected[0].Route)
+		require.Contains(t, v.Rejected[0].Reason, "it cannot be made to call a tool")
+		v = runJSON[admin.Explanation](t, "explain", "--hcl", picky, file("free.json", tools+`}`))
+		require.Len(t, v.Candidates, 2)
+	})
 	t.Run("PROF-09 effort, and a route that offers no tools", func(t *testing.T) {
 		t.Parallel()
 		v := explain(t, file("tools.json", `{"model":"auto","input":"What is the weather?","reasoning_effort":"low",`+
@@ -202,4 +225,21 @@ func TestExplain(t *testing.T) {
 			require.ErrorContains(t, err, tc.says)
 		})
 	}
+}
+
+// presetRoute is a route of a provider.
+func presetRoute(name, provider string) string {
+	return fmt.Sprintf(`route %q {
+  provider       = %q
+  model          = "m"
+  context_window = 32768
+  max_output     = 4096
+  quality        = 0.5
+  offers         = ["tools"]
+  price {
+    input  = 1
+    output = 1
+  }
+}
+`, name, provider)
 }

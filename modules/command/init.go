@@ -72,7 +72,7 @@ replaced without --force. Without a terminal, or with --json, it asks nothing:
 flags say what to do.
 
 Services: ollama, vllm, llamacpp, lmstudio, openai, anthropic, gemini,
-openrouter, groq, mistral, deepseek, moonshot, together, fireworks, xai; or
+gemini-chat, openrouter, groq, mistral, deepseek, moonshot, together, fireworks, xai; or
 --base-url for any other that has chat completions.`,
 		Example: "  fareway gateway init\n" +
 			"  fareway gateway init --service openai --model gpt-5-mini\n" +

@@ -32,6 +32,8 @@ var services = []service{
 	{name: "openai", title: "OpenAI", plugin: "openai", preset: "openai", keyEnv: "OPENAI_API_KEY"},
 	{name: "anthropic", title: "Anthropic", plugin: "anthropic", keyEnv: "ANTHROPIC_API_KEY"},
 	{name: "gemini", title: "Google Gemini", plugin: "gemini", keyEnv: "GEMINI_API_KEY"},
+	{name: "gemini-chat", title: "Google Gemini by its chat endpoint", plugin: "openai", preset: "gemini",
+		keyEnv: "GEMINI_API_KEY"},
 	{name: "openrouter", title: "OpenRouter", plugin: "openai", preset: "openrouter", keyEnv: "OPENROUTER_API_KEY"},
 	{name: "groq", title: "Groq", plugin: "openai", preset: "groq", keyEnv: "GROQ_API_KEY"},
 	{name: "mistral", title: "Mistral", plugin: "openai", preset: "mistral", keyEnv: "MISTRAL_API_KEY"},
@@ -45,13 +47,23 @@ var services = []service{
 // otherService is any that speaks chat completions, by its address.
 var otherService = service{name: "upstream", title: "another service with chat completions", plugin: "openai"}
 
-// firstByteTimeout is what is written of it, with what the time is for. It is shorter than a route's timeout of 5
-// minutes, so that another route gets its turn.
-func (s *service) firstByteTimeout() (limit, what string) {
-	if s.keyEnv != "" {
-		return "3m", "A reply in one piece begins when it is whole, thinking included: give it time."
+// timeouts are what is written of them. They are shorter than a route's timeout of 5 minutes, so that another route gets
+// its turn. Servers on one's own machine have no bound of replies in one piece but that: how fast they write is theirs.
+func (s *service) timeouts() string {
+	switch {
+	case s.keyEnv == "":
+		return `    # Loading a model and reading a long prompt take time. Then the next route is tried.
+    first_byte_timeout = "4m"
+`
+	case s.plugin == "gemini": // which always streams
+		return `    # Thinking included. Then the next route is tried.
+    first_byte_timeout = "3m"
+`
 	}
-	return "4m", "Loading a model and reading a long prompt take time."
+	return `    # Thinking included. Then the next route is tried. A reply in one piece begins when it is whole.
+    first_byte_timeout  = "3m"
+    whole_reply_timeout = "4m"
+`
 }
 
 func serviceNames() []string {

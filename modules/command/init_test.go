@@ -65,7 +65,7 @@ func TestInitAsks(t *testing.T) {
 		local   map[string]string
 	}{
 		"local": {"\n\n2, llama3.2\n\n0.05 / 0.20\n", nil, local},
-		"other": {"x\n99\n14\nnowhere\n" + hosted.BaseURL() + "\nTHE KEY\nTHE_KEY\nmini\n1\nfree\n0.25/2\n", nil, local},
+		"other": {"x\n99\n15\nnowhere\n" + hosted.BaseURL() + "\nTHE KEY\nTHE_KEY\nmini\n1\nfree\n0.25/2\n", nil, local},
 		"service": {
 			"\nmini\n1,gpt-5\n1/2\n",
 			[]string{"--service", "openai", "--base-url", hosted.BaseURL(), "--key-env", "THE_KEY"},

@@ -34,8 +34,7 @@ func (b *backend) text(routes []initRoute) []byte {
 	if b.keyEnv != "" {
 		fmt.Fprintf(&w, "    api_key = env(%q)\n", b.keyEnv)
 	}
-	limit, what := b.firstByteTimeout()
-	fmt.Fprintf(&w, "    # %s Then the next route is tried.\n    first_byte_timeout = %q\n  }\n}\n\n", what, limit)
+	w.WriteString(b.timeouts() + "  }\n}\n\n")
 	if len(routes) == 0 {
 		return gateway.OwnHints(w.Bytes())
 	}

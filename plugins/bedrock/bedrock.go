@@ -130,7 +130,7 @@ func (b *Bedrock) Start(context.Context) error {
 	if err != nil {
 		return err
 	}
-	b.endpoint = endpoint.Endpoint{URL: address,
+	b.endpoint = endpoint.Endpoint{URL: address, AlwaysStream: true, // which is all that is called
 		Settings: endpoint.Settings{Address: "region and base_url", Key: key, Signs: true}}
 	if key == "api_key" {
 		b.endpoint.Headers = []endpoint.Header{{Name: "Authorization", Value: "Bearer " + strings.TrimSpace(s.APIKey)}}

@@ -21,7 +21,12 @@ import (
 
 // Generate implements provider.Provider.
 func (b *Bedrock) Generate(ctx context.Context, req *llm.Request, send func(llm.Event) error) error {
-	req, names, err := conform.Request(req, refuses(req.Model))
+	return b.generate(ctx, req, refuses(req.Model), send)
+}
+
+// generate is Generate for a model for which Bedrock refuses that.
+func (b *Bedrock) generate(ctx context.Context, req *llm.Request, refuses []string, send func(llm.Event) error) error {
+	req, names, err := conform.Request(req, refuses)
 	if err != nil {
 		return err
 	}

@@ -312,16 +312,12 @@ func TestUsageIsEstimatedWhereNoneIsReported(t *testing.T) {
 		require.NoError(t, err)
 		require.Nil(t, fold(events).Usage)
 	})
+	reporting := func(u upstream.Usage) upstream.Reply {
+		return upstream.Reply{Steps: []upstream.Step{upstream.Text("ok"), upstream.Finish("stop"),
+			upstream.ReportTokens(u), upstream.Done()}}
+	}
 	t.Run("GAP-108 reported usage is never replaced", func(t *testing.T) {
-		zero := upstream.Reply{
-			Steps: []upstream.Step{
-				upstream.Text("ok"),
-				upstream.Finish("stop"),
-				upstream.ReportTokens(upstream.Usage{}),
-				upstream.Done(),
-			},
-		}
-		s.Enqueue(zero)
+		s.Enqueue(reporting(upstream.Usage{Prompt: 0, Completion: 1}))
 		req := ask("hello there")
 		req.EstimateUsage = true
 		events, err := generate(t, p, req)
@@ -329,7 +325,26 @@ func TestUsageIsEstimatedWhereNoneIsReported(t *testing.T) {
 		told := slices.DeleteFunc(slices.Clone(events), func(ev llm.Event) bool { return ev.Kind != llm.EventUsage })
 		require.Len(t, told, 1, "nothing is estimated beside it")
 		require.False(t, told[0].Usage.Estimated)
-		require.Equal(t, &llm.Usage{Input: llm.Count(0), Output: llm.Count(0)}, fold(events).Usage)
+		require.Equal(t, &llm.Usage{Input: llm.Count(0), Output: llm.Count(1)}, fold(events).Usage)
+	})
+	t.Run("GAP-108 zeros for a text are no report", func(t *testing.T) {
+		for _, zeros := range []upstream.Usage{{}, {Prompt: 5}} {
+			for _, estimate := range []bool{true, false} {
+				s.Enqueue(reporting(zeros))
+				req := ask("hello there")
+				req.EstimateUsage = estimate
+				events, err := generate(t, p, req)
+				require.NoError(t, err)
+				used := fold(events).Usage
+				require.Equal(t, estimate, used.Known())
+				if estimate {
+					require.True(t, used.Estimated)
+					require.EqualValues(t, tokens.Text("ok"), *used.Output)
+				} else {
+					require.Equal(t, "completion_tokens is 0 for a reply that is not empty", used.Flaw)
+				}
+			}
+		}
 	})
 	t.Run("GAP-108 work before a failure is estimated too", func(t *testing.T) {
 		s.Enqueue(upstream.Reply{Steps: []upstream.Step{upstream.Text("one two three"), upstream.Cut()}},

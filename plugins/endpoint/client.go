@@ -1,6 +1,7 @@
 package endpoint
 
 import (
+	"bytes"
 	"cmp"
 	"context"
 	"io"
@@ -119,7 +120,13 @@ func (c *Client) FetchUpTo(ctx context.Context, e *Endpoint, address string, mos
 	if resp.StatusCode/100 != 2 {
 		return nil, c.refused(e, resp)
 	}
+	if failed := decompress(resp); failed != nil {
+		return nil, failed
+	}
 	body, err := io.ReadAll(io.LimitReader(resp.Body, most))
+	if bytes.HasPrefix(bytes.TrimSpace(bytes.TrimPrefix(body, byteOrderMark)), []byte("<")) {
+		return nil, e.webPage(resp.StatusCode)
+	}
 	if err != nil {
 		return nil, llm.Errorf(llm.ErrBroken, "the connection to the upstream broke in mid-reply: %s", ourWords(err))
 	}
@@ -231,7 +238,13 @@ func newTransport(e *Endpoint) (*transport, error) {
 	connect := cmp.Or(e.Timeouts.Connect, connectTimeout)
 	dialer := net.Dialer{Timeout: connect, KeepAlive: pingAfter}
 	t := &http.Transport{
-		DialContext:            dialer.DialContext,
+		DialContext: func(ctx context.Context, network, address string) (net.Conn, error) {
+			c, err := dialer.DialContext(ctx, network, address)
+			if err != nil {
+				return nil, err
+			}
+			return http1.Watch(c), nil
+		},
 		TLSClientConfig:        secured,
 		TLSHandshakeTimeout:    connect,
 		MaxIdleConnsPerHost:    idlePerHost,

@@ -94,7 +94,8 @@ type TLS struct {
 // minutes, and how long an attempt may take is the gateway's to say, by the context.
 type Timeouts struct {
 	Connect   time.Duration // for TCP, and again for TLS
-	FirstByte time.Duration // from the call to the head of the reply, connecting included
+	FirstByte time.Duration // from the call to the head of a reply that streams, connecting included
+	Whole     time.Duration // the same of one in one piece, whose head comes when it is whole
 	Idle      time.Duration // between two pieces of the reply, while somebody waits for one
 }
 
@@ -161,7 +162,7 @@ func (e *Endpoint) CheckConnection(now time.Time) error {
 	if !e.Expires.IsZero() && !now.Before(e.Expires) {
 		return errors.New("it has expired already")
 	}
-	if t := e.Timeouts; min(t.Connect, t.FirstByte, t.Idle) < 0 {
+	if t := e.Timeouts; min(t.Connect, t.FirstByte, t.Whole, t.Idle) < 0 {
 		return errors.New("one of its timeouts is negative")
 	}
 	proxy, err := e.proxy()

@@ -9,10 +9,12 @@ import (
 	"net"
 	"net/http"
 	"net/url"
+	"regexp"
 	"strings"
 	"syscall"
 	"time"
 
+	"github.com/fareway/fareway/plugins/internal/http1"
 	"github.com/fareway/fareway/plugins/internal/reply"
 	"github.com/fareway/fareway/plugins/llm"
 	"github.com/fareway/fareway/plugins/sse"
@@ -36,11 +38,16 @@ func (e *Endpoint) refused(resp *http.Response, classify Classify) *llm.Error {
 	if resp.StatusCode/100 == 3 {
 		failed := llm.Errorf(llm.ErrUpstream,
 			"the upstream redirects to another address, which is not followed; set %s to the final one", e.Settings.address())
-		failed.Status = resp.StatusCode
+		failed.Status, failed.Unreached = resp.StatusCode, true
 		return failed
 	}
 	_ = decompress(resp)                                           // the status alone says enough
 	body, _ := io.ReadAll(io.LimitReader(resp.Body, maxErrorBody)) // likewise
+	if strings.HasPrefix(e.URL, "http:") && resp.StatusCode == http.StatusBadRequest && wantsTLS.Match(body) {
+		failed := e.speaksTLS()
+		failed.Status = resp.StatusCode
+		return failed
+	}
 	failed := classify(resp.StatusCode, resp.Header.Get("Retry-After"), body)
 	if wait := retryAfter(resp); wait > 0 && failed.Kind != llm.ErrAllowance {
 		failed.RetryAfter = wait
@@ -63,9 +70,17 @@ func (e *Endpoint) refused(resp *http.Response, classify Classify) *llm.Error {
 	return failed
 }
 
-// late makes the error of a call that got no reply in time.
-func (e *Endpoint) late() *llm.Error {
-	return llm.Errorf(llm.ErrUpstream, "%v within first_byte_timeout (%s)", errFirstByte, e.Timeouts.FirstByte)
+// wantsTLS is what web servers answer in plain HTTP at a port with TLS: Go's and Caddy's, nginx and Cloudflare
+// (LibreChat 4688, langchainjs 1716, OpenLLM 449), Apache.
+var wantsTLS = regexp.MustCompile(`(?i)^\s*(?:Client sent an HTTP request to an HTTPS server` +
+	`|<html>\s*<head>\s*<title>400 The plain HTTP request was sent to HTTPS port` +
+	`|<!DOCTYPE HTML[^>]*>\s*<html>\s*<head>\s*<title>400 Bad Request</title>[^{}"]*You're speaking plain HTTP to an SSL)`)
+
+// speaksTLS makes the error of a call in plain HTTP to a port with TLS.
+func (e *Endpoint) speaksTLS() *llm.Error {
+	failed := llm.Errorf(llm.ErrUpstream, "the upstream speaks TLS; write %s with https://", e.Settings.address())
+	failed.Unreached = true
+	return failed
 }
 
 // unanswered makes the error of a call that got no reply.
@@ -128,6 +143,8 @@ func (e *Endpoint) unreadable(err error) *llm.Error {
 		cause = outer.Err // without method and URL
 	}
 	switch {
+	case errors.Is(err, http1.ErrTLS):
+		return e.speaksTLS()
 	case errors.Is(err, io.EOF), errors.Is(err, io.ErrUnexpectedEOF), errors.Is(err, net.ErrClosed),
 		errors.Is(err, syscall.ECONNRESET), errors.Is(err, syscall.EPIPE):
 		const hint = "; if it speaks HTTP/2 only, set http2 = true"
@@ -151,11 +168,12 @@ func (proxyRefusal) Error() string { return "the proxy refuses to connect to the
 
 // broke makes the error of a reply that could not be read to its end; ctx is its connection's.
 func (e *Endpoint) broke(ctx context.Context, err error) *llm.Error {
-	switch cause := context.Cause(ctx); {
-	case errors.Is(cause, errIdle):
+	cause := context.Cause(ctx)
+	if errors.Is(cause, errIdle) {
 		return llm.Errorf(llm.ErrBroken, "%v for longer than idle_timeout (%s)", cause, e.Timeouts.Idle)
-	case errors.Is(cause, errFirstByte): // just as it began
-		return e.late()
+	}
+	if late, ok := errors.AsType[*late](cause); ok { // just as it began
+		return late.failure()
 	}
 	if errors.Is(err, sse.ErrTooLarge) {
 		return llm.Errorf(llm.ErrProtocol, "%v", err)

@@ -318,3 +318,105 @@ func TestCallerLeaves(t *testing.T) {
 		require.Equal(t, upstream.OutcomeLeft, rec.Outcome)
 	})
 }
+
+// TestTheWrongScheme: plain HTTP to a port with TLS, and TLS to one without, are told apart from an upstream that
+// fails, by calls of all ways.
+func TestTheWrongScheme(t *testing.T) {
+	t.Parallel()
+	page := func(text string) http.Handler {
+		return http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
+			w.Header().Set("Content-Type", "text/html")
+			w.WriteHeader(http.StatusBadRequest)
+			_, _ = io.WriteString(w, text)
+		})
+	}
+	quiet := slog.NewLogLogger(slog.DiscardHandler, slog.LevelError)
+	serve := func(start func(*httptest.Server), h http.Handler) string {
+		s := httptest.NewUnstartedServer(h)
+		s.Config.ErrorLog = quiet
+		start(s)
+		t.Cleanup(s.Close)
+		return s.URL
+	}
+	plain, secured := (*httptest.Server).Start, (*httptest.Server).StartTLS
+	const speaksTLS, speaksNone = "the upstream speaks TLS; write base_url with https://",
+		"the upstream does not speak TLS; write base_url with http://"
+	for name, c := range map[string]struct{ url, want string }{
+		"Go's, and Caddy": {strings.Replace(serve(secured, http.NotFoundHandler()), "https:", "http:", 1), speaksTLS},
+		"nginx": {serve(plain, page("<html>\r\n<head><title>400 The plain HTTP request was sent to HTTPS port</title></head>"+
+			"\r\n<body>\r\n<center><h1>400 Bad Request</h1></center>")), speaksTLS},
+		"Apache": {serve(plain, page("<!DOCTYPE HTML PUBLIC \"-//IETF//DTD HTML 2.0//EN\">\n<html><head>\n<title>400 Bad "+
+			"Request</title>\n</head><body>\n<h1>Bad Request</h1>\n<p>Your browser sent a request that this server could not "+
+			"understand.<br />\nReason: You're speaking plain HTTP to an SSL-enabled server port.<br />\n")), speaksTLS},
+		"an alert": {alerting(t), speaksTLS},
+		"no TLS":   {strings.Replace(serve(plain, http.NotFoundHandler()), "http:", "https:", 1), speaksNone},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			e := endpoint.Endpoint{URL: c.url + "/v1"}
+			caller := start(t, e)
+			_, fetched := caller.client.Fetch(withTimeout(t), &e, c.url+"/v1/models")
+			for how, err := range map[string]error{
+				"a call": caller.Generate(withTimeout(t), ask("x"), ignore), "a list": fetched,
+			} {
+				var failed *llm.Error
+				require.ErrorAs(t, err, &failed, how)
+				require.Equal(t, llm.ErrUpstream, failed.Kind, how)
+				require.Equal(t, c.want, failed.Message, how)
+				require.True(t, failed.Unreached, how)
+			}
+		})
+	}
+	t.Run("what a client says is no sign", func(t *testing.T) {
+		t.Parallel()
+		const said = "messages[0]: Client sent an HTTP request to an HTTPS server."
+		err := start(t, endpoint.Endpoint{URL: serve(plain, page(said))}).Generate(withTimeout(t), ask("x"), ignore)
+		require.Equal(t, llm.ErrRejected, llm.KindOf(err))
+	})
+}
+
+// alerting is the address of a server that answers what is no TLS as OpenSSL does, and closes the connection.
+func alerting(t *testing.T) string {
+	t.Helper()
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	require.NoError(t, err)
+	t.Cleanup(func() { _ = l.Close() })
+	go func() {
+		for {
+			c, err := l.Accept()
+			if err != nil {
+				return
+			}
+			_, _ = c.Read(make([]byte, 16<<10))
+			_, _ = c.Write([]byte("\x15\x03\x01\x00\x02\x02\x46"))
+			_ = c.Close()
+		}
+	}()
+	return "http://" + l.Addr().String()
+}
+
+// TestNoAPI: a list of models that is a page for people, or elsewhere, is none.
+func TestNoAPI(t *testing.T) {
+	t.Parallel()
+	s := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if r.URL.Path == "/moved" {
+			http.Redirect(w, r, "/login", http.StatusFound)
+			return
+		}
+		w.Header().Set("Content-Type", "text/html; charset=utf-8")
+		_, _ = io.WriteString(w, "\n<!DOCTYPE html><title>Sign in</title>")
+	}))
+	t.Cleanup(s.Close)
+	for path, want := range map[string]string{
+		"/models": "the upstream answered with a web page; check that base_url is the address of an API",
+		"/moved":  "the upstream redirects to another address, which is not followed; set base_url to the final one",
+	} {
+		var client endpoint.Client
+		_, err := client.Fetch(withTimeout(t), &endpoint.Endpoint{Dialect: endpoint.Chat, URL: s.URL}, s.URL+path)
+		client.CloseIdle()
+		var failed *llm.Error
+		require.ErrorAs(t, err, &failed)
+		require.Equal(t, want, failed.Message)
+		require.True(t, failed.Unreached)
+	}
+}

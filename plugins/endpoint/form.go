@@ -83,7 +83,7 @@ func look(body io.ReadCloser) (form, io.ReadCloser) {
 func (e *Endpoint) webPage(status int) *llm.Error {
 	failed := llm.Errorf(llm.ErrUpstream, "the upstream answered with a web page; check that %s is the address of an API",
 		e.Settings.address())
-	failed.Status = status
+	failed.Status, failed.Unreached = status, true
 	return failed
 }
 

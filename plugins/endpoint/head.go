@@ -2,10 +2,10 @@ package endpoint
 
 import (
 	"net/http"
-	"strconv"
 	"strings"
 	"time"
 
+	"github.com/fareway/fareway/plugins/internal/reply"
 	"github.com/fareway/fareway/plugins/llm"
 )
 
@@ -48,9 +48,6 @@ func (e *Endpoint) holdsSecret(text string) bool {
 	return false
 }
 
-// longestWait is the longest wait that says anything.
-const longestWait = 24 * time.Hour
-
 // retryAfter is how long the upstream asks to wait, 0 if it does not say: its header retry-after-ms (OpenAI, Azure),
 // which is exact, or Retry-After (RFC 9110 section 10.2.3). Of a rate limit that says neither, the resets of what is
 // used up count, the last of them.
@@ -64,20 +61,18 @@ func retryAfter(resp *http.Response) time.Duration {
 	if date, err := http.ParseTime(resp.Header.Get("Date")); err == nil {
 		now = date // by the upstream's clock, as its dates are
 	}
-	if ms, err := strconv.ParseFloat(resp.Header.Get("Retry-After-Ms"), 64); err == nil && ms > 0 {
-		return bounded(ms / 1000)
-	}
-	if stated := resp.Header.Get("Retry-After"); stated != "" {
-		if date, err := http.ParseTime(stated); err == nil {
-			return bounded(date.Sub(now).Seconds())
+	for _, stated := range []string{resp.Header.Get("Retry-After-Ms") + "ms", resp.Header.Get("Retry-After")} {
+		if wait, ok := reply.Wait(stated, now); ok {
+			return max(wait, llm.AtOnce)
 		}
-		return reset(stated, now)
 	}
 	var wait time.Duration
 	for name := range resp.Header {
 		left := strings.Replace(name, "-Reset", "-Remaining", 1)
 		if left != name && strings.Contains(name, "Ratelimit") && resp.Header.Get(left) == "0" {
-			wait = max(wait, reset(resp.Header.Get(name), now))
+			if until, ok := reply.Wait(resp.Header.Get(name), now); ok {
+				wait = max(wait, until)
+			}
 		}
 	}
 	return wait
@@ -85,36 +80,3 @@ func retryAfter(resp *http.Response) time.Duration {
 
 // statusOverloaded is what Anthropic answers when it is too busy.
 const statusOverloaded = 529
-
-// reset reads when a limit is reset: a time to wait ("1m2.5s" of OpenAI and Groq, seconds of others), or the moment, in
-// the form of RFC 3339 (Anthropic) or in seconds or milliseconds since 1970 (OpenRouter).
-func reset(value string, now time.Time) time.Duration {
-	if d, err := time.ParseDuration(value); err == nil {
-		return bounded(d.Seconds())
-	}
-	if t, err := time.Parse(time.RFC3339, value); err == nil {
-		return bounded(t.Sub(now).Seconds())
-	}
-	n, err := strconv.ParseFloat(value, 64)
-	const (
-		secondsOf2001      = 1e9
-		millisecondsOf2001 = 1e12
-	)
-	switch {
-	case err != nil:
-		return 0
-	case n >= millisecondsOf2001:
-		return bounded(n/1000 - float64(now.Unix()))
-	case n >= secondsOf2001:
-		return bounded(n - float64(now.Unix()))
-	}
-	return bounded(n)
-}
-
-// bounded is a wait from 0 to the longest. What is not a number is none.
-func bounded(seconds float64) time.Duration {
-	if !(seconds > 0) {
-		return 0
-	}
-	return time.Duration(min(seconds, longestWait.Seconds()) * float64(time.Second))
-}

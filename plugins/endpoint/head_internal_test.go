@@ -28,10 +28,16 @@ func TestWaits(t *testing.T) {
 		header map[string]string
 		want   time.Duration
 	}{
-		"nothing":            {nil, 0},
-		"RFC 9110 seconds":   {map[string]string{"Retry-After": "7"}, 7 * time.Second},
-		"RFC 9110 a date":    {map[string]string{"Retry-After": "Sun, 22 Nov 2026 17:00:09 GMT"}, 9 * time.Second},
-		"RFC 9110, in parts": {map[string]string{"Retry-After": "1.5"}, 1500 * time.Millisecond},
+		"nothing":                {nil, 0},
+		"RFC 9110 seconds":       {map[string]string{"Retry-After": "7"}, 7 * time.Second},
+		"RFC 9110 a date":        {map[string]string{"Retry-After": "Sun, 22 Nov 2026 17:00:09 GMT"}, 9 * time.Second},
+		"RFC 9110, in parts":     {map[string]string{"Retry-After": "1.5"}, 1500 * time.Millisecond},
+		"GAP-139 now":            {map[string]string{"Retry-After": "0"}, llm.AtOnce},
+		"GAP-139 now, exact":     {map[string]string{"retry-after-ms": "0", "Retry-After": "1"}, llm.AtOnce},
+		"GAP-139 nearly now":     {map[string]string{"Retry-After": "0.0001"}, llm.AtOnce},
+		"GAP-139 a date gone":    {map[string]string{"Retry-After": "Sun, 22 Nov 2026 16:59:00 GMT"}, llm.AtOnce},
+		"GAP-139 half a ms":      {map[string]string{"retry-after-ms": "1500.5"}, 1500500 * time.Microsecond},
+		"exact but for no sense": {map[string]string{"retry-after-ms": "soon", "Retry-After": "2"}, 2 * time.Second},
 		"OpenAI and Azure, exact": {map[string]string{"retry-after-ms": "850", "Retry-After": "1"},
 			850 * time.Millisecond},
 		"OpenAI and Groq": {map[string]string{"x-ratelimit-remaining-requests": "0", "x-ratelimit-reset-requests": "1m2.5s",

@@ -14,6 +14,15 @@ import (
 // reading the body as well, are *llm.Error, or wrap the cause of the context's end. Closing the body gives up what is
 // left of the reply; one that was read to its end leaves its connection to the next request.
 func (c *Client) Do(e *Endpoint, req *http.Request) (*http.Response, error) {
+	return c.do(e, req, streamed)
+}
+
+// DoWhole is Do for a reply that is asked for in one piece, whose head comes when it is whole.
+func (c *Client) DoWhole(e *Endpoint, req *http.Request) (*http.Response, error) {
+	return c.do(e, req, whole)
+}
+
+func (c *Client) do(e *Endpoint, req *http.Request, asked form) (*http.Response, error) {
 	to, err := c.target(e)
 	if err != nil {
 		return nil, llm.Errorf(llm.ErrProtocol, "the provider's endpoint cannot be used: %v", err)
@@ -31,8 +40,8 @@ func (c *Client) Do(e *Endpoint, req *http.Request) (*http.Response, error) {
 	}
 	a := &answer{client: c, endpoint: e, caller: caller, ctx: ctx, cancel: cancel}
 	a.unhook = context.AfterFunc(caller, func() { cancel(nil) })
-	if limit := e.Timeouts.FirstByte; limit > 0 {
-		timer := c.afterFunc(limit, func() { cancel(errFirstByte) })
+	if limit, cause := e.late(asked); limit > 0 {
+		timer := c.afterFunc(limit, func() { cancel(cause) })
 		defer timer.Stop()
 	}
 	resp, err := to.RoundTrip(req)
@@ -117,11 +126,11 @@ func Finish(resp *http.Response) {
 
 // failed is the error of a request that failed with err, of which named makes what the operator reads.
 func (a *answer) failed(err error, named func(error) *llm.Error) error {
-	switch {
-	case a.caller.Err() != nil:
+	if a.caller.Err() != nil {
 		return left(a.caller)
-	case errors.Is(context.Cause(a.ctx), errFirstByte):
-		return a.endpoint.late()
+	}
+	if cause, ok := errors.AsType[*late](context.Cause(a.ctx)); ok {
+		return cause.failure()
 	}
 	return named(err)
 }

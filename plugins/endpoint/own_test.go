@@ -130,7 +130,7 @@ func TestOwnFormats(t *testing.T) {
 		t.Parallel()
 		var client endpoint.Client
 		for path, want := range map[string]llm.Error{
-			"/moved": {Kind: llm.ErrUpstream, Status: http.StatusFound},
+			"/moved": {Kind: llm.ErrUpstream, Status: http.StatusFound, Unreached: true},
 			"/full": {Kind: llm.ErrCapacity, Status: http.StatusTooManyRequests, RetryAfter: 7 * time.Second,
 				RequestID: "req-2"},
 		} {

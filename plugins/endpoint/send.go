@@ -3,6 +3,7 @@ package endpoint
 import (
 	"context"
 	"errors"
+	"fmt"
 	"io"
 	"net/http"
 	"reflect"
@@ -76,14 +77,14 @@ func (c *Call) ask() error {
 			return err
 		}
 	}
-	c.limit(c.endpoint.Timeouts.FirstByte, errFirstByte)
+	c.limit(c.endpoint.late(c.asked))
 	resp, err := c.post(to, sent)
 	if c.timer != nil {
 		c.timer.Stop()
 	}
 	if err != nil {
-		if errors.Is(context.Cause(c.ctx), errFirstByte) {
-			return c.endpoint.late()
+		if cause, ok := errors.AsType[*late](context.Cause(c.ctx)); ok {
+			return cause.failure()
 		}
 		return c.endpoint.unanswered(err)
 	}
@@ -121,10 +122,27 @@ func (c *Call) post(to *target, sent *body) (*http.Response, error) {
 	return to.RoundTrip(req)
 }
 
-var (
-	errFirstByte = errors.New("the upstream did not begin to answer")
-	errIdle      = errors.New("the upstream sent nothing")
-)
+var errIdle = errors.New("the upstream sent nothing")
+
+// late is why a call that got no head of a reply in time was broken off.
+type late struct {
+	setting string
+	limit   time.Duration
+}
+
+func (l *late) Error() string {
+	return fmt.Sprintf("the upstream did not begin to answer within %s (%s)", l.setting, l.limit)
+}
+
+func (l *late) failure() *llm.Error { return llm.Errorf(llm.ErrUpstream, "%v", l) }
+
+// late is how long the head of a reply may take that is asked for in a form, 0 for no limit, and what it is then.
+func (e *Endpoint) late(asked form) (time.Duration, error) {
+	if t := e.Timeouts; asked == whole {
+		return t.Whole, &late{"whole_reply_timeout", t.Whole}
+	}
+	return e.Timeouts.FirstByte, &late{"first_byte_timeout", e.Timeouts.FirstByte}
+}
 
 // limit breaks the connection off after d, if that is not 0, for that reason.
 func (c *Call) limit(d time.Duration, reason error) {

@@ -7,6 +7,7 @@ import (
 	"log/slog"
 	"net/http"
 	"net/http/httptest"
+	"strings"
 	"testing"
 	"time"
 
@@ -49,22 +50,70 @@ func begin(c *caller) <-chan error {
 	return ended
 }
 
-func TestFirstByteTimeout(t *testing.T) {
+// TestHeadTimeouts: the head of a stream comes at its beginning, that of a reply in one piece at its end, and each has a
+// bound of its own, also where a provider makes the calls by itself.
+func TestHeadTimeouts(t *testing.T) {
 	t.Parallel()
-	s := upstream.Start(t, upstream.Options{})
-	c, alarms := alarmed(t, endpoint.Endpoint{URL: s.BaseURL(), Timeouts: endpoint.Timeouts{FirstByte: time.Minute}})
-	s.Enqueue(upstream.Reply{Steps: []upstream.Step{upstream.Wait("never")}})
-	ended := begin(c)
-	a := <-alarms
-	require.Equal(t, time.Minute, <-a.set)
-	require.NoError(t, s.AtGate(withTimeout(t), "never", 1))
-	a.ring()
-	err := <-ended
-	require.Equal(t, llm.ErrUpstream, llm.KindOf(err), "another route is worth trying")
-	require.ErrorContains(t, err, "first_byte_timeout (1m0s)")
-	rec, err := s.Ended(withTimeout(t), 1)
-	require.NoError(t, err)
-	require.Equal(t, upstream.OutcomeLeft, rec.Outcome, "the upstream is let go of")
+	limits := endpoint.Timeouts{FirstByte: time.Minute, Whole: 4 * time.Minute}
+	for name, test := range map[string]struct {
+		whole, always, own bool
+		limit              time.Duration
+		setting            string
+	}{
+		"a stream":                            {false, false, false, time.Minute, "first_byte_timeout (1m0s)"},
+		"in one piece":                        {true, false, false, 4 * time.Minute, "whole_reply_timeout (4m0s)"},
+		"in one piece, asked for as a stream": {true, true, false, time.Minute, "first_byte_timeout (1m0s)"},
+		"a stream of the provider's own":      {false, false, true, time.Minute, "first_byte_timeout (1m0s)"},
+		"in one piece, of the provider's own": {true, false, true, 4 * time.Minute, "whole_reply_timeout (4m0s)"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			s := upstream.Start(t, upstream.Options{})
+			e := endpoint.Endpoint{URL: s.BaseURL(), Timeouts: limits, AlwaysStream: test.always}
+			c, alarms := alarmed(t, e)
+			s.Enqueue(upstream.Reply{Steps: []upstream.Step{upstream.Wait("never")}})
+			ended := make(chan error, 1)
+			go func() {
+				if !test.own {
+					req := ask("x")
+					req.Whole = test.whole
+					ended <- c.Generate(context.Background(), req, ignore)
+					return
+				}
+				do := c.client.Do
+				if test.whole {
+					do = c.client.DoWhole
+				}
+				ended <- post(t, do, &e)
+			}()
+			a := <-alarms
+			require.Equal(t, test.limit, <-a.set)
+			require.NoError(t, s.AtGate(withTimeout(t), "never", 1))
+			a.ring()
+			err := <-ended
+			require.Equal(t, llm.ErrUpstream, llm.KindOf(err), "another route is worth trying")
+			require.ErrorContains(t, err, test.setting)
+			rec, err := s.Ended(withTimeout(t), 1)
+			require.NoError(t, err)
+			require.Equal(t, upstream.OutcomeLeft, rec.Outcome, "the upstream is let go of")
+		})
+	}
+}
+
+// post makes a call as a provider does by itself.
+func post(t *testing.T, do func(*endpoint.Endpoint, *http.Request) (*http.Response, error), e *endpoint.Endpoint) error {
+	t.Helper()
+	const body = `{"model":"m","stream":true,"messages":[{"role":"user","content":"x"}]}`
+	req, err := http.NewRequestWithContext(context.Background(), http.MethodPost, e.URL+"/chat/completions",
+		strings.NewReader(body))
+	if err != nil {
+		return err
+	}
+	resp, err := do(e, req)
+	if err == nil {
+		err = resp.Body.Close()
+	}
+	return err
 }
 
 func TestIdleTimeout(t *testing.T) {
@@ -112,7 +161,8 @@ func TestEndlessRefusal(t *testing.T) {
 func TestNoTimeout(t *testing.T) {
 	t.Parallel()
 	s := upstream.Start(t, upstream.Options{})
-	for _, limits := range []endpoint.Timeouts{{}, {Connect: time.Hour, FirstByte: time.Hour, Idle: time.Hour}} {
+	for _, limits := range []endpoint.Timeouts{{}, {Connect: time.Hour, FirstByte: time.Hour, Whole: time.Hour,
+		Idle: time.Hour}} {
 		c, alarms := alarmed(t, endpoint.Endpoint{URL: s.BaseURL(), Timeouts: limits})
 		require.NoError(t, <-begin(c))
 		require.Equal(t, limits == endpoint.Timeouts{}, len(alarms) == 0)

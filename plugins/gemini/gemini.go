@@ -103,7 +103,7 @@ func (g *Gemini) Start(context.Context) error {
 		return errors.New("setting thinking_budget must be a number of tokens, 0 for none, or -1 for as many as " +
 			"the model wants")
 	}
-	g.endpoint = endpoint.Endpoint{Dialect: endpoint.Gemini, AlwaysStream: true, URL: service,
+	g.endpoint = endpoint.Endpoint{Dialect: endpoint.Gemini, URL: service, AlwaysStream: true, // the only way to ask
 		ThinkingBudget: s.ThinkingBudget, ThinkingLevel: s.ThinkingLevel}
 	address, path := service, "/v1beta"
 	if s.ServiceAccount != "" {
@@ -125,11 +125,7 @@ func (g *Gemini) Start(context.Context) error {
 		return err
 	}
 	g.base.Path = cmp.Or(g.base.Path, path)
-	if err := s.Apply(&g.endpoint); err != nil {
-		return err
-	}
-	g.endpoint.AlwaysStream = true // there is no other way to ask
-	return nil
+	return s.Apply(&g.endpoint)
 }
 
 // placeName is a name of a project or of a location, which become parts of an address.

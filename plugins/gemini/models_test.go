@@ -53,7 +53,8 @@ func TestModelsByPages(t *testing.T) {
 			"n": `{"models":[{"name":"models/b","supportedGenerationMethods":["generateContent"]}]}`}, []string{"b"}, ""},
 		"no end":  {map[string]string{"": `{"nextPageToken":"n"}`, "n": `{"models":[],"nextPageToken":"n"}`}, nil, ""},
 		"no list": {map[string]string{"": `{"what":7}`}, nil, "could not be read"},
-		"no JSON": {map[string]string{"": `<html>`}, nil, "could not be read"},
+		"no JSON": {map[string]string{"": `what?`}, nil, "could not be read"},
+		"a page":  {map[string]string{"": `<html>`}, nil, "answered with a web page; check that base_url"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()

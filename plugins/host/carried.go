@@ -34,10 +34,11 @@ func (p *Plugin) Carrying() bool {
 	return false
 }
 
-// ProvesCarried reports whether the upstream of a model proves usage after a cancel, so that Carried.Cancel ends an
-// attempt.
-func (p *Plugin) ProvesCarried(ctx context.Context, model string) bool {
-	return p.source.Proves(ctx, model)
+// Proves reports whether usage of a model is proven after a cancel, so that Cancel ends an attempt, whoever makes it: by
+// the provider, or by its upstream, as its endpoint says.
+func (p *Plugin) Proves(ctx context.Context, model string) bool {
+	c := p.Capabilities()
+	return c.CancelUsage || c.Endpoint && p.source.Proves(ctx, model)
 }
 
 // Refuses reports whether the upstream of a model is known to refuse that (llm.Restrictions), by its endpoint.
@@ -104,7 +105,7 @@ func (p *Plugin) clean(err error) error {
 	return err
 }
 
-// Cancel stops the attempt as soon as its usage is proven, where the upstream proves it: see ProvesCarried. The stream
+// Cancel stops the attempt as soon as its usage is proven, where the upstream proves it: see Plugin.Proves. The stream
 // then goes on to that and to its end, an error of kind ErrCanceled.
 func (c *Carried) Cancel(context.Context) error {
 	c.call.Stop()

@@ -147,7 +147,7 @@ func TestCarriedByTheHost(t *testing.T) {
 
 	c, err := p.Carry(t.Context(), ask("hello"))
 	require.NoError(t, err)
-	require.False(t, p.ProvesCarried(t.Context(), "m"))
+	require.False(t, p.Proves(t.Context(), "m"))
 	require.NoError(t, c.Cancel(t.Context()))
 	for err == nil {
 		_, err = c.Recv()

@@ -206,10 +206,10 @@ func (p *Plugin) callFailure(proc *process, err error) error {
 var overLimit = fmt.Sprintf("vs. %d)", wire.MaxResponse)
 
 // Cancel asks the provider to stop the attempt and to prove what it used; it needs the capability
-// CancelUsage. The stream then goes on to its usage and its end: io.EOF if the reply ended first, otherwise
-// an error of kind ErrCanceled.
+// CancelUsage, or an endpoint that proves it (Proves). The stream then goes on to its usage and its end: io.EOF if the
+// reply ended first, otherwise an error of kind ErrCanceled.
 func (s *Stream) Cancel(ctx context.Context) error {
-	if !s.plugin.Capabilities().CancelUsage {
+	if c := s.plugin.Capabilities(); !c.CancelUsage && !c.Endpoint {
 		return llm.Errorf(llm.ErrProtocol, "provider %q cannot prove usage after a cancel", s.plugin.spec.Name)
 	}
 	s.canceled.Store(true)

@@ -16,8 +16,9 @@ const (
 	// ErrRejected: the upstream refused this request for its form (a 400 that is neither policy nor
 	// length). Says nothing about the upstream's health.
 	ErrRejected ErrorKind = "rejected"
-	// ErrUnfit: the route cannot carry the request, which was not sent: its upstream refuses something of it that cannot
-	// be said otherwise (GAP-127). Says nothing about the upstream. Another route may be tried.
+	// ErrUnfit: the route cannot carry the request: its upstream refuses something of it that cannot be said otherwise
+	// (GAP-127), so that it was not sent, or said so itself, as of more tools, messages or images than it takes (GAP-126).
+	// Says nothing about the upstream. Another route may be tried.
 	ErrUnfit ErrorKind = "unfit"
 	// ErrPolicy: the upstream declined by its content policy before replying. No other route is tried.
 	ErrPolicy ErrorKind = "policy"
@@ -62,11 +63,17 @@ type Error struct {
 	Kind       ErrorKind
 	Message    string
 	Status     int           // the upstream's HTTP status, 0 if there was none
-	RetryAfter time.Duration // how long the upstream asked to wait, 0 if it did not say
+	RetryAfter time.Duration // how long the upstream asked to wait, at least AtOnce; 0 if it did not say
 	Basis      Basis         // how the kind is known
-	Unreached  bool          // there was no connection: the name, the address or TLS
-	RequestID  string        // what the upstream calls the request, "" if it has no name
+	// Unreached: there was no connection (the name, the address or TLS), or what answered at the address is no API: a
+	// page for people, or a redirect to elsewhere.
+	Unreached bool
+	RequestID string // what the upstream calls the request, "" if it has no name
 }
+
+// AtOnce is the RetryAfter of an upstream that says that it takes more now. It is as short as the plugin protocol
+// knows.
+const AtOnce = time.Millisecond
 
 func (e *Error) Error() string {
 	if e.Status != 0 {

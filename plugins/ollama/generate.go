@@ -24,6 +24,11 @@ const (
 
 // Generate implements provider.Provider.
 func (o *Ollama) Generate(ctx context.Context, req *llm.Request, send func(llm.Event) error) error {
+	return o.generate(ctx, req, refuses, send)
+}
+
+// generate is Generate for an Ollama that refuses that.
+func (o *Ollama) generate(ctx context.Context, req *llm.Request, refuses []string, send func(llm.Event) error) error {
 	req, names, err := conform.Request(req, refuses)
 	if err != nil {
 		return err
@@ -40,7 +45,11 @@ func (o *Ollama) Generate(ctx context.Context, req *llm.Request, send func(llm.E
 	if err != nil {
 		return llm.Errorf(llm.ErrRejected, "encoding the request: %v", err)
 	}
-	resp, err := o.call(ctx, http.MethodPost, "/api/chat", body, ndjson, req.Model)
+	do := o.client.Do
+	if o.wholly(req) {
+		do = o.client.DoWhole
+	}
+	resp, err := o.call(ctx, do, http.MethodPost, "/api/chat", body, ndjson, req.Model)
 	if err != nil {
 		return o.explain(ctx, err, req.Model, room)
 	}
@@ -99,8 +108,11 @@ func read(resp *http.Response, d *decoder) error {
 	return d.end()
 }
 
+// doer makes a request, as of endpoint.Client.
+type doer func(*endpoint.Endpoint, *http.Request) (*http.Response, error)
+
 // call makes a request. A reply that is not a 2xx is an error.
-func (o *Ollama) call(ctx context.Context, method, path string, body []byte, accept, model string,
+func (o *Ollama) call(ctx context.Context, do doer, method, path string, body []byte, accept, model string,
 ) (*http.Response, error) {
 	req, err := http.NewRequestWithContext(ctx, method, o.base.String()+path, nil)
 	if err != nil {
@@ -111,7 +123,7 @@ func (o *Ollama) call(ctx context.Context, method, path string, body []byte, acc
 		req.GetBody = func() (io.ReadCloser, error) { return io.NopCloser(bytes.NewReader(body)), nil }
 	}
 	req.Header.Set("Accept", accept)
-	resp, err := o.client.Do(&o.endpoint, req)
+	resp, err := do(&o.endpoint, req)
 	if err != nil {
 		return nil, err
 	}
@@ -151,7 +163,7 @@ func (o *Ollama) explain(ctx context.Context, err error, model string, room int6
 	}
 	if o.loading(ctx, model) {
 		failed.Message += "; Ollama is there, and the model is not loaded yet: wait until it is (`ollama ps`), " +
-			"give it more time with first_byte_timeout, and keep it loaded with keep_alive"
+			"give it more time with first_byte_timeout and whole_reply_timeout, and keep it loaded with keep_alive"
 	}
 	return failed
 }

@@ -157,7 +157,7 @@ func (o *Ollama) room(req *llm.Request, m model) int64 {
 
 // ask makes a small request and reads its answer. Errors are those of Generate.
 func (o *Ollama) ask(ctx context.Context, method, path, body, model string) (jsonview.View, error) {
-	resp, err := o.call(ctx, method, path, []byte(body), "application/json", model)
+	resp, err := o.call(ctx, o.client.Do, method, path, []byte(body), "application/json", model)
 	if err != nil {
 		return jsonview.View{}, err
 	}

@@ -44,7 +44,7 @@ func (o *Ollama) encode(req *llm.Request, m model, room int64) ([]byte, error) {
 		}
 	}
 	b = append(b, `],"truncate":false,"shift":false,"stream":`...)
-	b = strconv.AppendBool(b, !req.Whole || o.settings.AlwaysStream)
+	b = strconv.AppendBool(b, !o.wholly(req))
 	if m.thinks || !m.told && o.settings.Think != "" {
 		b = append(b, `,"think":`...)
 		b = append(b, thinking[o.settings.Think]...)
@@ -64,6 +64,9 @@ func (o *Ollama) encode(req *llm.Request, m model, room int64) ([]byte, error) {
 	return o.appendOptions(b, req, room)
 }
 
+// wholly reports whether the reply is asked for in one piece.
+func (o *Ollama) wholly(req *llm.Request) bool { return req.Whole && !o.settings.AlwaysStream }
+
 func (o *Ollama) appendOptions(b []byte, req *llm.Request, room int64) ([]byte, error) {
 	b = append(b, `,"options":{"num_predict":`...)
 	b = strconv.AppendInt(b, req.MaxTokens, 10)
@@ -71,17 +74,8 @@ func (o *Ollama) appendOptions(b []byte, req *llm.Request, room int64) ([]byte, 
 		b = append(b, `,"num_ctx":`...)
 		b = strconv.AppendInt(b, room, 10)
 	}
-	if t := req.Temperature; t != nil && !encode.Refused(req, "temperature") {
-		var err error
-		if b, err = encode.AppendTemperature(b, *t); err != nil {
-			return nil, err
-		}
-	}
-	if len(req.Stop) > 0 && !encode.Refused(req, "stop") {
-		b = append(b, `,"stop":`...)
-		b = encode.AppendStrings(b, req.Stop)
-	}
-	return append(b, `}}`...), nil
+	b, err := encode.AppendSampling(b, req)
+	return append(b, `}}`...), err
 }
 
 func appendTools(b []byte, req *llm.Request) ([]byte, error) {

@@ -47,7 +47,7 @@ func TestSettings(t *testing.T) {
 	t.Parallel()
 	schema, err := provider.SettingsSchema(openai.New().(provider.Configurable).Settings())
 	require.NoError(t, err)
-	require.Len(t, schema.Attributes, 16)
+	require.Len(t, schema.Attributes, 17)
 	for _, a := range schema.Attributes {
 		require.NotEmpty(t, a.Doc)
 		require.Equal(t, slices.Contains([]string{"api_key", "client_key", "proxy_credentials"}, a.Name), a.Secret, a.Name)

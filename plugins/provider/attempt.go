@@ -27,6 +27,13 @@ type attempt struct {
 	running context.Context
 }
 
+// carry makes the attempt one that a Carried can be told to stop, as the gateway stops calls of its own.
+func (a *attempt) carry() (stop func()) {
+	s := new(stops)
+	a.running = context.WithValue(a.running, stopsKey{}, s)
+	return s.stop
+}
+
 // run makes the attempt; what it has to say, the end included, goes to the outbox.
 func (a *attempt) run(req *llm.Request) {
 	err := guard("Generate", func() error { return a.provider.Generate(a.running, req, a.send) })

@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"net/http"
+	"sync"
 
 	"github.com/fareway/fareway/plugins/endpoint"
 	"github.com/fareway/fareway/plugins/llm"
@@ -58,7 +59,35 @@ func (c *Carried) Generate(ctx context.Context, req *llm.Request, send func(llm.
 		return err
 	}
 	defer call.Close()
+	if s, ok := ctx.Value(stopsKey{}).(*stops); ok {
+		s.begin(call)
+	}
 	return call.Each(send)
+}
+
+// stops says whether the call of an attempt is to stop (endpoint.Call.Stop). It is in the context of Generate.
+type stops struct {
+	mu     sync.Mutex
+	wanted bool
+	call   *endpoint.Call // nil until it is made
+}
+
+type stopsKey struct{}
+
+func (s *stops) begin(call *endpoint.Call) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.call = call; s.wanted {
+		call.Stop()
+	}
+}
+
+func (s *stops) stop() {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.wanted = true; s.call != nil {
+		s.call.Stop()
+	}
 }
 
 // Fetch gets something from the upstream of an endpoint, over its connections and with its headers: up to 64 KiB, of

@@ -18,6 +18,7 @@ import (
 type Connection struct {
 	ConnectTimeout    time.Duration     `hcl:"connect_timeout,optional"`
 	FirstByteTimeout  time.Duration     `hcl:"first_byte_timeout,optional"`
+	WholeReplyTimeout time.Duration     `hcl:"whole_reply_timeout,optional"`
 	IdleTimeout       time.Duration     `hcl:"idle_timeout,optional"`
 	HTTP2             bool              `hcl:"http2,optional"`
 	Proxy             string            `hcl:"proxy,optional"`
@@ -35,10 +36,13 @@ func (Connection) Docs() map[string]string {
 	return map[string]string{
 		"connect_timeout": "How long connecting to the service may take: for TCP, and again for TLS. \"0s\" is the " +
 			"default: \"10s\".",
-		"first_byte_timeout": "How long the service may take until the head of its reply, connecting included; then the " +
-			"next route is tried. Services that stream send it at once, those that queue when it is the request's turn, and " +
-			"a reply in one piece begins when it is whole: then a short one fails long replies. \"0s\" is the default: none " +
-			"but the route's timeout.",
+		"first_byte_timeout": "How long the service may take until the head of a reply that streams, connecting " +
+			"included; then the next route is tried. Services send it at once, when it is the request's turn, or with the " +
+			"first token. Replies in one piece have whole_reply_timeout. \"0s\" is the default: none but the route's timeout.",
+		"whole_reply_timeout": "How long the service may take for a reply in one piece, which begins when it is whole: as " +
+			"long as the longest takes to write, thinking included, and not less than first_byte_timeout; then the next route " +
+			"is tried. A service that is silent is told from one that writes only with always_stream = true, where " +
+			"first_byte_timeout holds for every reply. \"0s\" is the default: none but the route's timeout.",
 		"idle_timeout": "How long a reply may be silent once it has begun; then it has failed. Models that think before " +
 			"they answer are silent for minutes on services that do not stream their thoughts. \"0s\" is the default: none " +
 			"but the route's timeout.",
@@ -70,7 +74,8 @@ func (c *Connection) Apply(e *endpoint.Endpoint) error {
 	for _, t := range []struct {
 		name string
 		d    time.Duration
-	}{{"connect_timeout", c.ConnectTimeout}, {"first_byte_timeout", c.FirstByteTimeout}, {"idle_timeout", c.IdleTimeout}} {
+	}{{"connect_timeout", c.ConnectTimeout}, {"first_byte_timeout", c.FirstByteTimeout},
+		{"whole_reply_timeout", c.WholeReplyTimeout}, {"idle_timeout", c.IdleTimeout}} {
 		if t.d != 0 && t.d < time.Millisecond {
 			return fmt.Errorf("setting %s must be at least \"1ms\"", t.name)
 		}
@@ -90,11 +95,18 @@ func (c *Connection) Apply(e *endpoint.Endpoint) error {
 	switch {
 	case err != nil:
 		return err
+	case c.WholeReplyTimeout != 0 && (c.AlwaysStream || e.AlwaysStream || e.Timings):
+		return errors.New("setting whole_reply_timeout has no use where every reply is asked for as a stream, as with " +
+			"always_stream: leave it out, first_byte_timeout holds for all of them")
+	case c.WholeReplyTimeout != 0 && c.WholeReplyTimeout < c.FirstByteTimeout:
+		return errors.New("setting whole_reply_timeout must be at least first_byte_timeout: a reply in one piece begins " +
+			"when it is whole, and a stream before")
 	case (c.ClientCertificate == "") != (c.ClientKey == ""):
 		return errors.New("settings client_certificate and client_key belong together: set both, or none")
 	}
-	e.Timeouts = endpoint.Timeouts{Connect: c.ConnectTimeout, FirstByte: c.FirstByteTimeout, Idle: c.IdleTimeout}
-	e.Proxy, e.HTTP2, e.AlwaysStream = proxy, c.HTTP2, c.AlwaysStream
+	e.Timeouts = endpoint.Timeouts{Connect: c.ConnectTimeout, FirstByte: c.FirstByteTimeout,
+		Whole: c.WholeReplyTimeout, Idle: c.IdleTimeout}
+	e.Proxy, e.HTTP2, e.AlwaysStream = proxy, c.HTTP2, c.AlwaysStream || e.AlwaysStream
 	e.TLS = endpoint.TLS{CA: c.CA, Certificate: c.ClientCertificate, Key: c.ClientKey, ServerName: c.ServerName}
 	for _, name := range slices.Sorted(maps.Keys(c.Headers)) {
 		name, value := http.CanonicalHeaderKey(name), c.Headers[name]

@@ -19,12 +19,14 @@ func TestConnection(t *testing.T) {
 	}
 	var c provider.Connection
 	require.NoError(t, provider.DecodeSettings(settings.Values(`{"connect_timeout": "1s", "first_byte_timeout": "1ms",
+		"whole_reply_timeout": "2m",
 		"idle_timeout": "3s", "proxy": "http://proxy:3128", "proxy_credentials": " user:pass:word@\n", "server_name": "name",
-		"headers": {"x-team": "red", "X-Another": "1"}, "always_stream": true}`), &c))
+		"headers": {"x-team": "red", "X-Another": "1"}}`), &c))
 	got, want := fresh(), fresh()
 	require.NoError(t, c.Apply(&got))
-	want.Timeouts = endpoint.Timeouts{Connect: time.Second, FirstByte: time.Millisecond, Idle: 3 * time.Second}
-	want.Proxy, want.TLS.ServerName, want.AlwaysStream = "http://user:pass%3Aword%40@proxy:3128", "name", true
+	want.Timeouts = endpoint.Timeouts{Connect: time.Second, FirstByte: time.Millisecond, Whole: 2 * time.Minute,
+		Idle: 3 * time.Second}
+	want.Proxy, want.TLS.ServerName = "http://user:pass%3Aword%40@proxy:3128", "name"
 	want.Headers = []endpoint.Header{{Name: "Authorization", Value: "Bearer k"}, {Name: "X-Another", Value: "1"},
 		{Name: "X-Team", Value: "red"}}
 	require.Equal(t, want, got)
@@ -32,14 +34,25 @@ func TestConnection(t *testing.T) {
 	got = fresh()
 	require.NoError(t, new(provider.Connection).Apply(&got))
 	require.Equal(t, fresh(), got, "nothing is set")
+	got = fresh()
+	require.NoError(t, (&provider.Connection{AlwaysStream: true}).Apply(&got))
+	require.True(t, got.AlwaysStream)
+	for _, streams := range []endpoint.Endpoint{{AlwaysStream: true}, {Timings: true}} { // by nature
+		streams.Dialect, streams.URL = endpoint.Chat, "https://h/v1"
+		require.ErrorContains(t, (&provider.Connection{WholeReplyTimeout: time.Minute}).Apply(&streams), "has no use")
+	}
 
 	for wrong, c := range map[string]provider.Connection{
 		"connect_timeout":    {ConnectTimeout: time.Microsecond},
 		"first_byte_timeout": {FirstByteTimeout: -time.Second},
 		"idle_timeout":       {IdleTimeout: 1},
-		"Content-Length":     {Headers: map[string]string{"content-length": "5"}},
-		"X-A is not legal":   {Headers: map[string]string{"X-A": "geheim\n"}},
-		"proxy must be":      {Proxy: "ftp://geheim"},
+		"whole_reply_timeout must be at least \"1ms\"": {WholeReplyTimeout: 1},
+		"whole_reply_timeout must be at least first_byte_timeout": {WholeReplyTimeout: time.Second,
+			FirstByteTimeout: time.Minute},
+		"whole_reply_timeout has no use": {WholeReplyTimeout: time.Minute, AlwaysStream: true},
+		"Content-Length":                 {Headers: map[string]string{"content-length": "5"}},
+		"X-A is not legal":               {Headers: map[string]string{"X-A": "geheim\n"}},
+		"proxy must be":                  {Proxy: "ftp://geheim"},
 	} {
 		got := fresh()
 		err := c.Apply(&got)

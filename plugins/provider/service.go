@@ -34,9 +34,9 @@ type service struct {
 	onCall   func() // before the first call, which is Describe
 
 	mu         sync.Mutex
-	configured bool                               // Configure was called
-	ready      bool                               // and succeeded
-	running    map[string]context.CancelCauseFunc // attempts, by id
+	configured bool              // Configure was called
+	ready      bool              // and succeeded
+	running    map[string]func() // attempts by id: what stops each, see Cancel
 }
 
 // newService checks what can be checked before anyone calls. Its error is for the plugin's author.
@@ -44,7 +44,7 @@ func newService(p Provider) (*service, error) {
 	if err := check(p); err != nil {
 		return nil, err
 	}
-	s := &service{provider: p, onCall: func() {}, running: make(map[string]context.CancelCauseFunc)}
+	s := &service{provider: p, onCall: func() {}, running: make(map[string]func())}
 	if c, ok := p.(Configurable); ok {
 		schema, err := SettingsSchema(c.Settings())
 		if err != nil {
@@ -157,7 +157,11 @@ func (s *service) generate(stream grpc.ServerStream) error {
 	running, cancel := context.WithCancelCause(stream.Context())
 	defer cancel(nil)
 	a := &attempt{provider: s.provider, out: newOutbox(), stream: stream.Context(), running: running}
-	err := s.begin(req.Attempt, cancel)
+	stop := func() { cancel(errCanceled) }
+	if _, proves := s.provider.(CancelProver); !proves {
+		stop = a.carry()
+	}
+	err := s.begin(req.Attempt, stop)
 	go func() {
 		defer a.out.close()
 		if err != nil {
@@ -183,7 +187,7 @@ func (s *service) generate(stream grpc.ServerStream) error {
 }
 
 // begin notes an attempt, so that Cancel finds it.
-func (s *service) begin(id string, cancel context.CancelCauseFunc) error {
+func (s *service) begin(id string, stop func()) error {
 	if err := s.usable(); err != nil {
 		return err
 	}
@@ -192,7 +196,7 @@ func (s *service) begin(id string, cancel context.CancelCauseFunc) error {
 	if _, twice := s.running[id]; twice {
 		return llm.Errorf(llm.ErrProtocol, "attempt %q is already running; attempt ids must be unique", id)
 	}
-	s.running[id] = cancel
+	s.running[id] = stop
 	return nil
 }
 
@@ -213,14 +217,15 @@ func (s *service) usable() error {
 }
 
 func (s *service) Cancel(_ context.Context, req *proto.CancelRequest) (*proto.CancelResponse, error) {
-	if _, ok := s.provider.(CancelProver); !ok {
+	_, proves := s.provider.(CancelProver)
+	if _, carries := s.provider.(carrier); !proves && !carries {
 		return nil, status.Error(codes.Unimplemented, "this provider cannot prove usage after a cancel")
 	}
 	s.mu.Lock()
-	cancel := s.running[req.GetAttempt()]
+	stop := s.running[req.GetAttempt()]
 	s.mu.Unlock()
-	if cancel != nil {
-		cancel(errCanceled)
+	if stop != nil {
+		stop()
 	}
 	return &proto.CancelResponse{}, nil
 }

@@ -15,9 +15,10 @@ provider "echo" {
 # provider "openai" {
 #   plugin = "openai"
 #   config {
-#     preset             = "openai"               # or "openrouter", "groq", ...; "ollama", without an api_key
-#     api_key            = env("OPENAI_API_KEY")
-#     first_byte_timeout = "3m"                   # silent for so long, it has failed: the next route is tried
+#     preset              = "openai"              # or "openrouter", "groq", ...; "ollama", without an api_key
+#     api_key             = env("OPENAI_API_KEY")
+#     first_byte_timeout  = "3m"                  # silent for so long, it has failed: the next route is tried
+#     whole_reply_timeout = "4m"                  # of a reply in one piece, which begins when it is whole
 #   }
 # }
 

@@ -46,8 +46,8 @@ type hosted struct{ plugin *host.Plugin }
 
 func (h hosted) Ready() bool     { return h.plugin.Ready() }
 func (h hosted) info() host.Info { return h.plugin.Info() }
-func (h hosted) ProvesCancel(context.Context, string) bool {
-	return h.plugin.Capabilities().CancelUsage
+func (h hosted) ProvesCancel(ctx context.Context, model string) bool {
+	return h.plugin.Proves(ctx, model)
 }
 
 func (h hosted) GivesReceipts() bool { return h.plugin.Capabilities().Receipts }
@@ -72,10 +72,6 @@ func (h hosted) Generate(ctx context.Context, _ string, req *llm.Request) (Strea
 type carried struct{ hosted }
 
 func (c carried) Ready() bool { return c.plugin.Carrying() }
-
-func (c carried) ProvesCancel(ctx context.Context, model string) bool {
-	return c.plugin.ProvesCarried(ctx, model)
-}
 
 func (c carried) refuses(model, restriction string) bool { return c.plugin.Refuses(model, restriction) }
 

@@ -104,6 +104,49 @@ func ask(ctx context.Context, p *host.Plugin) ([]llm.Model, error) {
 	return models, err
 }
 
+// Refusals says what the upstreams of a configuration are known to refuse (llm.Restrictions), as Generation.Refuses does
+// of one in force whose upstreams have been called. A provider is started when it is first asked about, until done is
+// called; one that does not start, or whose endpoint cannot be had, knows nothing.
+func Refusals(ctx context.Context, cfg *config.Config, logger *slog.Logger,
+) (refuses func(r *config.Route, restriction string) bool, done func()) {
+	h := host.New(host.Options{Builtin: selfCommand, Logger: logger})
+	g := &Generation{Config: cfg}
+	started := make(map[string]*host.Plugin)
+	refuses = func(r *config.Route, restriction string) bool {
+		plugin, ok := started[r.Provider]
+		if !ok {
+			plugin, _ = g.try(ctx, h, r.Provider)
+			started[r.Provider] = plugin
+		}
+		if plugin == nil || !plugin.Capabilities().Endpoint {
+			return false
+		}
+		plugin.Proves(ctx, r.Model) // which has it asked for its endpoint
+		return plugin.Refuses(r.Model, restriction)
+	}
+	return refuses, func() {
+		g.releasePlugins()
+		h.Close()
+	}
+}
+
+// try starts a provider, of one with keys with the first of them.
+func (g *Generation) try(ctx context.Context, h *host.Host, provider string) (plugin *host.Plugin, err error) {
+	for _, p := range g.Config.Providers {
+		if p.Name != provider {
+			continue
+		}
+		ref := config.PluginRef{Plugin: p.Plugin, SHA256: p.SHA256, Dir: g.Config.Gateway.PluginDir}
+		if len(p.Keys) > 0 {
+			p.Name, p.Settings = p.Name+"/"+p.Keys[0].Name, p.Keys[0].Settings
+		}
+		if plugin, err = h.Acquire(ctx, specOf(ref, p)); err == nil {
+			g.plugins = append(g.plugins, instance{Plugin: plugin})
+		}
+	}
+	return plugin, err
+}
+
 // CheckUpstreams compares a configuration with what its upstreams offer. It starts each provider for a moment, and
 // needs no engine.
 func CheckUpstreams(ctx context.Context, cfg *config.Config, logger *slog.Logger) *config.Diagnostics {
@@ -112,14 +155,7 @@ func CheckUpstreams(ctx context.Context, cfg *config.Config, logger *slog.Logger
 	g := &Generation{Config: cfg}
 	defer g.releasePlugins()
 	for _, p := range cfg.Providers {
-		ref := config.PluginRef{Plugin: p.Plugin, SHA256: p.SHA256, Dir: cfg.Gateway.PluginDir}
-		if len(p.Keys) > 0 {
-			p.Name, p.Settings = p.Name+"/"+p.Keys[0].Name, p.Keys[0].Settings
-		}
-		// That one does not start is for TryConfig to tell.
-		if plugin, err := h.Acquire(ctx, specOf(ref, p)); err == nil {
-			g.plugins = append(g.plugins, instance{Plugin: plugin})
-		}
+		_, _ = g.try(ctx, h, p.Name) // that one does not start is for TryConfig to tell
 	}
 	return cfg.Against(g.offers(ctx))
 }

@@ -17,7 +17,8 @@ func ToProto(e *endpoint.Endpoint) *proto.Endpoint {
 		Dialect: string(e.Dialect), Url: e.URL, Proxy: e.Proxy, Refuses: e.Refuses, AlwaysStream: e.AlwaysStream,
 		AddressSetting: e.Settings.Address, KeySetting: e.Settings.Key,
 		ConnectTimeoutMs: e.Timeouts.Connect.Milliseconds(), FirstByteTimeoutMs: e.Timeouts.FirstByte.Milliseconds(),
-		IdleTimeoutMs: e.Timeouts.Idle.Milliseconds(), CacheControl: e.CacheControl,
+		WholeReplyTimeoutMs: e.Timeouts.Whole.Milliseconds(),
+		IdleTimeoutMs:       e.Timeouts.Idle.Milliseconds(), CacheControl: e.CacheControl,
 		ThinkingBudget: e.ThinkingBudget, ThinkingLevel: e.ThinkingLevel, ReturnReasoning: e.ReturnReasoning,
 		LostCall: e.LostCall, StrictTools: e.StrictTools, Http2: e.HTTP2,
 		References: e.References, ReferenceHeader: e.ReferenceHeader, Timings: e.Timings,
@@ -52,7 +53,7 @@ func FromProto(e *proto.Endpoint) *endpoint.Endpoint {
 		Settings: endpoint.Settings{Address: e.GetAddressSetting(), Key: e.GetKeySetting()},
 		Timeouts: endpoint.Timeouts{
 			Connect: milliseconds(e.GetConnectTimeoutMs()), FirstByte: milliseconds(e.GetFirstByteTimeoutMs()),
-			Idle: milliseconds(e.GetIdleTimeoutMs()),
+			Whole: milliseconds(e.GetWholeReplyTimeoutMs()), Idle: milliseconds(e.GetIdleTimeoutMs()),
 		},
 	}
 	if ms := e.GetExpiresMs(); ms != 0 {

@@ -36,7 +36,8 @@ func TestEndpointsCrossUnchanged(t *testing.T) {
 			References: rapid.Bool().Draw(t, "references"), ReferenceHeader: text("reference header"),
 			Timings:  rapid.Bool().Draw(t, "timings"),
 			Settings: endpoint.Settings{Address: text("address"), Key: text("key setting")},
-			Timeouts: endpoint.Timeouts{Connect: wait("connect"), FirstByte: wait("first byte"), Idle: wait("idle")},
+			Timeouts: endpoint.Timeouts{Connect: wait("connect"), FirstByte: wait("first byte"), Whole: wait("whole"),
+				Idle: wait("idle")},
 		}
 		if ms := rapid.Int64Range(0, 1<<42).Draw(t, "expires"); ms > 0 {
 			e.Expires = time.UnixMilli(ms)

@@ -71,17 +71,11 @@ func EncodeFor(b []byte, req *llm.Request, service Service) ([]byte, error) {
 		}
 		b = strconv.AppendInt(b, req.MaxTokens, 10)
 	}
-	if t := req.Temperature; t != nil && !encode.Refused(req, "temperature") {
-		var err error
-		if b, err = encode.AppendTemperature(b, *t); err != nil {
-			return nil, err
-		}
+	b, err := encode.AppendSampling(b, req)
+	if err != nil {
+		return nil, err
 	}
-	if len(req.Stop) > 0 && !encode.Refused(req, "stop") {
-		b = append(b, `,"stop":`...)
-		b = encode.AppendStrings(b, req.Stop)
-	}
-	b, err := appendTools(b, req)
+	b, err = appendTools(b, req)
 	if err != nil {
 		return nil, err
 	}
@@ -185,14 +179,7 @@ func appendTools(b []byte, req *llm.Request) ([]byte, error) {
 	}
 	b = append(b, `,"tools":[`...)
 	for _, tool := range req.Tools {
-		b = append(b, `{"type":"function","function":{"name":`...)
-		b = jsonview.AppendString(b, tool.Name)
-		if tool.Description != "" {
-			b = append(b, `,"description":`...)
-			b = jsonview.AppendString(b, tool.Description)
-		}
-		b = append(b, `,"parameters":`...)
-		b = append(b, tool.Schema...)
+		b = encode.AppendFunction(append(b, `{"type":"function","function":{`...), &tool, "parameters")
 		if tool.Strict {
 			b = append(b, `,"strict":true`...)
 		}

@@ -133,15 +133,7 @@ func appendTools(b []byte, req *llm.Request, mark string) ([]byte, error) {
 	}
 	b = append(b, `,"tools":[`...)
 	for i := range req.Tools {
-		tool := &req.Tools[i]
-		b = append(b, `{"name":`...)
-		b = jsonview.AppendString(b, tool.Name)
-		if tool.Description != "" {
-			b = append(b, `,"description":`...)
-			b = jsonview.AppendString(b, tool.Description)
-		}
-		b = append(b, `,"input_schema":`...)
-		b = append(append(b, tool.Schema...), `},`...)
+		b = append(encode.AppendFunction(append(b, '{'), &req.Tools[i], "input_schema"), `},`...)
 	}
 	b = appendMark(b[:len(b)-1], mark)
 	b = append(b, ']')

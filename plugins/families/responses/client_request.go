@@ -157,14 +157,7 @@ func appendTools(b []byte, req *llm.Request) ([]byte, error) {
 	}
 	b = append(b, `,"tools":[`...)
 	for _, tool := range req.Tools {
-		b = append(b, `{"type":"function","name":`...)
-		b = jsonview.AppendString(b, tool.Name)
-		if tool.Description != "" {
-			b = append(b, `,"description":`...)
-			b = jsonview.AppendString(b, tool.Description)
-		}
-		b = append(b, `,"parameters":`...)
-		b = append(b, tool.Schema...)
+		b = encode.AppendFunction(append(b, `{"type":"function",`...), &tool, "parameters")
 		b = append(b, `,"strict":`...)
 		b = append(strconv.AppendBool(b, tool.Strict), "},"...)
 	}

@@ -35,6 +35,31 @@ func AppendStrings(b []byte, list []string) []byte {
 	return b
 }
 
+// AppendSampling appends the temperature and the stop sequences of a request, as members behind others, as far as its
+// upstream takes them.
+func AppendSampling(b []byte, req *llm.Request) (_ []byte, err error) {
+	if t := req.Temperature; t != nil && !Refused(req, "temperature") {
+		if b, err = AppendTemperature(b, *t); err != nil {
+			return nil, err
+		}
+	}
+	if len(req.Stop) > 0 && !Refused(req, "stop") {
+		b = AppendStrings(append(b, `,"stop":`...), req.Stop)
+	}
+	return b, nil
+}
+
+// AppendFunction appends what says of a tool how it is called: its name, its description if it has one, and its schema,
+// which is the member of that name.
+func AppendFunction(b []byte, tool *llm.Tool, schema string) []byte {
+	b = jsonview.AppendString(append(b, `"name":`...), tool.Name)
+	if tool.Description != "" {
+		b = jsonview.AppendString(append(b, `,"description":`...), tool.Description)
+	}
+	b = append(append(append(b, `,"`...), schema...), `":`...)
+	return append(b, tool.Schema...)
+}
+
 // Grow makes room for the body of a request, nearly always enough: it is large, and grown on the way it is copied.
 func Grow(b []byte, req *llm.Request) []byte {
 	const base, turn, part, each = 512, 56, 28, 96 // what stands around a request, a message, a text, and a call or tool

@@ -127,8 +127,11 @@ const interim = 16 // replies 1xx that are passed over
 func (c *conn) head(most int64) (*http.Response, error) {
 	c.left = most
 	for range interim {
-		if _, err := c.reader.Peek(1); err != nil {
+		switch first, err := c.reader.Peek(1); {
+		case err != nil:
 			return nil, err
+		case first[0] == alert:
+			return nil, ErrTLS
 		}
 		resp, err := http.ReadResponse(c.reader, nil)
 		switch {

@@ -2510,7 +2510,7 @@ type Endpoint struct {
 	AddressSetting string `protobuf:"bytes,9,opt,name=address_setting,json=addressSetting,proto3" json:"address_setting,omitempty"`
 	KeySetting     string `protobuf:"bytes,10,opt,name=key_setting,json=keySetting,proto3" json:"key_setting,omitempty"`
 	// Milliseconds; 0 is 10 seconds for connecting (for TCP, and again for TLS), and no limit for the others: until the
-	// head of the reply, and between two pieces of it.
+	// head of a reply that streams (for one in one piece see whole_reply_timeout_ms), and between two pieces of it.
 	ConnectTimeoutMs   int64 `protobuf:"varint,11,opt,name=connect_timeout_ms,json=connectTimeoutMs,proto3" json:"connect_timeout_ms,omitempty"`
 	FirstByteTimeoutMs int64 `protobuf:"varint,12,opt,name=first_byte_timeout_ms,json=firstByteTimeoutMs,proto3" json:"first_byte_timeout_ms,omitempty"`
 	IdleTimeoutMs      int64 `protobuf:"varint,13,opt,name=idle_timeout_ms,json=idleTimeoutMs,proto3" json:"idle_timeout_ms,omitempty"`
@@ -2539,9 +2539,11 @@ type Endpoint struct {
 	Timings bool `protobuf:"varint,22,opt,name=timings,proto3" json:"timings,omitempty"`
 	// An object of JSON whose members the first call of a past reply has where those that it came with, which the service
 	// demands back with its result, are not there any more, for a service that documents some (chat); empty: none.
-	LostCall      string `protobuf:"bytes,23,opt,name=lost_call,json=lostCall,proto3" json:"lost_call,omitempty"`
-	unknownFields protoimpl.UnknownFields
-	sizeCache     protoimpl.SizeCache
+	LostCall string `protobuf:"bytes,23,opt,name=lost_call,json=lostCall,proto3" json:"lost_call,omitempty"`
+	// How long the head of a reply in one piece may take, which comes when it is whole; 0: no limit.
+	WholeReplyTimeoutMs int64 `protobuf:"varint,24,opt,name=whole_reply_timeout_ms,json=wholeReplyTimeoutMs,proto3" json:"whole_reply_timeout_ms,omitempty"`
+	unknownFields       protoimpl.UnknownFields
+	sizeCache           protoimpl.SizeCache
 }
 
 func (x *Endpoint) Reset() {
@@ -2733,6 +2735,13 @@ func (x *Endpoint) GetLostCall() string {
 		return x.LostCall
 	}
 	return ""
+}
+
+func (x *Endpoint) GetWholeReplyTimeoutMs() int64 {
+	if x != nil {
+		return x.WholeReplyTimeoutMs
+	}
+	return 0
 }
 
 type Header struct {
@@ -3965,7 +3974,7 @@ const file_provider_proto_rawDesc = "" +
 	"\arefused\x18\x02 \x01(\bR\arefused\"\x85\x01\n" +
 	"\x10EndpointResponse\x129\n" +
 	"\bendpoint\x18\x01 \x01(\v2\x1d.fareway.provider.v1.EndpointR\bendpoint\x126\n" +
-	"\afailure\x18\x02 \x01(\v2\x1c.fareway.provider.v1.FailureR\afailure\"\xd4\x06\n" +
+	"\afailure\x18\x02 \x01(\v2\x1c.fareway.provider.v1.FailureR\afailure\"\x89\a\n" +
 	"\bEndpoint\x12\x18\n" +
 	"\adialect\x18\x01 \x01(\tR\adialect\x12\x10\n" +
 	"\x03url\x18\x02 \x01(\tR\x03url\x125\n" +
@@ -3994,7 +4003,8 @@ const file_provider_proto_rawDesc = "" +
 	"references\x12)\n" +
 	"\x10reference_header\x18\x15 \x01(\tR\x0freferenceHeader\x12\x18\n" +
 	"\atimings\x18\x16 \x01(\bR\atimings\x12\x1b\n" +
-	"\tlost_call\x18\x17 \x01(\tR\blostCallB\x12\n" +
+	"\tlost_call\x18\x17 \x01(\tR\blostCall\x123\n" +
+	"\x16whole_reply_timeout_ms\x18\x18 \x01(\x03R\x13wholeReplyTimeoutMsB\x12\n" +
 	"\x10_thinking_budget\"2\n" +
 	"\x06Header\x12\x12\n" +
 	"\x04name\x18\x01 \x01(\tR\x04name\x12\x14\n" +

@@ -47,7 +47,7 @@ func TestCorpusOfRefusals(t *testing.T) {
 		})
 	}
 	for _, kind := range []llm.ErrorKind{llm.ErrPolicy, llm.ErrContext, llm.ErrAllowance, llm.ErrCredentials, llm.ErrQuota,
-		llm.ErrCapacity, llm.ErrRejected, llm.ErrUpstream} {
+		llm.ErrCapacity, llm.ErrUnfit, llm.ErrRejected, llm.ErrUpstream} {
 		require.GreaterOrEqual(t, counts[kind], 10, kind)
 	}
 }

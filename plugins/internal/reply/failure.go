@@ -3,7 +3,6 @@ package reply
 import (
 	"cmp"
 	"fmt"
-	"math"
 	"net/http"
 	"regexp"
 	"slices"
@@ -32,7 +31,9 @@ func Refusal(status int, retryAfter string, body []byte) *llm.Error {
 	e := s.failure()
 	e.Status = status
 	if (e.Kind == llm.ErrCapacity || e.Kind == llm.ErrQuota) && e.RetryAfter == 0 && !s.daily {
-		e.RetryAfter = readRetryAfter(retryAfter)
+		if wait, ok := Wait(retryAfter, time.Now()); ok {
+			e.RetryAfter = max(wait, llm.AtOnce)
+		}
 	}
 	return e
 }
@@ -146,7 +147,7 @@ func can(status int, kind llm.ErrorKind) bool {
 	case status == http.StatusTooManyRequests, status == statusOverloaded:
 		return among(capacity, quota, allowance, window, key)
 	case status >= 500: // nobody's key is at fault where the service is
-		return among(window, content, capacity, cannotTake, failure)
+		return among(window, content, capacity, tooMany, cannotTake, failure)
 	}
 	return true
 }
@@ -227,11 +228,16 @@ func (s *said) rate(text string) llm.ErrorKind {
 		}
 	}
 	if m := rateAgain.FindStringSubmatch(text); m != nil && s.wait == 0 {
-		if wait, err := time.ParseDuration(m[1] + m[2]); err == nil {
-			s.wait = min(wait, maxRetryAfter)
-		}
+		s.waits(m[1] + m[2])
 	}
 	return capacity
+}
+
+// waits notes how long a body asks to wait.
+func (s *said) waits(text string) {
+	if wait, ok := Wait(text, time.Now()); ok {
+		s.wait = max(wait, llm.AtOnce)
+	}
 }
 
 var inWord = regexp.MustCompile(`(\pL)['’](\pL)`)
@@ -281,12 +287,37 @@ func isErrorWord(s string) bool {
 	})
 }
 
-func readRetryAfter(value string) time.Duration {
-	wait := time.Duration(0)
-	if seconds, err := strconv.ParseFloat(value, 64); err == nil && !math.IsNaN(seconds) {
-		wait = time.Duration(min(seconds, maxRetryAfter.Seconds()) * float64(time.Second))
-	} else if date, err := http.ParseTime(value); err == nil {
-		wait = time.Until(date)
+// Wait reads how long an upstream asks to wait: seconds, also in parts, or a date (RFC 9110 section 10.2.3), a time such
+// as "1m2.5s" (the limits of OpenAI and Groq), or the moment in the form of RFC 3339 (Anthropic) or in seconds or
+// milliseconds since 1970 (OpenRouter). It is at most a day, negative for a moment that has passed, and false for
+// what says nothing.
+func Wait(value string, now time.Time) (time.Duration, bool) {
+	if date, err := http.ParseTime(value); err == nil {
+		return bounded(date.Sub(now).Seconds()), true
 	}
-	return min(max(wait, 0), maxRetryAfter)
+	if d, err := time.ParseDuration(value); err == nil {
+		return bounded(d.Seconds()), d >= 0
+	}
+	if t, err := time.Parse(time.RFC3339, value); err == nil {
+		return bounded(t.Sub(now).Seconds()), true
+	}
+	n, err := strconv.ParseFloat(value, 64)
+	const (
+		secondsOf2001      = 1e9
+		millisecondsOf2001 = 1e12
+	)
+	switch {
+	case err != nil || !(n >= 0):
+		return 0, false
+	case n >= millisecondsOf2001:
+		n = n/1000 - float64(now.Unix())
+	case n >= secondsOf2001:
+		n -= float64(now.Unix())
+	}
+	return bounded(n), true
+}
+
+// bounded is a wait that is not longer than the longest.
+func bounded(seconds float64) time.Duration {
+	return time.Duration(max(min(seconds, maxRetryAfter.Seconds()), -maxRetryAfter.Seconds()) * float64(time.Second))
 }

@@ -73,8 +73,9 @@ func TestRefusalRetryAfter(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) { // a clock that stands still
 		for value, want := range map[string]time.Duration{
 			"": 0, "7": 7 * time.Second, "0.5": 500 * time.Millisecond, "-1": 0, "soon": 0, "NaN": 0, "1e30": 24 * time.Hour,
+			"0": llm.AtOnce, "0.0001": llm.AtOnce, // GAP-139: now is not the same as nothing
 			time.Now().Add(90 * time.Second).UTC().Format("Mon, 02 Jan 2006 15:04:05 GMT"): 90 * time.Second,
-			"Sun, 06 Nov 1994 08:49:37 GMT": 0,
+			"Sun, 06 Nov 1994 08:49:37 GMT": llm.AtOnce,
 		} {
 			require.Equal(t, want, reply.Refusal(429, value, nil).RetryAfter, value)
 		}
@@ -117,6 +118,8 @@ func TestRefusalsOfGemini(t *testing.T) {
 			`RetryInfo","retryDelay":"99999999s"}]}`, llm.ErrCapacity, 24 * time.Hour, "(RESOURCE_EXHAUSTED)"},
 		"a limit in the past": {429, "", `{"status":"RESOURCE_EXHAUSTED","details":[` + detail +
 			`RetryInfo","retryDelay":"-3s"}]}`, llm.ErrCapacity, 0, "(RESOURCE_EXHAUSTED)"},
+		"GAP-139 a limit that is over": {429, "", `{"status":"RESOURCE_EXHAUSTED","details":[` + detail +
+			`RetryInfo","retryDelay":"0s"}]}`, llm.ErrCapacity, llm.AtOnce, "(RESOURCE_EXHAUSTED)"},
 		"the day's quota": {429, "", `{"status":"RESOURCE_EXHAUSTED","details":[` + detail + `QuotaFailure","violations":[` +
 			`{"quotaId":"GenerateRequestsPerDayPerProjectPerModel-FreeTier"},{"quotaId":"x"}]},` + detail +
 			`RetryInfo","retryDelay":"36s"}]}`, llm.ErrQuota, 0, "(RESOURCE_EXHAUSTED)"},

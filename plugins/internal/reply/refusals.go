@@ -10,6 +10,7 @@ const (
 	key        = llm.ErrCredentials
 	quota      = llm.ErrQuota
 	capacity   = llm.ErrCapacity
+	tooMany    = llm.ErrUnfit // tools, messages, images: a route whose upstream takes more can serve it
 	cannotTake = llm.ErrRejected
 	failure    = llm.ErrUpstream
 )
@@ -118,6 +119,8 @@ var words = []byWord{
 	{"=1261", window, ""},           // Zhipu
 
 	{"tokenslimitreached", allowance, ""}, // GitHub Models
+
+	{"arrayabovemaxlength", tooMany, ""}, // OpenAI, Azure
 
 	{"modelnotready", capacity, "the model is being made ready, which takes minutes"}, // Bedrock
 	{"requestquotaexceeded", capacity, ""},                                            // Cerebras: a rate
@@ -377,6 +380,27 @@ var wordings = []byWording{
 	{"total tokens of image and text exceed max message tokens", window, ""}, // Volcengine
 	{"please reduce the length of the messages", window, ""},                 // Groq, Cerebras
 	{"~reduce the length of the messages or completion", window, ""},
+
+	// More of something than the upstream takes, however short it is.
+	{"invalid '*': array too long", tooMany, ""},                      // OpenAI, Azure, Copilot
+	{"'*' : maximum number of items is #", tooMany, ""},               // Groq
+	{"maximum tools limit reached", tooMany, ""},                      // xAI
+	{"too many strict tools", tooMany, ""},                            // Anthropic, Bedrock
+	{"the compiled grammar is too large", tooMany, ""},                // Anthropic, of strict tools
+	{"schemas contains too many", tooMany, ""},                        // Anthropic, of strict tools
+	{"a maximum of # blocks with cache_control", tooMany, ""},         // Anthropic
+	{"a maximum of # blocks with `cache_control`", tooMany, ""},       // Anthropic
+	{"too many images", tooMany, ""},                                  // Anthropic, Azure, relays
+	{"messages: too many images", tooMany, ""},                        // Bedrock
+	{"too much media", tooMany, ""},                                   // Anthropic
+	{"you cant include more than # documents", tooMany, ""},           // Bedrock
+	{"request contains # images, exceeding the maximum", tooMany, ""}, // OpenCode
+	{"at most # image(s) may be provided in one", tooMany, ""},        // vLLM
+	{"the generatecontentrequest proto is invalid:\n* * [field_invalid] at most # function declarations", tooMany,
+		""}, // Gemini
+	{"length of stop (~) exceeds the limit", tooMany, ""}, // FastDeploy
+	{"list should have at most # items", tooMany, ""},     // pydantic, behind which FastAPI's services stand
+	{"ensure this value has at most # items", tooMany, ""},
 
 	// No room at the moment.
 	{"rate limit reached for", capacity, ""}, // OpenAI, Groq

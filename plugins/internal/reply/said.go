@@ -199,9 +199,7 @@ func (s *said) details(p *part, v jsonview.View) {
 		switch kind {
 		case "RetryInfo":
 			delay, _ := detail.Get("retryDelay").Str()
-			if wait, err := time.ParseDuration(delay); err == nil {
-				s.wait = min(max(wait, 0), maxRetryAfter)
-			}
+			s.waits(delay)
 		case "QuotaFailure":
 			for _, violation := range detail.Get("violations").Elems() {
 				id, _ := violation.Get("quotaId").Str()

@@ -136,7 +136,7 @@ func TestReadings(t *testing.T) {
 			"cache_read_input_tokens":70}`, "10 70 - 5 -", ""},
 		{"more cached than there was", chat, 0, `{"prompt_tokens":3,"completion_tokens":1,"cached_tokens":2,
 			"cache_creation_input_tokens":9}`, "0 2 1 1 -", ""},
-		{"zero is zero", chat, 0, `{"prompt_tokens":0,"completion_tokens":0,"cached_tokens":0}`, "0 0 - 0 -", ""},
+		{"zero is zero", chat, 0, `{"prompt_tokens":0,"completion_tokens":1,"cached_tokens":0}`, "0 0 - 1 -", ""},
 		{"enough for a sum", gemini, 0, `{"promptTokenCount":1,"candidatesTokenCount":9007199254740992,
 			"thoughtsTokenCount":9007199254740992}`, "1 - - 9007199254740992 9007199254740992", ""},
 	} {
@@ -153,6 +153,14 @@ func TestReadings(t *testing.T) {
 		t.Parallel()
 		require.Equal(t, &llm.Usage{Flaw: "completion_tokens is missing"},
 			metered(t, chat, 0, `{"prompt_tokens":9,"total_tokens":9}`))
+	})
+	t.Run("GAP-108 zeros are no witness of a text", func(t *testing.T) {
+		t.Parallel()
+		for _, zeros := range []string{`{"prompt_tokens":0,"completion_tokens":0,"total_tokens":0}`,
+			`{"prompt_tokens":9,"completion_tokens":0,"total_tokens":9}`} {
+			require.Equal(t, &llm.Usage{Flaw: "completion_tokens is 0 for a reply that is not empty"},
+				metered(t, chat, 0, zeros), zeros)
+		}
 	})
 	t.Run("GAP-111 what is garbled is named", func(t *testing.T) {
 		t.Parallel()

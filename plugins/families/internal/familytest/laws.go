@@ -61,13 +61,14 @@ func RoundTrips(t *testing.T, f Family, d Draws) {
 	})
 }
 
-// billed is a usage of no smaller prompt than a stream begins with (GAP-124).
+// billed is a usage of no smaller prompt than a stream begins with (GAP-124), and with some output (GAP-108).
 func billed(u *llm.Usage) *llm.Usage {
 	if u == nil || u.Input == nil {
 		return u
 	}
 	more := *u
 	more.Input = llm.Count(*u.Input + Head.InputEstimate())
+	more.Output = llm.Count(max(1, llm.Tokens(u.Output)))
 	return &more
 }
 
