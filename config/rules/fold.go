@@ -143,12 +143,14 @@ func (r *reader) rune(c rune) {
 		}
 	case framed(c) != 0:
 		c = rune(framed(c))
+	case c == '℮': // which is no letter (Unicode, confusables.txt)
+		c = 'e'
 	case c == 0x3f2 || c == 0x3f9: // whose compatible form looks like another letter
 		c = 'с'
-	case c == '™' || c == '℠': // whose compatible form would go on with the word
+	case c == '™' || c == '℠' || c == '´': // whose compatible form would go on with the word, or is a blank
 		r.note(c)
 		r.normalize()
-		r.folder.sign(c)
+		r.folder.rune(c)
 		return
 	case invisible(c):
 		r.mark()
@@ -244,6 +246,8 @@ func (r *reader) normalize() {
 		case plainLetter(c) || !ornament(c) && !invisible(c):
 			r.folder.rune(c)
 			continue
+		case ornament(c):
+			r.adorn()
 		}
 		r.notes(text[from : i-n])
 		from = i
@@ -296,11 +300,14 @@ type folder struct {
 	word    int  // where the word at hand begins in out
 	letters int  // it has so many, no more than two being counted
 	latin   bool // it has letters of the Latin alphabet
-	ascii7  bool // of those, one without a mark
+	ending  byte // its last letter as it was written, where that is one of ASCII
+	bare    int  // letters of ASCII without a mark
+	marked  int  // Latin letters with marks
 	other   bool // it has lookalikes of another alphabet
 	whole   bool // all others of its letters are such
 	script  *unicode.RangeTable
 	upper   bool // it has a capital
+	tall    bool // one of Greek
 
 	hidden  [8]int // places in the word where a control character was
 	hiddenN int
@@ -330,12 +337,19 @@ const (
 func (f *folder) ascii(c byte) {
 	switch {
 	case 'a' <= c && c <= 'z':
+		f.begin()
+		f.ending = c
 	case 'A' <= c && c <= 'Z':
 		f.begin()
+		if 'a' <= f.ending && f.ending <= 'z' { // ProjectFalcon
+			f.hide()
+		}
+		f.ending = c
 		c, f.upper = c|0x20, true
 	case '0' <= c && c <= '9':
 		f.begin()
 		f.letters = min(f.letters+1, 2)
+		f.ending = 0
 		f.out.put(c, noJoint)
 		return
 	case c <= ' ':
@@ -345,10 +359,17 @@ func (f *folder) ascii(c byte) {
 		f.sign(rune(c))
 		return
 	}
-	f.begin()
-	f.latin, f.ascii7 = true, true
+	f.latin = true
+	f.bare++
 	f.letters = min(f.letters+1, 2)
 	f.out.put(c, noJoint)
+}
+
+// adorn takes a mark on the letter before.
+func (f *folder) adorn() {
+	if f.ending != 0 {
+		f.bare, f.marked, f.ending = f.bare-1, f.marked+1, 0
+	}
 }
 
 func (f *folder) rune(r rune) {
@@ -360,7 +381,7 @@ func (f *folder) rune(r rune) {
 	case unicode.Is(unicode.Pd, r) || r == 0x2212:
 		f.sign('-')
 		return
-	case r == '\u2018' || r == '\u2019':
+	case apostrophe(r):
 		f.sign('\'')
 		return
 	case unwritten(r):
@@ -372,6 +393,7 @@ func (f *folder) rune(r rune) {
 	if f.begin(); f.letters == 0 || plainLetter(r) || !unicode.IsMark(r) {
 		f.letters = min(f.letters+1, 2)
 	}
+	f.ending = 0
 	if 0x410 <= r && r <= 0x44f {
 		f.cyrillic(r)
 		return
@@ -382,17 +404,20 @@ func (f *folder) rune(r rune) {
 		return
 	}
 	if r == 'ß' || r == 'ẞ' {
-		f.latin, f.ascii7, f.letters = true, true, 2
+		f.latin, f.bare, f.letters = true, f.bare+2, 2
 		f.out.put('s', noJoint)
 		f.out.put('s', noJoint)
 		return
 	}
 	if lower := unicode.ToLower(unicode.ToUpper(r)); lower != r {
-		f.upper = f.upper || unicode.IsUpper(r)
+		if unicode.IsUpper(r) {
+			f.upper, f.tall = true, f.tall || tall[lower] != 0
+		}
 		r = lower
 	}
 	if l := latinOf(r); l != 0 {
-		f.latin, f.ascii7 = true, true
+		f.latin = true
+		f.bare++
 		f.out.put(l, noJoint)
 		return
 	}
@@ -401,6 +426,7 @@ func (f *folder) rune(r rune) {
 		f.other = true
 	case unicode.Is(unicode.Latin, r):
 		f.latin = true
+		f.marked++
 	default:
 		f.whole = false
 	}
@@ -495,7 +521,8 @@ func (f *folder) endWord() {
 	}
 	f.settleWord()
 	f.spell(f.out.text[f.word:], f.letters == 1, f.upper)
-	f.letters, f.latin, f.ascii7, f.other, f.script, f.upper = 0, false, false, false, nil, false
+	f.letters, f.latin, f.ending, f.bare, f.marked, f.other, f.script = 0, false, 0, 0, 0, false, nil
+	f.upper, f.tall = false, false
 	f.gap, f.gapN, f.gapBroken, f.hiddenN, f.soft = [4]rune{}, 0, false, 0, 0
 }
 
@@ -510,7 +537,7 @@ func (f *folder) settleWord() {
 		f.addExtra(word, "\n")
 	}
 	switch {
-	case f.other && f.latin: // no word is of two alphabets
+	case f.latin && (f.other || f.script != nil): // no word is of two alphabets
 		f.addExtra(word, "\n") // where parts of patterns are
 		if own := f.inScript(word); own != nil {
 			if !f.whole {
@@ -519,17 +546,20 @@ func (f *folder) settleWord() {
 			}
 			f.addExtra(own, "\n")
 		}
-		f.replaceWord(inLatin(word))
+		if f.tall {
+			f.addExtra(inLatin(word, false), "\n")
+		}
+		f.replaceWord(inLatin(word, f.tall))
 		f.endPending()
 		f.context = latinContext
 	case f.latin:
-		if !f.ascii7 {
+		if f.marked > 0 {
 			f.addUnmarked(word)
 		}
 		f.endPending()
 		f.context = latinContext
 	case f.other && f.whole && f.context != otherContext:
-		for _, c := range inLatin(word) {
+		for _, c := range inLatin(word, f.tall) {
 			f.pending.put(c, noJoint)
 		}
 		f.pending.put(' ', noJoint)
@@ -587,11 +617,13 @@ func (f *folder) addExtra(text []byte, end string) {
 	}
 }
 
-// inLatin is a word with Latin letters in place of those that look alike.
-func inLatin(word []byte) []byte {
+// inLatin is a word with Latin letters in place of those that look alike, or whose capitals do.
+func inLatin(word []byte, capital bool) []byte {
 	latin := make([]byte, 0, len(word))
 	for _, r := range string(word) {
-		if l := lookalike(r); l != 0 {
+		if l := tall[r]; capital && l != 0 {
+			latin = append(latin, l)
+		} else if l := lookalike(r); l != 0 {
 			latin = append(latin, l)
 		} else {
 			latin = utf8.AppendRune(latin, r)
@@ -609,7 +641,11 @@ func (f *folder) inScript(word []byte) []byte {
 	own := make([]byte, 0, 2*len(word))
 	for _, r := range string(word) {
 		if 'a' <= r && r <= 'z' {
-			if r = shape[byte(r)]; r == 0 {
+			c := byte(r)
+			if r = shape[c]; f.upper && f.script == unicode.Greek && tallShapes[c] != 0 {
+				r = tallShapes[c]
+			}
+			if r == 0 {
 				return nil
 			}
 		}
@@ -618,27 +654,39 @@ func (f *folder) inScript(word []byte) []byte {
 	return own
 }
 
-// addUnmarked reads a word each of whose letters has a mark without the marks.
+// addUnmarked reads a word without its marks, where three letters have one and more, or all of at least three: no
+// usual word of a language that writes it otherwise becomes another one so.
 func (f *folder) addUnmarked(word []byte) {
 	const least = 3
-	before, n := f.extra.len(), 0
-	for _, r := range string(word) {
-		base := rune(0)
-		if d := norm.NFD.PropertiesString(string(r)).Decomposition(); len(d) > 0 {
-			base, _ = utf8.DecodeRune(d)
-		}
-		if base < 'a' || base > 'z' {
-			f.extra.cut(before)
-			return
-		}
-		f.extra.put(byte(base), noJoint)
-		n++
-	}
-	if n < least {
-		f.extra.cut(before)
+	if f.marked < least {
 		return
 	}
+	before := f.extra.len()
+	for _, r := range string(word) {
+		if r >= utf8.RuneSelf {
+			if r = rune(withoutMark(r)); r == 0 {
+				f.extra.cut(before)
+				return
+			}
+		}
+		f.extra.put(byte(r), noJoint)
+	}
 	f.extra.put('\n', noJoint)
+}
+
+// withoutMark is the letter of ASCII that has a mark there, 0 for none.
+func withoutMark(r rune) byte {
+	if c := bare[r]; c != 0 {
+		return c
+	}
+	base := rune(0)
+	if d := norm.NFD.PropertiesString(string(r)).Decomposition(); len(d) > 0 {
+		base, _ = utf8.DecodeRune(d)
+	}
+	if base < 'a' || base > 'z' {
+		return 0
+	}
+	return byte(base)
 }
 
 // endAside reads tag characters, and flags, as the letters that they are.

@@ -1,6 +1,7 @@
 package rules
 
 import (
+	"slices"
 	"strings"
 	"unicode"
 	"unicode/utf8"
@@ -77,16 +78,21 @@ func (f *folder) startSpelled(first []byte) {
 // separates reports whether what came between two letters can part those of one word.
 func (f *folder) separates() bool {
 	switch {
-	case f.gapBroken || f.gapN == 0 || f.gapN > 3:
+	case f.gapBroken || f.gapN == 0:
 		return false
 	case f.gapN == 1:
 		return true
 	}
-	first := f.gap[0]
-	if f.gapN == 3 {
-		return first != ' ' && first != '\n' && f.gap == [4]rune{first, first, first}
+	gap := f.gap[:f.gapN]
+	switch signs := !slices.ContainsFunc(gap, func(r rune) bool { return r == ' ' || r == '\n' }); {
+	case signs, f.gapN == 2 && gap[0] == gap[1]:
+		return true
+	case f.gapN == 2:
+		return gap[1] == ' ' && strings.ContainsRune(".-_*~", gap[0])
+	case f.gapN == 3:
+		return gap[0] == ' ' && gap[2] == ' ' && gap[1] != ' ' && gap[1] != '\n' // a - b
 	}
-	return f.gap[1] == ' ' && (first == '.' || first == '-' || first == '_' || first == '*' || first == '~')
+	return gap[0] == gap[3] && gap[2] == ' ' && (gap[0] == '"' || gap[0] == '\'') // "a", "b"
 }
 
 // joins reports whether a letter belongs to those before it: the same is between them, or a gap between two words.
@@ -145,12 +151,16 @@ func (f *folder) addLetters(to *folded, text []byte) {
 
 // leastSpelled is how many letters that stand alone make a word.
 func (f *folder) leastSpelled() int {
-	switch sep := f.sep[0]; {
-	case sep == '\n' || sep == ',' || sep == ';' || sep == '|' || sep == ':' || sep == '、':
+	sep, several := f.sep[0], false
+	for _, r := range f.sep[1:f.sepN] {
+		several = several || r != sep
+	}
+	switch {
+	case slices.ContainsFunc(f.sep[:f.sepN], func(r rune) bool { return strings.ContainsRune("\n,;|:、", r) }):
 		return 5
 	case f.unspaced || f.syllables && sep != ' ':
 		return 2
-	case f.capitals || strings.ContainsRune(" *-+/=&<>^%", sep): // which part single letters in texts and formulas
+	case several || f.capitals || strings.ContainsRune(" *-+/=&<>^%", sep): // which part single letters in texts and formulas
 		return 4
 	}
 	return 3
