@@ -430,10 +430,14 @@ func (f *folder) rune(r rune) {
 	default:
 		f.whole = false
 	}
-	if f.script == nil && r >= 0x370 && r <= 0x52f {
-		f.script = unicode.Greek
-		if r >= 0x400 {
+	if f.script == nil && r >= 0x370 && r <= 0x58f {
+		switch {
+		case r < 0x400:
+			f.script = unicode.Greek
+		case r < 0x530:
 			f.script = unicode.Cyrillic
+		default:
+			f.script = unicode.Armenian
 		}
 	}
 	f.out.putRune(r)
@@ -558,7 +562,7 @@ func (f *folder) settleWord() {
 		}
 		f.endPending()
 		f.context = latinContext
-	case f.other && f.whole && f.context != otherContext:
+	case f.other && f.whole && (f.context != otherContext || f.script == nil):
 		for _, c := range inLatin(word, f.tall) {
 			f.pending.put(c, noJoint)
 		}
@@ -570,8 +574,10 @@ func (f *folder) settleWord() {
 			f.endPending()
 		}
 	case !f.whole:
-		f.pending.cut(0)
-		f.pendingWords = 0
+		if f.pendingWords > 0 {
+			f.pending.cut(0)
+		}
+		f.endPending()
 		f.context = otherContext
 	}
 }

@@ -122,7 +122,7 @@ func hiddenLetter(r rune) byte {
 }
 
 // invisible reports whether nobody sees the character: format controls (zero-width ones, soft hyphens, tags),
-// variation selectors, letters that are shown as nothing, and what is no character.
+// variation selectors, letters that are shown as nothing, what is no character, and what is one for nobody else.
 func invisible(r rune) bool {
 	switch {
 	case plainLetter(r):
@@ -132,7 +132,9 @@ func invisible(r rune) bool {
 	case r == 0x115f, r == 0x1160, r == 0x3164, r == 0xffa0, r == 0x17b4, r == 0x17b5, r == 0x2800, r == 0x34f,
 		r == 0x2065:
 		return true
-	case 0xfdd0 <= r && r <= 0xfdef, r&0xfffe == 0xfffe, 0xfff0 <= r && r <= 0xfff8:
+	case 0xfdd0 <= r && r <= 0xfdef, r&0xfffe == 0xfffe, 0xfff0 <= r && r <= 0xfff8, r == 0xfffc:
+		return true
+	case 0xe000 <= r && r <= 0xf8ff, r >= 0xf0000: // for private use
 		return true
 	}
 	return unicode.Is(unicode.Cf, r)
@@ -150,9 +152,9 @@ func ornament(r rune) bool {
 }
 
 // unwritten reports whether the character is one that its language leaves out at will: points of Hebrew, vowels of
-// Arabic, and the stroke that only makes an Arabic word longer.
+// Arabic, the stroke that only makes an Arabic word longer, and the dot of borrowed sounds in Hindi.
 func unwritten(r rune) bool {
-	return 0x591 <= r && r <= 0x6ed && (r == 0x640 || r == 0x670 || unicode.Is(unicode.Mn, r))
+	return r == 0x93c || 0x591 <= r && r <= 0x6ed && (r == 0x640 || r == 0x670 || unicode.Is(unicode.Mn, r))
 }
 
 // apostrophe reports whether the sign stands for one (Unicode, confusables.txt).
@@ -167,7 +169,7 @@ func apostrophe(r rune) bool {
 
 // usualSpelling is the letter that stands for one that its language writes both ways, or the letter itself.
 func usualSpelling(r rune) rune {
-	if 0x370 <= r && r <= 0x3ff || r == 'ё' || 0x622 <= r && r <= 0x6d5 {
+	if 0x370 <= r && r <= 0x3ff || r == 'ё' || 0x622 <= r && r <= 0x6d5 || r == 0x901 {
 		if s, known := spellings[r]; known {
 			return s
 		}
@@ -175,11 +177,12 @@ func usualSpelling(r rune) rune {
 	return r
 }
 
-// spellings are of Russian, Greek, Arabic and Persian (the last two as Lucene's ArabicNormalizer and PersianNormalizer).
+// spellings are of Russian, Greek, Arabic, Persian and Hindi (as in Lucene's ArabicNormalizer, PersianNormalizer and
+// HindiNormalizer).
 var spellings = map[rune]rune{'ё': 'е', 'ά': 'α', 'έ': 'ε', 'ή': 'η', 'ί': 'ι', 'ό': 'ο', 'ύ': 'υ',
 	'ώ': 'ω', 'ϊ': 'ι', 'ϋ': 'υ', 'ΐ': 'ι', 'ΰ': 'υ',
 	'آ': 'ا', 'أ': 'ا', 'إ': 'ا', 'ٱ': 'ا', 'ى': 'ي', 'ی': 'ي', 'ک': 'ك', 'ة': 'ه',
-	'ھ': 'ه', 'ۀ': 'ه', 'ہ': 'ه', 'ە': 'ه', 'ے': 'ي'}
+	'ھ': 'ه', 'ۀ': 'ه', 'ہ': 'ه', 'ە': 'ه', 'ے': 'ي', '\u0901': '\u0902'}
 
 // eastAsian reports whether the character is a letter of a script without cases, and like none of another: of those in
 // the ideographs, the kana and the syllables of Hangul.

@@ -84,7 +84,7 @@ func (f *folder) separates() bool {
 		return true
 	}
 	gap := f.gap[:f.gapN]
-	switch signs := !slices.ContainsFunc(gap, func(r rune) bool { return r == ' ' || r == '\n' }); {
+	switch signs := !slices.ContainsFunc(gap, func(r rune) bool { return r == ' ' || r == '\n' || r == ':' }); {
 	case signs, f.gapN == 2 && gap[0] == gap[1]:
 		return true
 	case f.gapN == 2:
@@ -104,7 +104,7 @@ func (f *folder) joins() bool {
 		return f.separates()
 	case f.gap == f.sep && f.gapN == f.sepN:
 		return true
-	case f.sep[0] == '\n':
+	case f.sep[0] == '\n' || f.sepMixed():
 		return false
 	}
 	for i, r := range f.gap[:f.gapN] {
@@ -113,6 +113,11 @@ func (f *folder) joins() bool {
 		}
 	}
 	return f.gapN > 0
+}
+
+// sepMixed reports whether there are other signs than one between the letters at hand.
+func (f *folder) sepMixed() bool {
+	return f.sepN > 1 && slices.ContainsFunc(f.sep[1:f.sepN], func(r rune) bool { return r != f.sep[0] && r != ' ' })
 }
 
 // endSpelled puts letters that stand alone together.
@@ -151,16 +156,13 @@ func (f *folder) addLetters(to *folded, text []byte) {
 
 // leastSpelled is how many letters that stand alone make a word.
 func (f *folder) leastSpelled() int {
-	sep, several := f.sep[0], false
-	for _, r := range f.sep[1:f.sepN] {
-		several = several || r != sep
-	}
-	switch {
-	case slices.ContainsFunc(f.sep[:f.sepN], func(r rune) bool { return strings.ContainsRune("\n,;|:、", r) }):
+	switch sep := f.sep[0]; {
+	case slices.ContainsFunc(f.sep[:f.sepN], func(r rune) bool { return strings.ContainsRune("\n,;|:、", r) }),
+		sep == ' ' && f.sepMixed(): // a + b
 		return 5
 	case f.unspaced || f.syllables && sep != ' ':
 		return 2
-	case several || f.capitals || strings.ContainsRune(" *-+/=&<>^%", sep): // which part single letters in texts and formulas
+	case f.sepMixed() || f.capitals || strings.ContainsRune(" *-+/=&<>^%", sep): // which part single letters in texts and formulas
 		return 4
 	}
 	return 3
