@@ -17,6 +17,7 @@ const (
 	hyphen  // a blank, in place of a hyphen or a low line between two words
 	seam    // the first byte of a text that follows on another one
 	parted  // of words that nobody sees the end of
+	beside  // of words that stand beside a spelled one
 )
 
 func (f *folded) len() int { return len(f.text) }
@@ -270,6 +271,8 @@ func (r *reader) forget(n int) {
 	r.out.drop(n)
 	r.word -= n
 	r.softAt -= n
+	r.runAt -= n
+	r.lastAt -= n
 }
 
 // end ends what was read.
@@ -279,6 +282,7 @@ func (r *reader) end() {
 	r.endWord()
 	r.endLine()
 	r.endSpelled()
+	r.endAfter()
 	r.endRows(0)
 	if r.context == noContext && r.pendingWords > 1 { // it is a text in that alphabet
 		r.pending.cut(0)

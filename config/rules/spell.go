@@ -1,6 +1,7 @@
 package rules
 
 import (
+	"bytes"
 	"slices"
 	"strings"
 	"unicode"
@@ -18,6 +19,12 @@ type spelling struct {
 	capitals  bool // one is a capital
 	unspaced  bool // all are of scripts that write without blanks
 	syllables bool // one is of Hangul
+	runAt     int  // where the first one is in out
+	lastAt    int  // where the last one is
+
+	tails  folded // letters that have ended, with what stands before them, each with a line of its own
+	after  []byte // words behind those
+	afterN int
 
 	single, words int // words of this line, and those of one letter
 	rows          []byte
@@ -30,6 +37,7 @@ func (f *folder) spell(word []byte, single, upper bool) {
 	f.words++
 	if !single {
 		f.endSpelled()
+		f.addAfter(word)
 		return
 	}
 	f.single++
@@ -47,9 +55,10 @@ func (f *folder) spell(word []byte, single, upper bool) {
 		f.sep, f.sepN = f.gap, f.gapN
 	}
 	if f.count == 0 {
+		f.endAfter()
 		f.startSpelled(nil)
 	}
-	f.last = len(f.spelt)
+	f.last, f.lastAt = len(f.spelt), f.word
 	f.spelt = append(f.spelt, word...)
 	f.count++
 	f.capitals = f.capitals || upper
@@ -68,6 +77,10 @@ func (f *folder) spell(word []byte, single, upper bool) {
 }
 
 func (f *folder) startSpelled(first []byte) {
+	f.runAt = f.word
+	if len(first) > 0 {
+		f.runAt = f.lastAt
+	}
 	f.spelt, f.last, f.sepN, f.capitals, f.syllables, f.unspaced = append(f.spelt[:0], first...), 0, 0, false, false, true
 	if f.count = utf8.RuneCount(first); f.count > 0 {
 		r, _ := utf8.DecodeRune(first)
@@ -123,6 +136,7 @@ func (f *folder) sepMixed() bool {
 // endSpelled puts letters that stand alone together.
 func (f *folder) endSpelled() {
 	if f.count > 1 && f.count >= f.leastSpelled() {
+		f.endAfter()
 		f.addSpelled(&f.extra)
 	}
 	f.spelt, f.count, f.sepN = f.spelt[:0], 0, 0
@@ -132,26 +146,81 @@ func (f *folder) endSpelled() {
 func (f *folder) addSpelled(to *folded) {
 	first, size := utf8.DecodeRune(f.spelt)
 	last, _ := utf8.DecodeRune(f.spelt[f.last:])
-	f.addLetters(to, f.spelt)
+	f.addLetters(to, f.spelt, f.runAt)
 	if f.sep[0] == ' ' && strings.ContainsRune(loneLetters, first) {
-		f.addLetters(to, f.spelt[size:])
+		f.addLetters(to, f.spelt[size:], f.runAt+size+1)
 	}
 	if f.sep[0] == ' ' && strings.ContainsRune(loneLetters, last) {
-		f.addLetters(to, f.spelt[:f.last])
+		f.addLetters(to, f.spelt[:f.last], f.runAt)
 	}
 }
 
 // loneLetters are words of one letter.
 const loneLetters = "aiouаиоуяксвбжη"
 
-func (f *folder) addLetters(to *folded, text []byte) {
+// addLetters adds letters that begin there in out, behind the words before them: of a term, one word may be spelled.
+func (f *folder) addLetters(to *folded, text []byte, at int) {
 	if utf8.RuneCount(text) < f.leastSpelled() {
 		return
+	}
+	from := to.len()
+	if to == &f.extra && 0 < at && at <= f.out.len() {
+		before := f.out.text[max(at-maxBeside, 0):at]
+		if len(before) == maxBeside {
+			_, before, _ = bytes.Cut(before, []byte{' '})
+		}
+		for _, c := range before {
+			to.put(c, beside)
+		}
 	}
 	for _, c := range text {
 		to.put(c, noJoint)
 	}
 	to.put('\n', noJoint)
+	if to == &f.extra {
+		f.tails.append(to.slice(max(from, to.len()-maxAside), to.len()))
+	}
+}
+
+const (
+	// maxBeside is how much of the words before and behind a spelled one is looked at with it, in bytes.
+	maxBeside = 48
+	// maxAfter is how many words behind it.
+	maxAfter = 2
+)
+
+// addAfter takes a word that stands behind a spelled one.
+func (f *folder) addAfter(word []byte) {
+	if f.tails.len() == 0 {
+		return
+	}
+	blank := !f.gapBroken && f.gapN > 0
+	for _, r := range f.gap[:f.gapN] {
+		blank = blank && (r == ' ' || r == '\n' || f.gapN == 1 && (r == '-' || r == '_'))
+	}
+	if fits := blank && len(f.after)+len(word) < maxBeside; fits {
+		f.after = append(append(f.after, ' '), word...)
+		f.afterN++
+		if f.afterN < maxAfter {
+			return
+		}
+	}
+	f.endAfter()
+}
+
+// endAfter adds the spelled words with the words behind them.
+func (f *folder) endAfter() {
+	for tails := f.tails; len(f.after) > 0 && tails.len() > 0; {
+		n := bytes.IndexByte(tails.text, '\n')
+		f.extra.append(tails.slice(0, n))
+		for _, c := range f.after {
+			f.extra.put(c, beside)
+		}
+		f.extra.put('\n', noJoint)
+		tails = tails.slice(n+1, tails.len())
+	}
+	f.tails.cut(0)
+	f.after, f.afterN = f.after[:0], 0
 }
 
 // leastSpelled is how many letters that stand alone make a word.
