@@ -152,6 +152,9 @@ func (r *reader) rune(c rune) {
 		r.note(c)
 		r.normalize()
 		r.folder.rune(c)
+		if r.more != nil {
+			r.more()
+		}
 		return
 	case invisible(c):
 		r.mark()
