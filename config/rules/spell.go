@@ -231,7 +231,7 @@ func (f *folder) leastSpelled() int {
 		return 5
 	case f.unspaced || f.syllables && sep != ' ':
 		return 2
-	case f.sepMixed() || f.capitals || strings.ContainsRune(" *-+/=&<>^%", sep): // which part single letters in texts and formulas
+	case f.sepMixed() || f.capitals, strings.ContainsRune(" *-+/=&<>^%", sep): // they part letters in texts and formulas
 		return 4
 	}
 	return 3
