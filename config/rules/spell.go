@@ -23,7 +23,7 @@ type spelling struct {
 	lastAt    int  // where the last one is
 
 	tails  folded // letters that have ended, with what stands before them, each with a line of its own
-	after  []byte // words behind those
+	after  folded // words behind those
 	afterN int
 
 	single, words int // words of this line, and those of one letter
@@ -165,12 +165,12 @@ func (f *folder) addLetters(to *folded, text []byte, at int) {
 	}
 	from := to.len()
 	if to == &f.extra && 0 < at && at <= f.out.len() {
-		before := f.out.text[max(at-maxBeside, 0):at]
-		if len(before) == maxBeside {
-			_, before, _ = bytes.Cut(before, []byte{' '})
+		before := f.out.slice(max(at-maxBeside, 0), at)
+		if before.len() == maxBeside {
+			before = before.slice(bytes.IndexByte(before.text, ' ')+1, maxBeside)
 		}
-		for _, c := range before {
-			to.put(c, beside)
+		for i, c := range before.text {
+			to.put(c, besideOf(before.joints[i]))
 		}
 	}
 	for _, c := range text {
@@ -198,8 +198,15 @@ func (f *folder) addAfter(word []byte) {
 	for _, r := range f.gap[:f.gapN] {
 		blank = blank && (r == ' ' || r == '\n' || f.gapN == 1 && (r == '-' || r == '_'))
 	}
-	if fits := blank && len(f.after)+len(word) < maxBeside; fits {
-		f.after = append(append(f.after, ' '), word...)
+	if fits := blank && f.after.len()+len(word) < maxBeside; fits {
+		joint := byte(beside)
+		if f.gap[0] == '-' || f.gap[0] == '_' {
+			joint = hyphen
+		}
+		f.after.put(' ', joint)
+		for _, c := range word {
+			f.after.put(c, beside)
+		}
 		f.afterN++
 		if f.afterN < maxAfter {
 			return
@@ -210,17 +217,24 @@ func (f *folder) addAfter(word []byte) {
 
 // endAfter adds the spelled words with the words behind them.
 func (f *folder) endAfter() {
-	for tails := f.tails; len(f.after) > 0 && tails.len() > 0; {
+	for tails := f.tails; f.after.len() > 0 && tails.len() > 0; {
 		n := bytes.IndexByte(tails.text, '\n')
 		f.extra.append(tails.slice(0, n))
-		for _, c := range f.after {
-			f.extra.put(c, beside)
-		}
+		f.extra.append(f.after)
 		f.extra.put('\n', noJoint)
 		tails = tails.slice(n+1, tails.len())
 	}
 	f.tails.cut(0)
-	f.after, f.afterN = f.after[:0], 0
+	f.after.cut(0)
+	f.afterN = 0
+}
+
+// besideOf is the joint of a byte beside a spelled word: a hyphen remains one.
+func besideOf(joint byte) byte {
+	if joint == hyphen {
+		return hyphen
+	}
+	return beside
 }
 
 // leastSpelled is how many letters that stand alone make a word.
@@ -231,7 +245,7 @@ func (f *folder) leastSpelled() int {
 		return 5
 	case f.unspaced || f.syllables && sep != ' ':
 		return 2
-	case f.sepMixed() || f.capitals, strings.ContainsRune(" *-+/=&<>^%", sep): // they part letters in texts and formulas
+	case f.sepN > 1 || f.capitals, strings.ContainsRune(" *-+/=&<>^%", sep): // they part letters in texts and formulas
 		return 4
 	}
 	return 3
