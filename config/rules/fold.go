@@ -313,6 +313,7 @@ type folder struct {
 	other   bool // it has lookalikes of another alphabet
 	whole   bool // all others of its letters are such
 	script  *unicode.RangeTable
+	motley  bool // it has letters of another one, too
 	upper   bool // it has a capital
 	tall    bool // one of Greek
 
@@ -321,13 +322,15 @@ type folder struct {
 	soft    byte // a letter that may belong to the word that begins at softAt
 	softAt  int
 	context context
-	pending folded // words that are Latin if the text around them is
+	nearby  *unicode.RangeTable // the script of otherContext
+	pending folded              // words that are Latin if the text around them is
 	// pendingWords is how many of them are of an alphabet in which they are words, too.
-	pendingWords int
-	aside        folded  // tag characters and flags at hand
-	gap          [4]rune // what came since the last word
-	gapN         int
-	gapBroken    bool // there was more
+	pendingWords  int
+	pendingScript *unicode.RangeTable // that of these
+	aside         folded              // tag characters and flags at hand
+	gap           [4]rune             // what came since the last word
+	gapN          int
+	gapBroken     bool // there was more
 
 	spelling
 }
@@ -437,17 +440,24 @@ func (f *folder) rune(r rune) {
 	default:
 		f.whole = false
 	}
-	if f.script == nil && r >= 0x370 && r <= 0x58f {
-		switch {
-		case r < 0x400:
-			f.script = unicode.Greek
-		case r < 0x530:
-			f.script = unicode.Cyrillic
-		default:
-			f.script = unicode.Armenian
-		}
+	switch {
+	case r < 0x370 || r > 0x58f:
+	case r < 0x400:
+		f.ofScript(unicode.Greek)
+	case r < 0x530:
+		f.ofScript(unicode.Cyrillic)
+	default:
+		f.ofScript(unicode.Armenian)
 	}
 	f.out.putRune(r)
+}
+
+// ofScript notes the script of a letter. Those of the first one are the word's.
+func (f *folder) ofScript(script *unicode.RangeTable) {
+	if f.script == nil {
+		f.script = script
+	}
+	f.motley = f.motley || f.script != script
 }
 
 // cyrillic takes a letter of the Russian alphabet.
@@ -460,9 +470,7 @@ func (f *folder) cyrillic(r rune) {
 	} else {
 		f.whole = false
 	}
-	if f.script == nil {
-		f.script = unicode.Cyrillic
-	}
+	f.ofScript(unicode.Cyrillic)
 	f.out.putRune(r)
 }
 
@@ -533,7 +541,7 @@ func (f *folder) endWord() {
 	f.settleWord()
 	f.spell(f.out.text[f.word:], f.letters == 1, f.upper)
 	f.letters, f.latin, f.ending, f.bare, f.marked, f.other, f.script = 0, false, 0, 0, 0, false, nil
-	f.upper, f.tall = false, false
+	f.upper, f.tall, f.motley = false, false, false
 	f.gap, f.gapN, f.gapBroken, f.hiddenN, f.soft = [4]rune{}, 0, false, 0, 0
 }
 
@@ -569,24 +577,34 @@ func (f *folder) settleWord() {
 		}
 		f.endPending()
 		f.context = latinContext
-	case f.other && f.whole && (f.context != otherContext || f.script == nil):
+	case f.other && f.whole && !f.atHome():
+		if script := f.script; script != nil && !f.motley {
+			if f.pendingScript != script && f.pendingWords > 0 {
+				f.endPending()
+			}
+			f.pendingScript = script
+			f.pendingWords++
+		}
 		for _, c := range inLatin(word, f.tall) {
 			f.pending.put(c, noJoint)
 		}
 		f.pending.put(' ', noJoint)
-		if f.script != nil {
-			f.pendingWords++
-		}
 		if f.pending.len() > maxAside {
 			f.endPending()
 		}
 	case !f.whole:
-		if f.pendingWords > 0 {
+		if f.pendingWords > 0 && (f.script == nil || f.pendingScript == f.script) {
 			f.pending.cut(0)
 		}
 		f.endPending()
-		f.context = otherContext
+		f.context, f.nearby = otherContext, f.script
 	}
+}
+
+// atHome reports whether a word that could be a Latin one stands in a text of its own alphabet, or of one that has
+// nothing to do with it.
+func (f *folder) atHome() bool {
+	return f.context == otherContext && f.script != nil && !f.motley && (f.nearby == nil || f.nearby == f.script)
 }
 
 // addParted reads a word as several, where something in it may stand for a blank.
