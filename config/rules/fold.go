@@ -317,9 +317,9 @@ type folder struct {
 	upper   bool // it has a capital
 	tall    bool // one of Greek
 
-	hidden  [8]int // places in the word where a control character was
-	hiddenN int
-	soft    byte // a letter that may belong to the word that begins at softAt
+	hidden  places // where a control character was in the word
+	humps   places // where a capital comes behind a small letter
+	soft    byte   // a letter that may belong to the word that begins at softAt
 	softAt  int
 	context context
 	nearby  *unicode.RangeTable // the script of otherContext
@@ -352,7 +352,7 @@ func (f *folder) ascii(c byte) {
 	case 'A' <= c && c <= 'Z':
 		f.begin()
 		if 'a' <= f.ending && f.ending <= 'z' { // ProjectFalcon
-			f.hide()
+			f.humps.add(f.out.len() - f.word)
 		}
 		f.ending = c
 		c, f.upper = c|0x20, true
@@ -479,7 +479,7 @@ func (f *folder) begin() {
 	if f.letters > 0 {
 		if f.out.len()-f.word >= maxWord {
 			f.settleWord()
-			f.word, f.hiddenN = f.out.len(), 0
+			f.word, f.hidden.n, f.humps.n = f.out.len(), 0, 0
 		}
 		return
 	}
@@ -527,9 +527,8 @@ func (f *folder) passed(r rune) {
 
 // hide notes a character inside of a word that nobody sees.
 func (f *folder) hide() {
-	if f.letters > 0 && f.hiddenN < len(f.hidden) {
-		f.hidden[f.hiddenN] = f.out.len() - f.word
-		f.hiddenN++
+	if f.letters > 0 {
+		f.hidden.add(f.out.len() - f.word)
 	}
 }
 
@@ -542,14 +541,16 @@ func (f *folder) endWord() {
 	f.spell(f.out.text[f.word:], f.letters == 1, f.upper)
 	f.letters, f.latin, f.ending, f.bare, f.marked, f.other, f.script = 0, false, 0, 0, 0, false, nil
 	f.upper, f.tall, f.motley = false, false, false
-	f.gap, f.gapN, f.gapBroken, f.hiddenN, f.soft = [4]rune{}, 0, false, 0, 0
+	f.gap, f.gapN, f.gapBroken, f.hidden.n, f.humps.n, f.soft = [4]rune{}, 0, false, 0, 0, 0
 }
 
 // settleWord reads the word at hand in other ways, as far as it has come.
 func (f *folder) settleWord() {
 	word := f.out.text[f.word:]
-	if f.hiddenN > 0 {
-		f.addParted(word)
+	for _, p := range [...]*places{&f.hidden, &f.humps} {
+		if p.n > 0 {
+			f.addParted(word, *p)
+		}
 	}
 	if f.soft != 0 && f.softAt == f.word {
 		f.addExtra([]byte{f.soft | caseOf(f.soft)}, "")
@@ -608,18 +609,31 @@ func (f *folder) atHome() bool {
 }
 
 // addParted reads a word as several, where something in it may stand for a blank.
-func (f *folder) addParted(word []byte) {
+func (f *folder) addParted(word []byte, p places) {
 	next := 0
 	for i, c := range word {
-		if next < f.hiddenN && f.hidden[next] == i {
+		if next < p.n && p.at[next] == i {
 			f.extra.put(' ', parted)
-			for next < f.hiddenN && f.hidden[next] == i {
+			for next < p.n && p.at[next] == i {
 				next++
 			}
 		}
 		f.extra.put(c, parted)
 	}
 	f.extra.put('\n', noJoint)
+}
+
+// places are some in a word, in order.
+type places struct {
+	at [8]int
+	n  int
+}
+
+func (p *places) add(at int) {
+	if p.n < len(p.at) {
+		p.at[p.n] = at
+		p.n++
+	}
 }
 
 // endPending takes words that could be of two alphabets as Latin ones.
