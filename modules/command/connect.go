@@ -294,8 +294,8 @@ func (f connectFile) content() ([]byte, error) {
 	return content, err
 }
 
-// warnings are about variables that others have set, in the environment, else in dotEnv, the client's files of variables,
-// or in its settings file, whose content is given as it would be.
+// warnings are about variables that others have set: in the environment, else in the client's files of variables
+// (dotEnv), or in its settings file, whose content is given as it would be.
 func (c connector) warnings(
 	to connection, getenv func(string) string, dotEnv []string, f connectFile, content []byte,
 ) (warnings []string) {
