@@ -31,7 +31,7 @@ type laxGateway struct {
 
 func newLaxGateway(t *testing.T) *laxGateway {
 	t.Helper()
-	short, err := os.MkdirTemp("", "fw") // for sockets, whose paths are bounded
+	short, err := os.MkdirTemp("", "fw") //nolint:usetesting // t.TempDir is too long for a socket
 	require.NoError(t, err)
 	t.Cleanup(func() { require.NoError(t, os.RemoveAll(short)) })
 	l := &laxGateway{data: filepath.Join(t.TempDir(), "data"), temp: short, // it makes the former
