@@ -33,3 +33,12 @@ func TestFilesThatOthersCanChangeAreSaid(t *testing.T) {
 	caddyfile := "Caddyfile"
 	require.Equal(t, []string{caddyfile, good, bad}, filesOf(cfg, &caddyfile))
 }
+
+// TestTheCaddyfileIsOneOfTheFiles: the one that was adapted last, by its whole path.
+func TestTheCaddyfileIsOneOfTheFiles(t *testing.T) {
+	t.Parallel()
+	adapt(t, []byte("{\n fareway {\n config gateway.hcl\n }\n}\n")) // as all tests here, of the file Caddyfile
+	path, err := filepath.Abs("Caddyfile")
+	require.NoError(t, err)
+	require.Equal(t, []string{path}, filesOf(new(config.Config), adapted.Load()))
+}
