@@ -4,15 +4,19 @@ package gateway
 
 import (
 	"errors"
+	"fmt"
 	"io"
 	"log/slog"
 	"os"
+	"os/exec"
+	"os/signal"
 	"path/filepath"
 	"strings"
 	"syscall"
 	"testing"
 	"time"
 
+	"github.com/caddyserver/caddy/v2"
 	"github.com/stretchr/testify/require"
 
 	"github.com/fareway/fareway/config"
@@ -102,4 +106,51 @@ func TestHangup(t *testing.T) { //nolint:paralleltest // it opens the log files 
 	for _, e := range []*engine.Engine{first, second} {
 		require.Eventually(t, func() bool { return e.FailedLoad() != nil }, time.Minute, time.Millisecond, "there is no file")
 	}
+}
+
+// signalsArgument makes the test binary a process that gets signals.
+const signalsArgument = "take-signals"
+
+func init() {
+	if len(os.Args) == 2 && os.Args[1] == signalsArgument {
+		takeSignals()
+	}
+}
+
+// takeSignals takes SIGHUP and SIGINT from whoever had them, and sends itself one and then the other, the latter until
+// it ends.
+func takeSignals() {
+	before, term := make(chan os.Signal, 9), make(chan os.Signal, 9)
+	signal.Notify(before, syscall.SIGHUP, syscall.SIGINT)
+	signal.Notify(term, syscall.SIGTERM)
+	handleHangup()
+	handleInterrupt()
+	send := func(s syscall.Signal) {
+		if err := syscall.Kill(os.Getpid(), s); err != nil {
+			panic(err)
+		}
+	}
+	send(syscall.SIGHUP)
+	send(syscall.SIGINT)
+	<-term
+	fmt.Println("SIGTERM", len(before))
+	for range time.Tick(time.Millisecond) {
+		send(syscall.SIGINT)
+	}
+}
+
+// TestInterrupts: the first SIGINT begins the end as SIGTERM does, the second ends what runs, and the third the process;
+// and nobody else gets it or SIGHUP, which would end the process at once.
+func TestInterrupts(t *testing.T) {
+	t.Parallel()
+	self, err := os.Executable()
+	require.NoError(t, err)
+	child := exec.CommandContext(t.Context(), self, signalsArgument)
+	var said, log strings.Builder
+	child.Stdout, child.Stderr = &said, &log
+	require.Error(t, child.Run())
+	require.Equal(t, caddy.ExitCodeForceQuit, child.ProcessState.ExitCode(), log.String())
+	require.Equal(t, "SIGTERM 0\n", said.String())
+	require.Equal(t, 1, strings.Count(log.String(), "ending the requests that run"), log.String())
+	require.Equal(t, 1, strings.Count(log.String(), "force quit"), log.String())
 }
