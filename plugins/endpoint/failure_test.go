@@ -120,8 +120,8 @@ func TestWhatToCheck(t *testing.T) {
 		{407, llm.ErrRejected, false, "no"},
 		{429, llm.ErrQuota, false, "no; top up the account that api_key belongs to"},
 		{404, llm.ErrQuota, false, "no; top up the account that api_key belongs to"},
-		{402, llm.ErrAllowance, false, "no; this request alone is larger than what a limit or the credit there leaves: raise " +
-			"it, or lower the route's context_window"},
+		{402, llm.ErrAllowance, false, "no; this request alone is larger than what a limit or the credit there leaves: " +
+			"raise it, or lower the route's context_window"},
 	} {
 		e := endpoint.Endpoint{}
 		if c.proxy {
