@@ -47,8 +47,9 @@ var services = []service{
 // otherService is any that speaks chat completions, by its address.
 var otherService = service{name: "upstream", title: "another service with chat completions", plugin: "openai"}
 
-// timeouts are what is written of them. They are shorter than a route's timeout of 5 minutes, so that another route gets
-// its turn. Servers on one's own machine have no bound of replies in one piece but that: how fast they write is theirs.
+// timeouts are what is written of them. They are shorter than a route's timeout of 5 minutes, so that another route
+// gets its turn. Servers on one's own machine have no bound of replies in one piece but that: how fast they write is
+// theirs.
 func (s *service) timeouts() string {
 	switch {
 	case s.keyEnv == "":

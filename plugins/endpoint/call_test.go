@@ -328,7 +328,7 @@ func TestUsageIsEstimatedWhereNoneIsReported(t *testing.T) {
 		require.Equal(t, &llm.Usage{Input: llm.Count(0), Output: llm.Count(1)}, fold(events).Usage)
 	})
 	t.Run("GAP-108 zeros for a text are no report", func(t *testing.T) {
-		for _, zeros := range []upstream.Usage{{}, {Prompt: 5}} {
+		for _, zeros := range []upstream.Usage{{}, {Cached: llm.Count(0), Reasoning: llm.Count(0)}} {
 			for _, estimate := range []bool{true, false} {
 				s.Enqueue(reporting(zeros))
 				req := ask("hello there")
@@ -341,7 +341,7 @@ func TestUsageIsEstimatedWhereNoneIsReported(t *testing.T) {
 					require.True(t, used.Estimated)
 					require.EqualValues(t, tokens.Text("ok"), *used.Output)
 				} else {
-					require.Equal(t, "completion_tokens is 0 for a reply that is not empty", used.Flaw)
+					require.Equal(t, "all counts are 0 for a reply that is not empty", used.Flaw)
 				}
 			}
 		}
