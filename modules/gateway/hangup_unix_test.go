@@ -12,6 +12,7 @@ import (
 	"os/signal"
 	"path/filepath"
 	"strings"
+	"sync/atomic"
 	"syscall"
 	"testing"
 	"time"
@@ -79,11 +80,11 @@ func TestHangup(t *testing.T) { //nolint:paralleltest // it opens the log files 
 	second, saidBySecond := lease(t)
 	require.ElementsMatch(t, []*engine.Engine{first, second}, runningEngines())
 	opened := make(chan struct{}, 10)
-	var refused error
+	var refuse atomic.Bool
 	file, err := openFiles.open("some.log", func() (io.WriteCloser, error) {
 		opened <- struct{}{}
-		if refused != nil {
-			return nil, refused
+		if refuse.Load() {
+			return nil, errors.New("no room")
 		}
 		return new(fakeFile), nil
 	})
@@ -92,13 +93,13 @@ func TestHangup(t *testing.T) { //nolint:paralleltest // it opens the log files 
 	<-opened
 	handleHangup()
 	handleHangup()
-	for _, why := range []error{nil, errors.New("no room")} {
-		refused = why
+	for _, refused := range []bool{false, true} {
+		refuse.Store(refused)
 		require.NoError(t, syscall.Kill(os.Getpid(), syscall.SIGHUP))
 		for _, lines := range []logLines{said, saidBySecond} {
 			text := lines.until(t, "loading the configuration file, for SIGHUP")
-			require.Equal(t, why != nil, strings.Contains(text, "opening log files anew, for SIGHUP"), text)
-			require.Equal(t, why != nil, strings.Contains(text, "some.log: no room"), text)
+			require.Equal(t, refused, strings.Contains(text, "opening log files anew, for SIGHUP"), text)
+			require.Equal(t, refused, strings.Contains(text, "some.log: no room"), text)
 		}
 		<-opened
 		require.Empty(t, opened, "once for each signal")
