@@ -16,7 +16,7 @@ var exact = route{Name: "exact", Window: 100_000_000, Max: 50_000_000, Input: "0
 
 // charges makes the upstream report a use that costs so many microcents on the exact route.
 func charges(microcents int64) upstream.Reply {
-	return script(upstream.Usage{Completion: microcents}, "stop", upstream.Text("x"))
+	return script(upstream.Usage{Prompt: 1, Completion: microcents}, "stop", upstream.Text("x"))
 }
 
 // Spend makes one request that holds and costs these microcents.

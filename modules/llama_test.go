@@ -25,7 +25,8 @@ func llamaSetup(s setup) setup {
 }
 
 // TestLlamaCancel proves GAP-47 for a llama.cpp server, whose chunks say what it has done so far: whoever leaves is
-// charged for that, and the server's slot is free at once, whether the gateway makes the calls or the provider's process.
+// charged for that, and the server's slot is free at once, whoever makes the calls: the gateway or the provider's
+// process.
 func TestLlamaCancel(t *testing.T) {
 	t.Parallel()
 	for _, carry := range []string{"host", "process"} {

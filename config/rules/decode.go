@@ -27,8 +27,76 @@ type sign struct {
 }
 
 // escapeAt reads the escape that s begins with, a backslash or an ampersand. Escapes of escapes are one: of any number
-// of backslashes, and of &amp;amp;. So each byte is read once.
+// of backslashes, of &amp;amp;, and of \u0026#98; where one of another kind says a sign of it.
 func (f form) escapeAt(s string) sign {
+	e := f.escapeOnce(s)
+	if s[0] == '&' && e.size > 1 && s[e.size-1] != ';' && strings.HasPrefix(s[e.size:], `\`) { // &#9\u0038;
+		if next := f.innerEscape(s, sign{char: '&', size: 1}); next.size > e.size {
+			e = next
+		}
+	}
+	for range maxLayers {
+		if e.char != '&' && (e.char != '\\' || e.size == 1 || e.times > 0) || e.line {
+			break
+		}
+		next := f.innerEscape(s, e)
+		if next.size == e.size {
+			break
+		}
+		e = next
+	}
+	return e
+}
+
+// maxLayers is how often an escape may say the beginning of another one.
+const maxLayers = 4
+
+// innerEscape reads the escape that begins with an ampersand or a backslash that e says, and whose other signs may be
+// escaped, too; e itself where there is none.
+func (f form) innerEscape(s string, e sign) sign {
+	var said [maxInner]byte // what is said
+	var ends [maxInner + 1]int
+	said[0], ends[1] = byte(e.char), e.size
+	n, at, escaped := 1, e.size, e.size > 1
+	for n < maxInner && at < len(s) {
+		next := sign{char: rune(s[at]), size: 1}
+		if next.char == '\\' {
+			next = f.escapeOnce(s[at:])
+			escaped = escaped || next.size > 1
+		}
+		c := next.char
+		if next.line || next.times > 1 || !inEscape(c) || c == '\\' && said[n-1] != '\\' {
+			break
+		}
+		said[n] = byte(c)
+		n++
+		at += next.size
+		ends[n] = at
+		if c == ';' || c == '}' {
+			break
+		}
+	}
+	if !escaped || n == 1 {
+		return e
+	}
+	inner := plain.escapeOnce(string(said[:n]))
+	if inner.size == 1 {
+		return e
+	}
+	inner.size = ends[inner.size]
+	return inner
+}
+
+// maxInner is how long an escape may be whose signs are escaped, in characters.
+const maxInner = 40
+
+func inEscape(c rune) bool {
+	return 'a' <= c && c <= 'z' || 'A' <= c && c <= 'Z' || '0' <= c && c <= '9' || c == '#' || c == ';' || c == '{' ||
+		c == '}' || c == '\\'
+}
+
+// escapeOnce reads an escape of one kind.
+func (f form) escapeOnce(s string) sign {
 	if s[0] == '&' {
 		return entityAt(s)
 	}
@@ -46,7 +114,7 @@ func (f form) escapeAt(s string) sign {
 	c, within := s[n], f != plain && n%2 == 1
 	white := strings.IndexByte("nrt", c) >= 0
 	switch {
-	case within && f == document && strings.IndexByte("bfnrt", c) >= 0:
+	case within && f == document && strings.IndexByte("fnrt", c) >= 0:
 		return sign{char: ' ', size: n + 1}
 	case within && white:
 		return sign{char: '\n', size: n + 1}
@@ -94,7 +162,10 @@ func pairOf(high rune, s string) (rune, int) {
 	if !utf16.IsSurrogate(high) {
 		return 0, 0
 	}
-	n := len(s) - len(strings.TrimLeft(s[:min(len(s), maxNested)], `\`))
+	n := 0
+	for n < min(len(s), maxNested) && s[n] == '\\' {
+		n++
+	}
 	if n == 0 || n == len(s) {
 		return 0, 0
 	}

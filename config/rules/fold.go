@@ -17,6 +17,7 @@ const (
 	hyphen  // a blank, in place of a hyphen or a low line between two words
 	seam    // the first byte of a text that follows on another one
 	parted  // of words that nobody sees the end of
+	beside  // of words that stand beside a spelled one
 )
 
 func (f *folded) len() int { return len(f.text) }
@@ -143,12 +144,17 @@ func (r *reader) rune(c rune) {
 		}
 	case framed(c) != 0:
 		c = rune(framed(c))
+	case c == '℮': // which is no letter (Unicode, confusables.txt)
+		c = 'e'
 	case c == 0x3f2 || c == 0x3f9: // whose compatible form looks like another letter
 		c = 'с'
-	case c == '™' || c == '℠': // whose compatible form would go on with the word
+	case c == '™' || c == '℠' || c == '´': // whose compatible form would go on with the word, or is a blank
 		r.note(c)
 		r.normalize()
-		r.folder.sign(c)
+		r.folder.rune(c)
+		if r.more != nil {
+			r.more()
+		}
 		return
 	case invisible(c):
 		r.mark()
@@ -244,6 +250,8 @@ func (r *reader) normalize() {
 		case plainLetter(c) || !ornament(c) && !invisible(c):
 			r.folder.rune(c)
 			continue
+		case ornament(c):
+			r.adorn()
 		}
 		r.notes(text[from : i-n])
 		from = i
@@ -266,6 +274,8 @@ func (r *reader) forget(n int) {
 	r.out.drop(n)
 	r.word -= n
 	r.softAt -= n
+	r.runAt -= n
+	r.lastAt -= n
 }
 
 // end ends what was read.
@@ -275,6 +285,7 @@ func (r *reader) end() {
 	r.endWord()
 	r.endLine()
 	r.endSpelled()
+	r.endAfter()
 	r.endRows(0)
 	if r.context == noContext && r.pendingWords > 1 { // it is a text in that alphabet
 		r.pending.cut(0)
@@ -296,24 +307,30 @@ type folder struct {
 	word    int  // where the word at hand begins in out
 	letters int  // it has so many, no more than two being counted
 	latin   bool // it has letters of the Latin alphabet
-	ascii7  bool // of those, one without a mark
+	ending  byte // its last letter as it was written, where that is one of ASCII
+	bare    int  // letters of ASCII without a mark
+	marked  int  // Latin letters with marks
 	other   bool // it has lookalikes of another alphabet
 	whole   bool // all others of its letters are such
 	script  *unicode.RangeTable
+	motley  bool // it has letters of another one, too
 	upper   bool // it has a capital
+	tall    bool // one of Greek
 
-	hidden  [8]int // places in the word where a control character was
-	hiddenN int
-	soft    byte // a letter that may belong to the word that begins at softAt
+	hidden  places // where a control character was in the word
+	humps   places // where a capital comes behind a small letter
+	soft    byte   // a letter that may belong to the word that begins at softAt
 	softAt  int
 	context context
-	pending folded // words that are Latin if the text around them is
+	nearby  *unicode.RangeTable // the script of otherContext
+	pending folded              // words that are Latin if the text around them is
 	// pendingWords is how many of them are of an alphabet in which they are words, too.
-	pendingWords int
-	aside        folded  // tag characters and flags at hand
-	gap          [4]rune // what came since the last word
-	gapN         int
-	gapBroken    bool // there was more
+	pendingWords  int
+	pendingScript *unicode.RangeTable // that of these
+	aside         folded              // tag characters and flags at hand
+	gap           [4]rune             // what came since the last word
+	gapN          int
+	gapBroken     bool // there was more
 
 	spelling
 }
@@ -330,12 +347,19 @@ const (
 func (f *folder) ascii(c byte) {
 	switch {
 	case 'a' <= c && c <= 'z':
+		f.begin()
+		f.ending = c
 	case 'A' <= c && c <= 'Z':
 		f.begin()
+		if 'a' <= f.ending && f.ending <= 'z' { // ProjectFalcon
+			f.humps.add(f.out.len() - f.word)
+		}
+		f.ending = c
 		c, f.upper = c|0x20, true
 	case '0' <= c && c <= '9':
 		f.begin()
 		f.letters = min(f.letters+1, 2)
+		f.ending = 0
 		f.out.put(c, noJoint)
 		return
 	case c <= ' ':
@@ -345,10 +369,17 @@ func (f *folder) ascii(c byte) {
 		f.sign(rune(c))
 		return
 	}
-	f.begin()
-	f.latin, f.ascii7 = true, true
+	f.latin = true
+	f.bare++
 	f.letters = min(f.letters+1, 2)
 	f.out.put(c, noJoint)
+}
+
+// adorn takes a mark on the letter before.
+func (f *folder) adorn() {
+	if f.ending != 0 {
+		f.bare, f.marked, f.ending = f.bare-1, f.marked+1, 0
+	}
 }
 
 func (f *folder) rune(r rune) {
@@ -360,7 +391,7 @@ func (f *folder) rune(r rune) {
 	case unicode.Is(unicode.Pd, r) || r == 0x2212:
 		f.sign('-')
 		return
-	case r == '\u2018' || r == '\u2019':
+	case apostrophe(r):
 		f.sign('\'')
 		return
 	case unwritten(r):
@@ -372,6 +403,7 @@ func (f *folder) rune(r rune) {
 	if f.begin(); f.letters == 0 || plainLetter(r) || !unicode.IsMark(r) {
 		f.letters = min(f.letters+1, 2)
 	}
+	f.ending = 0
 	if 0x410 <= r && r <= 0x44f {
 		f.cyrillic(r)
 		return
@@ -382,17 +414,20 @@ func (f *folder) rune(r rune) {
 		return
 	}
 	if r == 'ß' || r == 'ẞ' {
-		f.latin, f.ascii7, f.letters = true, true, 2
+		f.latin, f.bare, f.letters = true, f.bare+2, 2
 		f.out.put('s', noJoint)
 		f.out.put('s', noJoint)
 		return
 	}
 	if lower := unicode.ToLower(unicode.ToUpper(r)); lower != r {
-		f.upper = f.upper || unicode.IsUpper(r)
+		if unicode.IsUpper(r) {
+			f.upper, f.tall = true, f.tall || tall[lower] != 0
+		}
 		r = lower
 	}
 	if l := latinOf(r); l != 0 {
-		f.latin, f.ascii7 = true, true
+		f.latin = true
+		f.bare++
 		f.out.put(l, noJoint)
 		return
 	}
@@ -401,16 +436,28 @@ func (f *folder) rune(r rune) {
 		f.other = true
 	case unicode.Is(unicode.Latin, r):
 		f.latin = true
+		f.marked++
 	default:
 		f.whole = false
 	}
-	if f.script == nil && r >= 0x370 && r <= 0x52f {
-		f.script = unicode.Greek
-		if r >= 0x400 {
-			f.script = unicode.Cyrillic
-		}
+	switch {
+	case r < 0x370 || r > 0x58f:
+	case r < 0x400:
+		f.ofScript(unicode.Greek)
+	case r < 0x530:
+		f.ofScript(unicode.Cyrillic)
+	default:
+		f.ofScript(unicode.Armenian)
 	}
 	f.out.putRune(r)
+}
+
+// ofScript notes the script of a letter. Those of the first one are the word's.
+func (f *folder) ofScript(script *unicode.RangeTable) {
+	if f.script == nil {
+		f.script = script
+	}
+	f.motley = f.motley || f.script != script
 }
 
 // cyrillic takes a letter of the Russian alphabet.
@@ -423,9 +470,7 @@ func (f *folder) cyrillic(r rune) {
 	} else {
 		f.whole = false
 	}
-	if f.script == nil {
-		f.script = unicode.Cyrillic
-	}
+	f.ofScript(unicode.Cyrillic)
 	f.out.putRune(r)
 }
 
@@ -434,7 +479,7 @@ func (f *folder) begin() {
 	if f.letters > 0 {
 		if f.out.len()-f.word >= maxWord {
 			f.settleWord()
-			f.word, f.hiddenN = f.out.len(), 0
+			f.word, f.hidden.n, f.humps.n = f.out.len(), 0, 0
 		}
 		return
 	}
@@ -482,9 +527,8 @@ func (f *folder) passed(r rune) {
 
 // hide notes a character inside of a word that nobody sees.
 func (f *folder) hide() {
-	if f.letters > 0 && f.hiddenN < len(f.hidden) {
-		f.hidden[f.hiddenN] = f.out.len() - f.word
-		f.hiddenN++
+	if f.letters > 0 {
+		f.hidden.add(f.out.len() - f.word)
 	}
 }
 
@@ -495,22 +539,25 @@ func (f *folder) endWord() {
 	}
 	f.settleWord()
 	f.spell(f.out.text[f.word:], f.letters == 1, f.upper)
-	f.letters, f.latin, f.ascii7, f.other, f.script, f.upper = 0, false, false, false, nil, false
-	f.gap, f.gapN, f.gapBroken, f.hiddenN, f.soft = [4]rune{}, 0, false, 0, 0
+	f.letters, f.latin, f.ending, f.bare, f.marked, f.other, f.script = 0, false, 0, 0, 0, false, nil
+	f.upper, f.tall, f.motley = false, false, false
+	f.gap, f.gapN, f.gapBroken, f.hidden.n, f.humps.n, f.soft = [4]rune{}, 0, false, 0, 0, 0
 }
 
 // settleWord reads the word at hand in other ways, as far as it has come.
 func (f *folder) settleWord() {
 	word := f.out.text[f.word:]
-	if f.hiddenN > 0 {
-		f.addParted(word)
+	for _, p := range [...]*places{&f.hidden, &f.humps} {
+		if p.n > 0 {
+			f.addParted(word, *p)
+		}
 	}
 	if f.soft != 0 && f.softAt == f.word {
 		f.addExtra([]byte{f.soft | caseOf(f.soft)}, "")
 		f.addExtra(word, "\n")
 	}
 	switch {
-	case f.other && f.latin: // no word is of two alphabets
+	case f.latin && (f.other || f.script != nil): // no word is of two alphabets
 		f.addExtra(word, "\n") // where parts of patterns are
 		if own := f.inScript(word); own != nil {
 			if !f.whole {
@@ -519,46 +566,74 @@ func (f *folder) settleWord() {
 			}
 			f.addExtra(own, "\n")
 		}
-		f.replaceWord(inLatin(word))
+		if f.tall {
+			f.addExtra(inLatin(word, false), "\n")
+		}
+		f.replaceWord(inLatin(word, f.tall))
 		f.endPending()
 		f.context = latinContext
 	case f.latin:
-		if !f.ascii7 {
+		if f.marked > 0 {
 			f.addUnmarked(word)
 		}
 		f.endPending()
 		f.context = latinContext
-	case f.other && f.whole && f.context != otherContext:
-		for _, c := range inLatin(word) {
+	case f.other && f.whole && !f.atHome():
+		if script := f.script; script != nil && !f.motley {
+			if f.pendingScript != script && f.pendingWords > 0 {
+				f.endPending()
+			}
+			f.pendingScript = script
+			f.pendingWords++
+		}
+		for _, c := range inLatin(word, f.tall) {
 			f.pending.put(c, noJoint)
 		}
 		f.pending.put(' ', noJoint)
-		if f.script != nil {
-			f.pendingWords++
-		}
 		if f.pending.len() > maxAside {
 			f.endPending()
 		}
 	case !f.whole:
-		f.pending.cut(0)
-		f.pendingWords = 0
-		f.context = otherContext
+		if f.pendingWords > 0 && (f.script == nil || f.pendingScript == f.script) {
+			f.pending.cut(0)
+		}
+		f.endPending()
+		f.context, f.nearby = otherContext, f.script
 	}
 }
 
+// atHome reports whether a word that could be a Latin one stands in a text of its own alphabet, or of one that has
+// nothing to do with it.
+func (f *folder) atHome() bool {
+	return f.context == otherContext && f.script != nil && !f.motley && (f.nearby == nil || f.nearby == f.script)
+}
+
 // addParted reads a word as several, where something in it may stand for a blank.
-func (f *folder) addParted(word []byte) {
+func (f *folder) addParted(word []byte, p places) {
 	next := 0
 	for i, c := range word {
-		if next < f.hiddenN && f.hidden[next] == i {
+		if next < p.n && p.at[next] == i {
 			f.extra.put(' ', parted)
-			for next < f.hiddenN && f.hidden[next] == i {
+			for next < p.n && p.at[next] == i {
 				next++
 			}
 		}
 		f.extra.put(c, parted)
 	}
 	f.extra.put('\n', noJoint)
+}
+
+// places are some in a word, in order.
+type places struct {
+	at [8]int
+	n  int
+}
+
+func (p *places) add(at int) {
+	if p.n < len(p.at) {
+		p.at[p.n] = at
+		p.n++
+	}
 }
 
 // endPending takes words that could be of two alphabets as Latin ones.
@@ -587,11 +662,13 @@ func (f *folder) addExtra(text []byte, end string) {
 	}
 }
 
-// inLatin is a word with Latin letters in place of those that look alike.
-func inLatin(word []byte) []byte {
+// inLatin is a word with Latin letters in place of those that look alike, or whose capitals do.
+func inLatin(word []byte, capital bool) []byte {
 	latin := make([]byte, 0, len(word))
 	for _, r := range string(word) {
-		if l := lookalike(r); l != 0 {
+		if l := tall[r]; capital && l != 0 {
+			latin = append(latin, l)
+		} else if l := lookalike(r); l != 0 {
 			latin = append(latin, l)
 		} else {
 			latin = utf8.AppendRune(latin, r)
@@ -609,7 +686,11 @@ func (f *folder) inScript(word []byte) []byte {
 	own := make([]byte, 0, 2*len(word))
 	for _, r := range string(word) {
 		if 'a' <= r && r <= 'z' {
-			if r = shape[byte(r)]; r == 0 {
+			c := byte(r)
+			if r = shape[c]; f.upper && f.script == unicode.Greek && tallShapes[c] != 0 {
+				r = tallShapes[c]
+			}
+			if r == 0 {
 				return nil
 			}
 		}
@@ -618,27 +699,39 @@ func (f *folder) inScript(word []byte) []byte {
 	return own
 }
 
-// addUnmarked reads a word each of whose letters has a mark without the marks.
+// addUnmarked reads a word without its marks, where three letters have one and more, or all of at least three: no
+// usual word of a language that writes it otherwise becomes another one so.
 func (f *folder) addUnmarked(word []byte) {
 	const least = 3
-	before, n := f.extra.len(), 0
-	for _, r := range string(word) {
-		base := rune(0)
-		if d := norm.NFD.PropertiesString(string(r)).Decomposition(); len(d) > 0 {
-			base, _ = utf8.DecodeRune(d)
-		}
-		if base < 'a' || base > 'z' {
-			f.extra.cut(before)
-			return
-		}
-		f.extra.put(byte(base), noJoint)
-		n++
-	}
-	if n < least {
-		f.extra.cut(before)
+	if f.marked < least {
 		return
 	}
+	before := f.extra.len()
+	for _, r := range string(word) {
+		if r >= utf8.RuneSelf {
+			if r = rune(withoutMark(r)); r == 0 {
+				f.extra.cut(before)
+				return
+			}
+		}
+		f.extra.put(byte(r), noJoint)
+	}
 	f.extra.put('\n', noJoint)
+}
+
+// withoutMark is the letter of ASCII that has a mark there, 0 for none.
+func withoutMark(r rune) byte {
+	if c := bare[r]; c != 0 {
+		return c
+	}
+	base := rune(0)
+	if d := norm.NFD.PropertiesString(string(r)).Decomposition(); len(d) > 0 {
+		base, _ = utf8.DecodeRune(d)
+	}
+	if base < 'a' || base > 'z' {
+		return 0
+	}
+	return byte(base)
 }
 
 // endAside reads tag characters, and flags, as the letters that they are.

@@ -3,11 +3,11 @@
 //
 // A text is brought into one form before it is looked at, so that the same words in other clothes are the same words:
 // Unicode's compatibility forms (NFKC), characters that nobody sees, control characters and damaged ones, case,
-// hyphens and low lines for blanks, runs of white space, escapes of JSON, of programs (\u0062, \u{62}, \x62) and of
-// HTML, also of several layers, letters of other alphabets that look like Latin ones and the other way round, small
-// capitals and letters in boxes, tag characters and flags, points of Hebrew and vowels of Arabic, words that are s p e
-// l l e d, and terms of six letters and more that go on in the next message or value. What is given up is in
-// config/README.md, "screening".
+// hyphens, low lines and capitals for blanks, runs of white space, escapes of JSON, of programs (\u0062, \u{62},
+// \x62) and of HTML, also of several layers, letters of other alphabets that look like Latin ones and the other way
+// round, small capitals and letters in boxes, words full of marks, tag characters and flags, points of Hebrew and
+// vowels of Arabic, words that are s p e l l e d, and terms of six letters and more that go on in the next message or
+// value. What is given up is in config/README.md, "screening".
 //
 // decode.go takes escapes out, fold.go makes the one form, spell.go finds spelled words, chain.go looks across the
 // ends of texts, finder.go finds many terms at once, and search.go puts them together, in windows: a text is never

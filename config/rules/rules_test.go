@@ -201,7 +201,8 @@ func TestMemory(t *testing.T) {
 	for _, unit := range []string{"a", "a ", "é", "\ufdfa", "\ufdfb", "\u3316", "\u2057", "\u0301", "a\u0301", "сор ",
 		"с", "сo", "\U000e0062", "\U0001f1e7", "a\x00", "炸 ", "a\n", "b o m b\n", "&amp;", `\\u0062`, `\n`,
 		"\ufb2c", "\U0001d15e", "n.", "-a",
-		"Ⱥ", `"a",`, `"`} {
+		"Ⱥ", `"a",`, `"`, "™", "´", "`", "ᏣᎳᎩ ", "aB", "b.o.m x ab ",
+		`\u0026`, `\u005cu005c`, "c\u0303", "øđñ ", "ΜΝ ", "\ue000"} {
 		text := strings.Repeat(unit, (80<<10)/len(unit))
 		for _, add := range []func(*Search, string){(*Search).Add, (*Search).AddJSON, (*Search).AddID} {
 			var s Search
@@ -253,7 +254,9 @@ func TestPieces(t *testing.T) {
 		Rule{Name: "allowed", Action: Allow, Terms: []string{"pipe bomb game", "the nitro of it"}},
 		Rule{Name: "pattern", Action: Block, Patterns: []string{`pipe\s+line\b`}})
 	for _, fill := range []string{"it was a bright cold day ", "a ", "é", "сор ", "你", "aa-", "\ufdfa", "x"} {
-		for _, found := range []string{"pipe bomb", "nitro", "PIPE-BO\x00MB", "pipe \n line"} {
+		for _, found := range []string{"pipe bomb", "nitro", "PIPE-BO\x00MB", "pipe \n line",
+			`\ud835\udc29ipe bom\u0026#98;`, "pipe b.o.m.b, well", "p-i-p-e bomb", "PipeBomb",
+			"n\u0303i\u0303t\u0303r\u0303o\u0303"} {
 			for at := window - 40; at < window+40; at += 17 {
 				text := strings.Repeat(fill, at/len(fill)) + " " + found + " " + strings.Repeat(fill, window/len(fill))
 				require.NotEmpty(t, set.Match(text), "%q behind %d bytes of %q", found, at, fill)

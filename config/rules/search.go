@@ -73,8 +73,9 @@ func (t *Search) Begin(s *Set) {
 // reset forgets all but the memory.
 func (r *reader) reset(more func()) {
 	*r = reader{raw: r.raw[:0], normal: r.normal, more: more, folder: folder{out: r.out, extra: r.extra,
-		pending: r.pending, aside: r.folder.aside, spelling: spelling{spelt: r.spelt[:0], rows: r.rows[:0]}}}
-	for _, f := range [...]*folded{&r.out, &r.extra, &r.pending, &r.folder.aside} {
+		pending: r.pending, aside: r.folder.aside, spelling: spelling{spelt: r.spelt[:0], rows: r.rows[:0],
+			tails: r.tails, after: r.after}}}
+	for _, f := range [...]*folded{&r.out, &r.extra, &r.pending, &r.folder.aside, &r.tails, &r.after} {
 		f.cut(0)
 	}
 }
@@ -84,7 +85,7 @@ func (t *Search) Size() int {
 	n := cap(t.clean)
 	for _, r := range [...]*reader{&t.text, &t.aside} {
 		n += cap(r.raw) + cap(r.normal) + cap(r.spelt) + cap(r.rows)
-		for _, f := range [...]*folded{&r.out, &r.extra, &r.pending, &r.folder.aside} {
+		for _, f := range [...]*folded{&r.out, &r.extra, &r.pending, &r.folder.aside, &r.tails, &r.after} {
 			n += f.size()
 		}
 	}
@@ -283,6 +284,9 @@ func (t *Search) lookExtra() {
 		case n.pattern >= 0:
 			t.run[n.pattern] = true
 		case t.set.rules[n.rule].Action == Allow || !n.edges.fit(extra.text, start, end):
+		case extra.joints[start] == beside && len(bytes.Trim(extra.joints[start:end], string([]byte{hyphen, beside}))) == 0:
+			// it is in the text itself
+		case slices.ContainsFunc(n.hyphens, func(at int) bool { return extra.joints[start+at] != hyphen }):
 		case extra.joints[start] != parted || bytes.IndexByte(extra.text[start:end], ' ') > 0:
 			t.found(n) // parts of a word are none
 		}

@@ -1,6 +1,8 @@
 package rules
 
 import (
+	"bytes"
+	"slices"
 	"strings"
 	"unicode"
 	"unicode/utf8"
@@ -17,6 +19,12 @@ type spelling struct {
 	capitals  bool // one is a capital
 	unspaced  bool // all are of scripts that write without blanks
 	syllables bool // one is of Hangul
+	runAt     int  // where the first one is in out
+	lastAt    int  // where the last one is
+
+	tails  folded // letters that have ended, with what stands before them, each with a line of its own
+	after  folded // words behind those
+	afterN int
 
 	single, words int // words of this line, and those of one letter
 	rows          []byte
@@ -29,6 +37,7 @@ func (f *folder) spell(word []byte, single, upper bool) {
 	f.words++
 	if !single {
 		f.endSpelled()
+		f.addAfter(word)
 		return
 	}
 	f.single++
@@ -46,9 +55,10 @@ func (f *folder) spell(word []byte, single, upper bool) {
 		f.sep, f.sepN = f.gap, f.gapN
 	}
 	if f.count == 0 {
+		f.endAfter()
 		f.startSpelled(nil)
 	}
-	f.last = len(f.spelt)
+	f.last, f.lastAt = len(f.spelt), f.word
 	f.spelt = append(f.spelt, word...)
 	f.count++
 	f.capitals = f.capitals || upper
@@ -67,6 +77,10 @@ func (f *folder) spell(word []byte, single, upper bool) {
 }
 
 func (f *folder) startSpelled(first []byte) {
+	f.runAt = f.word
+	if len(first) > 0 {
+		f.runAt = f.lastAt
+	}
 	f.spelt, f.last, f.sepN, f.capitals, f.syllables, f.unspaced = append(f.spelt[:0], first...), 0, 0, false, false, true
 	if f.count = utf8.RuneCount(first); f.count > 0 {
 		r, _ := utf8.DecodeRune(first)
@@ -77,16 +91,21 @@ func (f *folder) startSpelled(first []byte) {
 // separates reports whether what came between two letters can part those of one word.
 func (f *folder) separates() bool {
 	switch {
-	case f.gapBroken || f.gapN == 0 || f.gapN > 3:
+	case f.gapBroken || f.gapN == 0:
 		return false
 	case f.gapN == 1:
 		return true
 	}
-	first := f.gap[0]
-	if f.gapN == 3 {
-		return first != ' ' && first != '\n' && f.gap == [4]rune{first, first, first}
+	gap := f.gap[:f.gapN]
+	switch signs := !slices.ContainsFunc(gap, func(r rune) bool { return r == ' ' || r == '\n' || r == ':' }); {
+	case signs, f.gapN == 2 && gap[0] == gap[1]:
+		return true
+	case f.gapN == 2:
+		return gap[1] == ' ' && strings.ContainsRune(".-_*~", gap[0])
+	case f.gapN == 3:
+		return gap[0] == ' ' && gap[2] == ' ' && gap[1] != ' ' && gap[1] != '\n' // a - b
 	}
-	return f.gap[1] == ' ' && (first == '.' || first == '-' || first == '_' || first == '*' || first == '~')
+	return gap[0] == gap[3] && gap[2] == ' ' && (gap[0] == '"' || gap[0] == '\'') // "a", "b"
 }
 
 // joins reports whether a letter belongs to those before it: the same is between them, or a gap between two words.
@@ -98,7 +117,7 @@ func (f *folder) joins() bool {
 		return f.separates()
 	case f.gap == f.sep && f.gapN == f.sepN:
 		return true
-	case f.sep[0] == '\n':
+	case f.sep[0] == '\n' || f.sepMixed():
 		return false
 	}
 	for i, r := range f.gap[:f.gapN] {
@@ -109,9 +128,15 @@ func (f *folder) joins() bool {
 	return f.gapN > 0
 }
 
+// sepMixed reports whether there are other signs than one between the letters at hand.
+func (f *folder) sepMixed() bool {
+	return f.sepN > 1 && slices.ContainsFunc(f.sep[1:f.sepN], func(r rune) bool { return r != f.sep[0] && r != ' ' })
+}
+
 // endSpelled puts letters that stand alone together.
 func (f *folder) endSpelled() {
 	if f.count > 1 && f.count >= f.leastSpelled() {
+		f.endAfter()
 		f.addSpelled(&f.extra)
 	}
 	f.spelt, f.count, f.sepN = f.spelt[:0], 0, 0
@@ -121,36 +146,106 @@ func (f *folder) endSpelled() {
 func (f *folder) addSpelled(to *folded) {
 	first, size := utf8.DecodeRune(f.spelt)
 	last, _ := utf8.DecodeRune(f.spelt[f.last:])
-	f.addLetters(to, f.spelt)
+	f.addLetters(to, f.spelt, f.runAt)
 	if f.sep[0] == ' ' && strings.ContainsRune(loneLetters, first) {
-		f.addLetters(to, f.spelt[size:])
+		f.addLetters(to, f.spelt[size:], f.runAt+size+1)
 	}
 	if f.sep[0] == ' ' && strings.ContainsRune(loneLetters, last) {
-		f.addLetters(to, f.spelt[:f.last])
+		f.addLetters(to, f.spelt[:f.last], f.runAt)
 	}
 }
 
 // loneLetters are words of one letter.
 const loneLetters = "aiouаиоуяксвбжη"
 
-func (f *folder) addLetters(to *folded, text []byte) {
+// addLetters adds letters that begin there in out, behind the words before them: of a term, one word may be spelled.
+func (f *folder) addLetters(to *folded, text []byte, at int) {
 	if utf8.RuneCount(text) < f.leastSpelled() {
 		return
+	}
+	from := to.len()
+	if to == &f.extra && 0 < at && at <= f.out.len() {
+		before := f.out.slice(max(at-maxBeside, 0), at)
+		if before.len() == maxBeside {
+			before = before.slice(bytes.IndexByte(before.text, ' ')+1, maxBeside)
+		}
+		for i, c := range before.text {
+			to.put(c, besideOf(before.joints[i]))
+		}
 	}
 	for _, c := range text {
 		to.put(c, noJoint)
 	}
 	to.put('\n', noJoint)
+	if to == &f.extra {
+		f.tails.append(to.slice(max(from, to.len()-maxAside), to.len()))
+	}
+}
+
+const (
+	// maxBeside is how much of the words before and behind a spelled one is looked at with it, in bytes.
+	maxBeside = 48
+	// maxAfter is how many words behind it.
+	maxAfter = 2
+)
+
+// addAfter takes a word that stands behind a spelled one.
+func (f *folder) addAfter(word []byte) {
+	if f.tails.len() == 0 {
+		return
+	}
+	blank := !f.gapBroken && f.gapN > 0
+	for _, r := range f.gap[:f.gapN] {
+		blank = blank && (r == ' ' || r == '\n' || f.gapN == 1 && (r == '-' || r == '_'))
+	}
+	if fits := blank && f.after.len()+len(word) < maxBeside; fits {
+		joint := byte(beside)
+		if f.gap[0] == '-' || f.gap[0] == '_' {
+			joint = hyphen
+		}
+		f.after.put(' ', joint)
+		for _, c := range word {
+			f.after.put(c, beside)
+		}
+		f.afterN++
+		if f.afterN < maxAfter {
+			return
+		}
+	}
+	f.endAfter()
+}
+
+// endAfter adds the spelled words with the words behind them.
+func (f *folder) endAfter() {
+	for tails := f.tails; f.after.len() > 0 && tails.len() > 0; {
+		n := bytes.IndexByte(tails.text, '\n')
+		f.extra.append(tails.slice(0, n))
+		f.extra.append(f.after)
+		f.extra.put('\n', noJoint)
+		tails = tails.slice(n+1, tails.len())
+	}
+	f.tails.cut(0)
+	f.after.cut(0)
+	f.afterN = 0
+}
+
+// besideOf is the joint of a byte beside a spelled word: a hyphen remains one.
+func besideOf(joint byte) byte {
+	if joint == hyphen {
+		return hyphen
+	}
+	return beside
 }
 
 // leastSpelled is how many letters that stand alone make a word.
 func (f *folder) leastSpelled() int {
 	switch sep := f.sep[0]; {
-	case sep == '\n' || sep == ',' || sep == ';' || sep == '|' || sep == ':' || sep == '、':
+	case slices.ContainsFunc(f.sep[:f.sepN], func(r rune) bool { return strings.ContainsRune("\n,;|:、", r) }),
+		sep == ' ' && f.sepMixed(): // a + b
 		return 5
 	case f.unspaced || f.syllables && sep != ' ':
 		return 2
-	case f.capitals || strings.ContainsRune(" *-+/=&<>^%", sep): // which part single letters in texts and formulas
+	case f.sepN > 1 || f.capitals, strings.ContainsRune(" *-+/=&<>^%", sep): // they part letters in texts and formulas
 		return 4
 	}
 	return 3

@@ -3,8 +3,11 @@ package rules
 import (
 	"bufio"
 	"encoding/json"
+	"fmt"
 	"os"
+	"strings"
 	"testing"
+	"unicode/utf16"
 
 	"github.com/stretchr/testify/require"
 )
@@ -25,7 +28,8 @@ func examples(t *testing.T, path string) (list []example) {
 }
 
 // TestTables is what a screening finds and what it does not (issue 26, 12): a term in a hundred clothes, and texts
-// that only look like one. Each text is screened for its own term, as a word.
+// that only look like one. Each text is screened for its own term, as a word; what is found is found in JSON, too, as
+// Go's encoder writes it, and with each character escaped, before a long text.
 func TestTables(t *testing.T) {
 	t.Parallel()
 	for path, found := range map[string]bool{"testdata/evasions.jsonl": true, "testdata/innocents.jsonl": false} {
@@ -36,6 +40,25 @@ func TestTables(t *testing.T) {
 			if found != (len(set.Match(e.Text)) > 0) {
 				t.Errorf("%s: %s: %q in %q: found should be %t", path, e.Kind, e.Term, e.Text, found)
 			}
+			if !found || e.Kind == "three layers" { // of escapes, with that of JSON
+				continue
+			}
+			inside, err := json.Marshal(e.Text)
+			require.NoError(t, err)
+			for _, quoted := range []string{string(inside[1 : len(inside)-1]), escaped(e.Text)} {
+				if len(search(set, func(s *Search) { s.AddQuoted(quoted + ". " + strings.Repeat("so ", 40)) })) == 0 {
+					t.Errorf("%s: %s: %q is not found in %s", path, e.Kind, e.Term, quoted)
+				}
+			}
 		}
 	}
+}
+
+// escaped is a text with each of its characters as JSON may escape it.
+func escaped(text string) string {
+	var b strings.Builder
+	for _, unit := range utf16.Encode([]rune(text)) {
+		fmt.Fprintf(&b, `\u%04x`, unit)
+	}
+	return b.String()
 }

@@ -283,6 +283,8 @@ func TestAdminStatus(t *testing.T) {
 	require.Equal(t, os.Getpid(), v.PID)
 	require.Equal(t, e.DataDir(), v.Data)
 	require.EqualValues(t, 1, v.Number)
+	require.NotNil(t, v.InForce)
+	require.False(t, v.Kept, "it has come from no file")
 	require.Equal(t, []string{"trial", "starter"}, v.Plans)
 	require.False(t, v.Ready)
 	require.Equal(t, "no provider is ready", v.Reason)

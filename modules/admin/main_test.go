@@ -5,9 +5,17 @@ import (
 	"testing"
 
 	"github.com/caddyserver/caddy/v2"
+
+	"github.com/fareway/fareway/plugins/echo"
+	"github.com/fareway/fareway/plugins/provider"
 )
 
+// TestMain makes the test binary the provider of the configurations that are loaded, too.
 func TestMain(m *testing.M) {
+	if len(os.Args) > 2 && os.Args[1] == "gateway" && os.Args[2] == "provider" {
+		provider.Serve(echo.New())
+		return
+	}
 	caddy.CustomBinaryName = "fareway" // as in package caddy
 	os.Exit(m.Run())
 }

@@ -40,7 +40,6 @@ type attempt struct {
 	accepted         bool
 	lost             bool       // its provider died, and can say later what became of it
 	produced         bool       // something came that costs output
-	finished         bool       // its provider said how it ended
 	told             *llm.Usage // what the provider said of the usage
 	usage            *llm.Usage // as far as it is usage, see judge
 	outcome          ledger.Outcome
@@ -112,7 +111,7 @@ func (a *attempt) note(ev llm.Event) {
 	case llm.EventUsage:
 		a.told = a.told.Merge(ev.Usage)
 	case llm.EventFinish:
-		a.upstreamID, a.finished = cmp.Or(a.upstreamID, ev.ID), true
+		a.upstreamID = cmp.Or(a.upstreamID, ev.ID)
 	default:
 		return
 	}
@@ -122,7 +121,7 @@ func (a *attempt) note(ev llm.Event) {
 // judge is usage as far as it counts: once something was produced, half of it is none (GAP-111), and so are zeros
 // (GAP-108).
 func (a *attempt) judge(u *llm.Usage) *llm.Usage {
-	if !u.Known() || a.produced && (!u.Complete() || u.Blank(a.finished)) {
+	if !u.Known() || a.produced && (!u.Complete() || u.Blank()) {
 		return nil
 	}
 	if u.Estimated {
@@ -144,7 +143,7 @@ func (a *attempt) flaw() string {
 	case a.told.Flaw != "":
 		return a.told.Flaw
 	case a.told.Complete():
-		return "the count of the output is 0 for a reply that is not empty"
+		return "all its counts are 0 for a reply that is not empty"
 	}
 	return "the count of the input or of the output is missing"
 }

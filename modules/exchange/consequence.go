@@ -38,8 +38,8 @@ var consequences = map[failureKind]consequence{
 		message: "The request is too long for every route that could take it. " +
 			"Trying again does not help: send less, or begin a new conversation.", bare: true},
 	llm.ErrUnfit: {misfit: true, status: http.StatusServiceUnavailable, code: families.FeatureUnavailable,
-		message: "No route can take what the request asks for or holds, such as a tool call that is demanded, or more tools, " +
-			"messages or images than it takes. Trying again does not help: send it without.", bare: true},
+		message: "No route can take what the request asks for or holds, such as a tool call that is demanded, or " +
+			"more tools, messages or images than it takes. Trying again does not help: send it without.", bare: true},
 	llm.ErrAllowance: {misfit: true, status: http.StatusServiceUnavailable, message: "The request is larger than what " +
 		"this service may send to its model route at the moment. Trying again may help later; a shorter request or a " +
 		"smaller output allowance may help at once."},

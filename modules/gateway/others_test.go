@@ -72,3 +72,12 @@ func TestFilesOfACaddyfile(t *testing.T) {
 	require.Equal(t, []string{"a", "b", "c", "d", "e,f"}, flagFiles([]string{"fareway", "run", "--config", "a",
 		"--envfile=b", "--envfile", "c,d", "-c=e,f"}))
 }
+
+// TestTheCaddyfileIsOneOfTheFiles: the one that was adapted last, by its whole path.
+func TestTheCaddyfileIsOneOfTheFiles(t *testing.T) {
+	t.Parallel()
+	adapt(t, []byte("{\n fareway {\n config gateway.hcl\n }\n}\n")) // as all tests here, of the file Caddyfile
+	path, err := filepath.Abs("Caddyfile")
+	require.NoError(t, err)
+	require.Equal(t, []string{path}, filesOf(new(config.Config), adapted.Load()))
+}

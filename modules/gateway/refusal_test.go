@@ -13,6 +13,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/fareway/fareway/modules/internal/ledger"
+	"github.com/fareway/fareway/plugins/families"
 )
 
 func TestLedgerError(t *testing.T) {
@@ -32,4 +33,28 @@ func TestLedgerError(t *testing.T) {
 
 	require.Equal(t, 503, call.LedgerError("placing a hold", waiting(context.DeadlineExceeded)).Status)
 	require.Contains(t, log.String(), "placing a hold")
+}
+
+// TestAttended: what a configuration is judged by.
+func TestAttended(t *testing.T) {
+	t.Parallel()
+	somebody := ledger.Principal{Account: ledger.Account{ID: "acct_1"}}
+	for name, tc := range map[string]struct {
+		call   Call
+		status int
+		want   bool
+	}{
+		"was admitted":        {Call{Record: Record{Held: true}}, 200, true},
+		"was admitted, a 4xx": {Call{Record: Record{Held: true}}, 400, true},
+		"of an account, 503":  {Call{Kind: Generate, Principal: somebody}, 503, true},
+		"of an account, 500":  {Call{Kind: Generate, Principal: somebody}, 500, true},
+		"of an account, 429":  {Call{Kind: Generate, Principal: somebody}, 429, false},
+		"of an account, 200":  {Call{Kind: Generate, Principal: somebody}, 200, false},
+		"of nobody":           {Call{Kind: Generate}, 503, false},
+		"of another kind":     {Call{Kind: CountTokens, Principal: somebody}, 503, false},
+		"that no route fits": {Call{Kind: Generate, Principal: somebody,
+			Record: Record{Code: string(families.FeatureUnavailable)}}, 503, false},
+	} {
+		require.Equal(t, tc.want, tc.call.Attended(tc.status), name)
+	}
 }

@@ -87,14 +87,17 @@ func TestRepliesAreCutAsAWhole(t *testing.T) {
 // TestWhyAReplyBroke: the time-out that ended it is what the operator reads, whatever the connection says.
 func TestWhyAReplyBroke(t *testing.T) {
 	t.Parallel()
-	e := &Endpoint{Timeouts: Timeouts{FirstByte: time.Minute, Idle: time.Hour}}
+	e := &Endpoint{Timeouts: Timeouts{FirstByte: time.Minute, Whole: 2 * time.Minute, Idle: time.Hour}}
+	_, stream := e.late(streamed)
+	_, reply := e.late(whole)
 	for name, tt := range map[string]struct {
 		cause, err error
 		kind       llm.ErrorKind
 		says       string
 	}{
 		"silence":         {errIdle, io.ErrUnexpectedEOF, llm.ErrBroken, "idle_timeout (1h0m0s)"},
-		"just as it came": {errFirstByte, io.ErrUnexpectedEOF, llm.ErrUpstream, "first_byte_timeout (1m0s)"},
+		"just as it came": {stream, io.ErrUnexpectedEOF, llm.ErrUpstream, "first_byte_timeout (1m0s)"},
+		"whole, late":     {reply, io.ErrUnexpectedEOF, llm.ErrUpstream, "whole_reply_timeout (2m0s)"},
 		"a large event":   {nil, fmt.Errorf("reading: %w", sse.ErrTooLarge), llm.ErrProtocol, sse.ErrTooLarge.Error()},
 		"a cut":           {nil, io.ErrUnexpectedEOF, llm.ErrBroken, "broke in mid-reply: unexpected EOF"},
 		"another error":   {nil, errors.New("a prompt"), llm.ErrBroken, "could not be read (*errors.errorString)"},

@@ -66,11 +66,11 @@ type Call struct {
 	first     [4]llm.Event
 	room      *[]llm.Event // of a batch that first is too small for: borrowed until the next Recv
 	broken    *llm.Error   // the connection broke: a reply that had said how it ends, but not that it has, is no whole one
-	allowance int64
-	sent      int64 // the allowance as it was sent, 0 where the upstream bills beyond it
-	counts    bool  // usage is counted here where the upstream reports none (GAP-108)
-	usage     bool  // usage was reported
-	refers    bool  // what the upstream calls the reply is yet to be sent
+	cutAt     int64        // tokens: the allowance where the API takes none so small, 0 where it does
+	sent      int64        // the allowance as it was sent, 0 where the upstream bills beyond it
+	counts    bool         // usage is counted here where the upstream reports none (GAP-108)
+	usage     bool         // usage was reported
+	refers    bool         // what the upstream calls the reply is yet to be sent
 	produced  tokens.Output
 	requestID string
 	err       error // how the call ended
@@ -78,14 +78,14 @@ type Call struct {
 
 // prepare makes the request such as the upstream of an endpoint takes it, and encodes it.
 func (c *Call) prepare(e *Endpoint, req *llm.Request) error {
-	c.endpoint, c.codec, c.counts, c.allowance = e, e.codec(), req.EstimateUsage, req.MaxTokens
+	c.endpoint, c.codec, c.counts = e, e.codec(), req.EstimateUsage
 	c.refers = e.References
-	tooSmall := req.MaxTokens > 0 && req.MaxTokens < c.codec.least
+	tooSmall := req.MaxTokens < c.codec.least
 	streams := e.AlwaysStream || e.Timings
 	if streams && req.Whole || len(e.Refuses) > 0 || tooSmall {
 		changed := *req
 		if tooSmall {
-			changed.MaxTokens = c.codec.least
+			c.cutAt, changed.MaxTokens = req.MaxTokens, c.codec.least
 		}
 		changed.Whole = req.Whole && !streams
 		changed.Unsupported = slices.Concat(req.Unsupported, e.Refuses)

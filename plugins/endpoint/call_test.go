@@ -328,7 +328,7 @@ func TestUsageIsEstimatedWhereNoneIsReported(t *testing.T) {
 		require.Equal(t, &llm.Usage{Input: llm.Count(0), Output: llm.Count(1)}, fold(events).Usage)
 	})
 	t.Run("GAP-108 zeros for a text are no report", func(t *testing.T) {
-		for _, zeros := range []upstream.Usage{{}, {Prompt: 5}} {
+		for _, zeros := range []upstream.Usage{{}, {Cached: llm.Count(0), Reasoning: llm.Count(0)}} {
 			for _, estimate := range []bool{true, false} {
 				s.Enqueue(reporting(zeros))
 				req := ask("hello there")
@@ -341,7 +341,7 @@ func TestUsageIsEstimatedWhereNoneIsReported(t *testing.T) {
 					require.True(t, used.Estimated)
 					require.EqualValues(t, tokens.Text("ok"), *used.Output)
 				} else {
-					require.Equal(t, "completion_tokens is 0 for a reply that is not empty", used.Flaw)
+					require.Equal(t, "all counts are 0 for a reply that is not empty", used.Flaw)
 				}
 			}
 		}
@@ -360,9 +360,9 @@ func TestUsageIsEstimatedWhereNoneIsReported(t *testing.T) {
 	})
 }
 
-// TestWhatHasComeComesTogether: Recv returns every event that has come, and waits for no other.
-func TestWhatHasComeComesTogether(t *testing.T) {
-	t.Parallel()
+// callPeer begins a call of an upstream that is a bare connection, and has begun a stream in chunks on it.
+func callPeer(t *testing.T) (*endpoint.Call, net.Conn) {
+	t.Helper()
 	peer, err := net.Listen("tcp", "127.0.0.1:0")
 	require.NoError(t, err)
 	t.Cleanup(func() { _ = peer.Close() })
@@ -377,27 +377,54 @@ func TestWhatHasComeComesTogether(t *testing.T) {
 	c := start(t, endpoint.Endpoint{URL: "http://" + peer.Addr().String()})
 	call, err := c.client.Call(withTimeout(t), &c.source, simple)
 	require.NoError(t, err)
-	defer call.Close()
+	t.Cleanup(call.Close)
 	events, err := call.Recv()
 	require.NoError(t, err)
 	require.Len(t, events, 1)
 	require.Equal(t, llm.EventAccepted, events[0].Kind)
-
 	conn := <-accepted
 	t.Cleanup(func() { _ = conn.Close() })
+	return call, conn
+}
+
+// said is an event of a stream with a text.
+func said(text string) string {
+	return `data: {"choices":[{"index":0,"delta":{"content":"` + text + `"}}]}` + "\n\n"
+}
+
+// TestWhatHasComeComesTogether: Recv returns every event that has come, and waits for no other.
+func TestWhatHasComeComesTogether(t *testing.T) {
+	t.Parallel()
+	call, conn := callPeer(t)
 	const many = 40 // more than any buffer holds, less than a batch
 	text := strings.Repeat("x", 300)
-	event := `data: {"choices":[{"index":0,"delta":{"content":"` + text + `"}}]}` + "\n\n"
+	event := said(text)
 	for range many {
 		_, err := fmt.Fprintf(conn, "%x\r\n%s\r\n", len(event), event)
 		require.NoError(t, err)
 	}
-	_, err = fmt.Fprintf(conn, "%x\r\n%s", len(event), event[:len(event)/2]) // of the next one
+	_, err := fmt.Fprintf(conn, "%x\r\n%s", len(event), event[:len(event)/2]) // of the next one
 	require.NoError(t, err)
-	events, err = call.Recv()
+	events, err := call.Recv()
 	require.NoError(t, err)
 	require.Len(t, events, many)
 	for _, ev := range events {
 		require.Equal(t, text, ev.Text)
+	}
+}
+
+// TestABatchIsBounded: what comes without a pause is handed on in pieces of some 32 KiB of the stream.
+func TestABatchIsBounded(t *testing.T) {
+	t.Parallel()
+	call, conn := callPeer(t)
+	const many = 100
+	event := said(strings.Repeat("x", 900))
+	_, err := fmt.Fprintf(conn, "%x\r\n%s\r\n", many*len(event), strings.Repeat(event, many))
+	require.NoError(t, err)
+	for came := 0; came < many; {
+		events, err := call.Recv()
+		require.NoError(t, err)
+		require.Less(t, (len(events)-1)*len(event), 40<<10)
+		came += len(events)
 	}
 }

@@ -75,6 +75,8 @@ func TestDialects(t *testing.T) {
 	}
 	_, err := endpoint.Join("base_url", s.URL()+"/v1/messages", endpoint.Messages)
 	require.ErrorContains(t, err, "must end before /messages")
+	_, err = endpoint.Join("base_url", "localhost:80", endpoint.Messages)
+	require.ErrorContains(t, err, "setting base_url must begin with http://")
 }
 
 func TestIDsOfTheUpstream(t *testing.T) {

@@ -105,6 +105,35 @@ func TestErrorsOfTheService(t *testing.T) {
 	}
 }
 
+// TestWhatToCheck: the next step that an operator reads behind a refusal, by its kind.
+func TestWhatToCheck(t *testing.T) {
+	t.Parallel()
+	for _, c := range []struct {
+		status int
+		kind   llm.ErrorKind
+		proxy  bool
+		says   string
+	}{
+		{404, llm.ErrRejected, false, "no; check base_url and the route's model"},
+		{400, llm.ErrRejected, false, "no"},
+		{407, llm.ErrRejected, true, "no; check proxy and proxy_credentials"},
+		{407, llm.ErrRejected, false, "no"},
+		{429, llm.ErrQuota, false, "no; top up the account that api_key belongs to"},
+		{404, llm.ErrQuota, false, "no; top up the account that api_key belongs to"},
+		{402, llm.ErrAllowance, false, "no; this request alone is larger than what a limit or the credit there leaves: " +
+			"raise it, or lower the route's context_window"},
+	} {
+		e := endpoint.Endpoint{}
+		if c.proxy {
+			e.Proxy = "http://127.0.0.1:1"
+		}
+		resp := &http.Response{StatusCode: c.status, Header: http.Header{}, Body: io.NopCloser(strings.NewReader(""))}
+		failed := e.Refusal(resp, func(int, string, []byte) *llm.Error { return llm.Errorf(c.kind, "no") })
+		require.Equal(t, c.says, failed.Message, "%d %s", c.status, c.kind)
+		require.Equal(t, c.kind, failed.Kind)
+	}
+}
+
 // recorded returns the bytes of a reply as the fake streams it.
 func recorded(t *testing.T, reply upstream.Reply) string {
 	t.Helper()

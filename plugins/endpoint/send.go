@@ -53,8 +53,8 @@ func (c *Call) open() error {
 		c.refer(c.resp.Header.Get(c.endpoint.ReferenceHeader))
 	}
 	event := c.event
-	if c.allowance > 0 && c.allowance < c.codec.least {
-		event = (&shorter{send: c.event, left: c.allowance}).event
+	if c.cutAt != 0 {
+		event = (&shorter{send: c.event, left: c.cutAt}).event
 	}
 	c.decoder = c.codec.decoder(event, c.endpoint)
 	c.decoder.Allowance(c.sent)

@@ -50,8 +50,8 @@ func begin(c *caller) <-chan error {
 	return ended
 }
 
-// TestHeadTimeouts: the head of a stream comes at its beginning, that of a reply in one piece at its end, and each has a
-// bound of its own, also where a provider makes the calls by itself.
+// TestHeadTimeouts: the head of a stream comes at its beginning, that of a reply in one piece at its end, and each has
+// a bound of its own, also where a provider makes the calls by itself.
 func TestHeadTimeouts(t *testing.T) {
 	t.Parallel()
 	limits := endpoint.Timeouts{FirstByte: time.Minute, Whole: 4 * time.Minute}

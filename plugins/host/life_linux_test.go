@@ -152,11 +152,19 @@ func TestAPluginThatTakesTooMuchMemoryIsKilled(t *testing.T) {
 func TestAPluginThatNeedsMoreThanItsMaxMemoryIsRefused(t *testing.T) {
 	t.Parallel()
 	h := newHost(t)
-	s := spec("script")
+	dir, _ := install(t, "file-only", 0o755)
+	s := host.Spec{Name: "test", Source: host.Source{Plugin: "file-only", Dir: dir}}
 	s.MaxMemory = 1 << 20
 	_, err := h.Acquire(t.Context(), s)
 	require.ErrorContains(t, err, "of memory before its first request, and its max_memory is 1.0 MiB: allow it more")
 	require.Regexp(t, `takes \d+\.\d MiB`, err.Error())
+	programs, err := filepath.Glob("/proc/[0-9]*/exe")
+	require.NoError(t, err)
+	for _, program := range programs {
+		if path, err := os.Readlink(program); err == nil { // otherwise it has ended meanwhile
+			require.NotContains(t, path, dir, "the process is still there")
+		}
+	}
 }
 
 // What a process maps of files is not its own: the program of a built-in provider is the gateway's, too.

@@ -67,6 +67,13 @@ func TestAPinnedFileIsLookedAtAgain(t *testing.T) {
 	require.NoError(t, err)
 	require.NoError(t, start(digest))
 	require.FileExists(t, marker)
+	fds, err := os.ReadDir("/proc/self/fd")
+	require.NoError(t, err)
+	for _, fd := range fds {
+		if target, err := os.Readlink("/proc/self/fd/" + fd.Name()); err == nil { // the folder's own is gone
+			require.NotEqual(t, file, target, "it is still open")
+		}
+	}
 }
 
 // TestWhatWasHashedIsExecuted: a pinned plugin's file, or a folder above it, is exchanged behind the last look at it.

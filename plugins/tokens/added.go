@@ -10,7 +10,7 @@ import (
 // whichever route it is. Ids that are written otherwise grow by 17 letters, for which the framing of calls and results
 // has room, as that of a message has for the full stop of a user who says nothing.
 const (
-	boundNothing    = boundMessage + 12 // a message of a full stop: of the user before the first, or behind a result
+	boundNothing    = boundMessage + 12 // a message of a full stop: of the user before the first or behind the last, or behind a result
 	boundUnanswered = boundMessage + boundResult + boundFailed + 24
 	boundFailed     = 12 // the words that a tool failed
 	boundRenamed    = 18 // a name that is not as most upstreams take them
@@ -22,7 +22,7 @@ const (
 
 // addedTo is what is added to the conversation and to names.
 func addedTo(req *llm.Request) (n int64) {
-	spoken := false // somebody other than the system
+	spoken, answered := false, false // somebody other than the system, and the assistant
 	for i := range req.Messages {
 		m := &req.Messages[i]
 		switch m.Role {
@@ -40,7 +40,10 @@ func addedTo(req *llm.Request) (n int64) {
 			}
 			n += addedToCalls(req.Messages[i:])
 		}
-		spoken = spoken || m.Role != llm.RoleSystem
+		spoken, answered = spoken || m.Role != llm.RoleSystem, answered || m.Role == llm.RoleAssistant
+	}
+	if answered { // it may be the last; a longer request never counts less
+		n += boundNothing
 	}
 	for i := range req.Tools {
 		n += addedToName(req.Tools[i].Name)

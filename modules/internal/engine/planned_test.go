@@ -93,4 +93,10 @@ func TestTraffic(t *testing.T) {
 	_, accounts = m.Traffic()
 	require.Len(t, accounts, maxTroubled)
 	require.Contains(t, accounts, "ann", "those with the most")
+
+	before, now := Traffic{2, 1, 3}, Traffic{9, 5, 4}
+	require.Equal(t, Traffic{7, 4, 1}, now.Minus(before))
+	require.Equal(t, now, before.Plus(now.Minus(before)))
+	require.EqualValues(t, 3, before.Failures())
+	require.EqualValues(t, 5, now.Failures())
 }

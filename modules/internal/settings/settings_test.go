@@ -46,6 +46,8 @@ func TestJSONKeepsItsForm(t *testing.T) {
 		"one member, with tabs": {provider, "{\n\t\"a\": 1\n}\n", "{\n\t\"a\": 1,\n\t\"used\": \"fareway\",\n\t" +
 			"\"providers\": {\n\t\t\"fareway\": {\n\t\t\t\"limit\": {\n\t\t\t\t\"context\": 5\n\t\t\t},\n\t\t\t" +
 			"\"url\": \"http://gw\"\n\t\t}\n\t}\n}\n"},
+		"one member, an object without any": {claude[:2], "{\n    \"env\": {}\n}\n",
+			"{\n    \"env\": {\n        \"URL\": \"http://gw\",\n        \"MODEL\": \"service/auto\"\n    }\n}\n"},
 		"an empty one": {provider, "{\n}", "{\n  \"used\": \"fareway\",\n  \"providers\": {\n    \"fareway\": {\n      " +
 			"\"limit\": {\n        \"context\": 5\n      },\n      \"url\": \"http://gw\"\n    }\n  }\n}"},
 		"the entry is there": {provider, "{\n    \"providers\": {\n        \"fareway\": {\n            \"url\": " +

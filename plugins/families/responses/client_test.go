@@ -255,7 +255,7 @@ func TestDecoderEnds(t *testing.T) {
 			`"usage":{"input_tokens":0,"input_tokens_details":{"cached_tokens":0},"output_tokens":1}`),
 			[]llm.Event{spending(llm.Usage{Input: n(0), CacheRead: n(0), Output: n(1)}), finished(llm.FinishStop)}},
 		{"GAP-108 zeros are no witness of a text", last("completed", `"usage":{"input_tokens":0,"output_tokens":0}`),
-			[]llm.Event{spending(llm.Usage{Flaw: "output_tokens is 0 for a reply that is not empty"}),
+			[]llm.Event{spending(llm.Usage{Flaw: "all counts are 0 for a reply that is not empty"}),
 				finished(llm.FinishStop)}},
 		{"GAP-109 more cached than there was", last("completed",
 			`"usage":{"input_tokens":3,"input_tokens_details":{"cached_tokens":2,"cache_write_tokens":9},"output_tokens":1}`),

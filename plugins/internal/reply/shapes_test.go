@@ -3,6 +3,7 @@ package reply_test
 import (
 	"bytes"
 	"errors"
+	"fmt"
 	"net/http"
 	"strings"
 	"testing"
@@ -167,16 +168,18 @@ func TestErrorsAmongChunks(t *testing.T) {
 func TestThoughts(t *testing.T) {
 	t.Parallel()
 	for steps, want := range map[string]string{
-		"":         "",
-		"a":        `a|`,
-		"a b":      `a b|`,
-		"a . b c":  `a|b c`,
-		". a":      `|a`,
-		"a . b .":  "lost",
-		"a -":      `a|`,
-		"- . - a":  `|a`,
-		"a large":  "lost",
-		"a lose b": "lost",
+		"":            "",
+		"a":           `a|`,
+		"a b":         `a b|`,
+		"a . b c":     `a|b c`,
+		". a":         `|a`,
+		"a . b .":     "lost",
+		"a -":         `a|`,
+		"- . - a":     `|a`,
+		"a large":     "lost",
+		"a lose b":    "lost",
+		"half . half": "lost",
+		"half half":   "lost",
 	} {
 		var th reply.Thoughts
 		for range 2 { // the state of one call says nothing of the next
@@ -190,6 +193,8 @@ func TestThoughts(t *testing.T) {
 					th.Lose()
 				case "large":
 					th.Add([]byte(`"` + strings.Repeat("x", llm.MaxState) + `"`))
+				case "half":
+					th.Add([]byte(`"` + strings.Repeat("x", llm.MaxState/2) + `"`))
 				default:
 					th.Add([]byte(`"` + step + `"`))
 				}
@@ -208,6 +213,45 @@ func TestThoughts(t *testing.T) {
 	first, then := reply.ThoughtsOf([]byte("{"))
 	require.Empty(t, first)
 	require.Empty(t, then)
+}
+
+// TestStatesOfCalls (GAP-117): what a family says of each call, as it begins, from what was thought before; of no call
+// more than is kept.
+func TestStatesOfCalls(t *testing.T) {
+	t.Parallel()
+	for _, c := range []struct {
+		returns, says bool
+		thought       string
+		want          []string
+	}{
+		{false, false, "because", []string{"", ""}},
+		{true, false, "because", []string{"because", ""}},
+		{true, true, "because", []string{"true because own", "false because own"}},
+		{false, true, "because", []string{"true  own", "false  own"}},
+		{true, false, strings.Repeat("x", llm.MaxState), []string{strings.Repeat("x", llm.MaxState), ""}},
+		{true, false, strings.Repeat("x", llm.MaxState+1), []string{"", ""}},
+	} {
+		var states []string
+		s := reply.New(reply.Counting{Input: "in", Output: "out"}, func(ev llm.Event) error {
+			if ev.Kind == llm.EventToolCall {
+				states = append(states, string(ev.State))
+			}
+			return nil
+		})
+		if c.returns {
+			s.ReturnReasoning()
+		}
+		if c.says {
+			s.States(func(first bool, thought, own []byte) []byte { return fmt.Appendf(nil, "%t %s %s", first, thought, own) })
+		}
+		require.NoError(t, s.Thought(c.thought))
+		for i := range 2 {
+			require.NoError(t, s.Piece(reply.Piece{Index: fmt.Sprint(i), ID: fmt.Sprint("c", i), Name: "f",
+				Own: []byte("own"), Arguments: view(t, `"{}"`)}))
+		}
+		require.NoError(t, s.End())
+		require.Equal(t, c.want, states, "%.20s", c.thought)
+	}
 }
 
 // TestTake: what an event of a stream is, before a family looks at it.

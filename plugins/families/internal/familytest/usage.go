@@ -75,16 +75,14 @@ func Usages(t *testing.T, m Metered) {
 	})
 	t.Run("GAP-111 what is a count", func(t *testing.T) {
 		t.Parallel()
-		for value, n := range map[string]int64{"50": 50, "50.0": 50, "5e1": 50,
+		for value, n := range map[string]int64{"0": 0, "50": 50, "50.0": 50, "5e1": 50, "-0": 0,
 			"9007199254740992": 1 << 53} {
 			require.Equal(t, Used(10, n), told(t, reads(m.Whole(object("10", value)))), value)
 			require.Equal(t, Used(10, n), told(t, reads(m.Stream(object("10", value)))), value)
 		}
 		for _, zero := range []string{"0", "-0", "0.0", "0e3"} {
 			require.Equal(t, Used(0, 5), told(t, reads(m.Whole(object(zero, "5")))), "GAP-109 explicit zero is zero")
-			for _, input := range []string{"10", zero} {
-				flawed(t, m.Output+" is 0 for a reply that is not empty", object(input, zero)) // GAP-108
-			}
+			flawed(t, "all counts are 0 for a reply that is not empty", object(zero, zero)) // GAP-108
 		}
 		require.Nil(t, told(t, reads(m.Whole(""))))
 		require.Nil(t, told(t, reads(m.Whole("null"))))
