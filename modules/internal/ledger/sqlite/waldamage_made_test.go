@@ -127,7 +127,7 @@ func TestMadeLogsWithoutAHeader(t *testing.T) {
 			for _, i := range []int{0, size - 1, size, 2*size - 1} {
 				lacks := bytes.Clone(has)
 				lacks[i] ^= 1
-				require.Equal(t, &ledger.LogDamage{Commits: 2}, check(lacks), "byte %d", i)
+				require.Equal(t, &ledger.LogDamage{File: path + "-wal", Commits: 2}, check(lacks), "byte %d", i)
 			}
 		})
 	}
