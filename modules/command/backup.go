@@ -245,5 +245,9 @@ func printRestored(w io.Writer, v restoredView, database string) {
 	if v.Aside != "" {
 		fmt.Fprintf(w, "What was there is in %s.\n", v.Aside)
 	}
-	fmt.Fprintln(w, gateway.Own("Start the gateway: `fareway gateway up` or its service."))
+	folder := filepath.Dir(database)
+	if _, err := os.Lstat(filepath.Join(folder, hclFile)); errors.Is(err, fs.ErrNotExist) {
+		fmt.Fprintf(w, "A backup has no configuration: put gateway.hcl and Caddyfile into %s.\n", folder)
+	}
+	fmt.Fprintf(w, gateway.Own("Start the gateway: `fareway gateway up --data %s` or its service.\n"), folder)
 }

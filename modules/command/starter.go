@@ -11,6 +11,7 @@ import (
 	"strings"
 	"text/template"
 
+	"github.com/fareway/fareway/config"
 	"github.com/fareway/fareway/modules/gateway"
 	"github.com/fareway/fareway/modules/internal/files"
 )
@@ -76,10 +77,31 @@ func (s starter) setEnv() error {
 	return nil
 }
 
+// refuseOrphan refuses to make a trial of a folder that has a ledger and nothing else, as behind a restore: its
+// customers' keys would open the trial's echo, and pay for it.
+func (s starter) refuseOrphan() error {
+	for _, name := range [...]string{hclFile, caddyFile} {
+		if _, err := os.Lstat(filepath.Join(s.Data, name)); !errors.Is(err, fs.ErrNotExist) {
+			return err
+		}
+	}
+	ledger := filepath.Join(s.Data, config.DefaultStore().Path)
+	if _, err := os.Lstat(ledger); errors.Is(err, fs.ErrNotExist) {
+		return nil
+	} else if err != nil {
+		return fmt.Errorf("looking for a ledger: %w", err)
+	}
+	return fmt.Errorf("%s has accounts, and no configuration is beside it: put its gateway.hcl (and Caddyfile) into %s, "+
+		"for a trial would serve them; nothing was written", ledger, s.Data)
+}
+
 // write makes the files that are missing in the data folder. The operator's it leaves as they are; it returns the names
 // of those of them that it made.
 func (s starter) write(changes *files.Changes) ([]string, error) {
 	var made []string
+	if err := s.refuseOrphan(); err != nil {
+		return nil, err
+	}
 	for _, f := range []struct {
 		name    string
 		again   bool // it is replaced

@@ -158,3 +158,23 @@ func TestCreateFileNeverReplaces(t *testing.T) {
 	require.NoError(t, err)
 	require.Equal(t, "three", string(got))
 }
+
+// TestNoTrialOnALedgerOfCustomers: a folder that has a ledger and nothing else, as behind a restore, is given no
+// starter's configuration, and nothing is written.
+func TestNoTrialOnALedgerOfCustomers(t *testing.T) {
+	t.Parallel()
+	data := t.TempDir()
+	require.NoError(t, os.WriteFile(filepath.Join(data, "fareway.db"), nil, 0o600))
+	made, err := testStarter(data).write(new(files.Changes))
+	require.ErrorContains(t, err, "put its gateway.hcl (and Caddyfile) into "+data)
+	require.Empty(t, made)
+	entries, err := os.ReadDir(data)
+	require.NoError(t, err)
+	require.Len(t, entries, 1)
+
+	// Where there is either, the operator has been here.
+	require.NoError(t, os.WriteFile(filepath.Join(data, "Caddyfile"), nil, 0o600))
+	made, err = testStarter(data).write(new(files.Changes))
+	require.NoError(t, err)
+	require.Equal(t, []string{"gateway.hcl"}, made)
+}
