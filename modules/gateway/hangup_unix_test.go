@@ -140,8 +140,8 @@ func takeSignals() {
 	}
 }
 
-// TestInterrupts: the first SIGINT begins the end as SIGTERM does, the second ends what runs, and the third the process;
-// and nobody else gets it or SIGHUP, which would end the process at once.
+// TestInterrupts: the first SIGINT begins the end as SIGTERM does, the second ends what runs, and the third the
+// process; and nobody else gets it or SIGHUP, which would end the process at once.
 func TestInterrupts(t *testing.T) {
 	t.Parallel()
 	self, err := os.Executable()
