@@ -24,6 +24,7 @@ func backupCommand() *cobra.Command {
 	var (
 		to  target
 		out output
+		how = backup.Options{Version: gateway.Version()}
 	)
 	cmd := &cobra.Command{
 		Use:   "backup FILE",
@@ -36,6 +37,10 @@ The copy is verified as ` + "`ledger verify`" + ` does before any of it is writt
 file that is there is a good one. A gateway may run meanwhile; it is not disturbed.
 For the time of it there has to be room for the copy beside the file, or for "-" in
 the data folder.
+
+A ledger of which a part is missing (` + "`status` and `ledger verify`" + ` say so) is not
+copied: its copy would look whole. Decide first (` + "`ledger accept-loss`" + `), or copy what
+it has with --incomplete; the archive, and who restores it, say then what is missing.
 
 The configuration and the keys of providers are not in it.`,
 		Example: "  fareway gateway backup /backup/fareway-$(date +%F).tar\n" +
@@ -55,26 +60,36 @@ The configuration and the keys of providers are not in it.`,
 				if out.json {
 					return errors.New("--json would come into the archive: leave it out, or name a FILE")
 				}
-				m, err := backup.Write(cmd.Context(), place.Ledger, place.Data, gateway.Version(), cmd.OutOrStdout())
+				how.Temp = place.Data
+				m, err := backup.Write(cmd.Context(), place.Ledger, how, cmd.OutOrStdout())
 				if err == nil {
 					printBackup(cmd.ErrOrStderr(), m, "stdout")
 				}
-				return err
+				return adviseIncomplete(err)
 			}
-			m, err := backupInto(cmd, place.Ledger, args[0])
+			m, err := backupInto(cmd, place.Ledger, how, args[0])
 			if err != nil {
-				return err
+				return adviseIncomplete(err)
 			}
 			return out.print(cmd, m, func(w io.Writer) { printBackup(w, m, args[0]) })
 		},
 	}
+	cmd.Flags().BoolVar(&how.Incomplete, "incomplete", false, "copy a ledger of which a part is missing, too")
 	to.addPlaceFlags(cmd)
 	out.addFlag(cmd)
 	return cmd
 }
 
+// adviseIncomplete says how a ledger of which a part is missing is copied all the same.
+func adviseIncomplete(err error) error {
+	if errors.Is(err, ledger.ErrLost) {
+		return fmt.Errorf("%w; --incomplete copies what it has before that", err)
+	}
+	return err
+}
+
 // backupInto writes a backup into a new file, whole or not at all.
-func backupInto(cmd *cobra.Command, database, path string) (m backup.Manifest, err error) {
+func backupInto(cmd *cobra.Command, database string, how backup.Options, path string) (m backup.Manifest, err error) {
 	work, err := files.MakeWorkFolder(filepath.Dir(path), backup.BackupWork)
 	if err != nil {
 		return m, fmt.Errorf("writing the backup: %w", err)
@@ -88,7 +103,8 @@ func backupInto(cmd *cobra.Command, database, path string) (m backup.Manifest, e
 		return m, fmt.Errorf("writing the backup: %w", err)
 	}
 	defer f.Discard()
-	m, err = backup.Write(cmd.Context(), database, work.Path, gateway.Version(), f)
+	how.Temp = work.Path
+	m, err = backup.Write(cmd.Context(), database, how, f)
 	if err != nil {
 		return m, err
 	}
@@ -107,6 +123,9 @@ func printBackup(w io.Writer, m backup.Manifest, where string) {
 		movements(m.Entries), human.Count(m.Acts, "act"), size)
 	if m.Waiting > 0 {
 		fmt.Fprintf(w, "%s in its spool.\n", waitingIn(m.Waiting))
+	}
+	if m.Loss != nil {
+		fmt.Fprintf(w, "It is not whole, for a part of the ledger is missing: %s.\n", m.Loss)
 	}
 }
 
@@ -213,6 +232,9 @@ func missingOf(done backup.Restored, kept []ledger.Checkpoint) []missingView {
 func printRestored(w io.Writer, v restoredView, database string) {
 	fmt.Fprintf(w, "Restored %s as of %s, verified: %s, %s, %s.\n", database, human.Moment(v.Made),
 		human.Count(v.Accounts, "account"), movements(v.Entries), human.Count(v.Acts, "act"))
+	if v.Loss != nil {
+		fmt.Fprintf(w, "A part of the ledger was missing when it was backed up: %s.\n", v.Loss)
+	}
 	for _, m := range v.Missing {
 		if m.Entries == 0 && m.Acts == 0 {
 			fmt.Fprintf(w, "It has all of %s.\n", m.Of)

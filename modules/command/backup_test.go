@@ -2,9 +2,11 @@ package command
 
 import (
 	"encoding/json"
+	"fmt"
 	"log/slog"
 	"os"
 	"path/filepath"
+	"strings"
 	"testing"
 
 	"github.com/stretchr/testify/require"
@@ -12,6 +14,7 @@ import (
 	"github.com/fareway/fareway/config"
 	"github.com/fareway/fareway/modules/internal/backup"
 	"github.com/fareway/fareway/modules/internal/engine"
+	"github.com/fareway/fareway/modules/internal/engine/enginetest"
 	"github.com/fareway/fareway/modules/internal/ledger"
 )
 
@@ -92,4 +95,61 @@ func TestCommandBackup(t *testing.T) {
 	require.Empty(t, v.Missing)
 	require.EqualValues(t, 1, v.Entries)
 	require.FileExists(t, filepath.Join(elsewhere, "fareway.db"))
+}
+
+// TestCommandBackupOfALoss (GAP-133): a copy of a ledger of which a part is missing would look whole.
+func TestCommandBackupOfALoss(t *testing.T) {
+	t.Parallel()
+	const damagedLog = "fareway.db-wal.damaged-20260102-030405"
+	for name, lose := range map[string]func(t *testing.T) (data, says string){
+		"older copy": func(t *testing.T) (string, string) { return leftOlder(t), lost },
+		"damaged log": func(t *testing.T) (string, string) {
+			data := t.TempDir()
+			e, err := engine.Open(engine.Options{DataDir: data, Logger: slog.New(slog.DiscardHandler)},
+				&config.Config{Store: config.DefaultStore()})
+			require.NoError(t, err)
+			require.NoError(t, e.Close())
+			path := filepath.Join(data, damagedLog)
+			require.NoError(t, os.WriteFile(path, []byte("log"), 0o600))
+			return data, "a part of the ledger is missing: its write-ahead log is damaged from byte 0 on (" + path + ")"
+		},
+	} {
+		for _, serving := range []bool{true, false} {
+			t.Run(fmt.Sprintf("%s, with a gateway: %t", name, serving), func(t *testing.T) {
+				t.Parallel()
+				data, says := lose(t)
+				_, missing, _ := strings.Cut(says, ": ")
+				if serving {
+					serve(t, enginetest.On(t, data, nil))
+					out, err := run(t, "status", "--data", data)
+					require.NoError(t, err)
+					require.Contains(t, out, "not ready: "+says)
+				}
+				archive := filepath.Join(t.TempDir(), "fareway.tar")
+				for _, file := range []string{archive, "-"} {
+					_, err := run(t, "backup", file, "--data", data)
+					require.ErrorIs(t, err, ledger.ErrLost)
+					require.ErrorContains(t, err, missing)
+					require.ErrorContains(t, err, "`fareway gateway ledger accept-loss --reason TEXT`")
+					require.ErrorContains(t, err, "--incomplete")
+				}
+				require.NoFileExists(t, archive)
+
+				out, err := run(t, "backup", archive, "--data", data, "--incomplete")
+				require.NoError(t, err)
+				require.Contains(t, out, "It is not whole, for "+says)
+				restored := t.TempDir()
+				out, err = run(t, "restore", archive, "--data", restored)
+				require.NoError(t, err)
+				require.Contains(t, out, "A part of the ledger was missing when it was backed up: "+missing)
+				out, err = run(t, "ledger", "audit", "--data", restored, "--json")
+				require.NoError(t, err)
+				require.Contains(t, out, missing)
+
+				_, err = run(t, "ledger", "accept-loss", "--data", data, "--reason", "disk failed")
+				require.NoError(t, err)
+				require.Nil(t, runJSON[backup.Manifest](t, "backup", archive+".2", "--data", data).Loss)
+			})
+		}
+	}
 }

@@ -153,6 +153,8 @@ var connectors = []connector{
 			{"ANTHROPIC_API_KEY", []string{"messages"}, outranks}, {"ANTHROPIC_MODEL", []string{"messages"}, outranks},
 			{name: "QWEN_CODE_SIMPLE", does: "would not read its settings file"},
 		},
+		note: "Variables that it would use in place of these were looked for in this environment and in the .env files of " +
+			"the home\nfolder; not in those of projects.",
 	},
 }
 
@@ -292,21 +294,26 @@ func (f connectFile) content() ([]byte, error) {
 	return content, err
 }
 
-// warnings are about variables that others have set, in the environment or in the client's file, whose content is
-// given as it would be.
+// warnings are about variables that others have set: in the environment, else in the client's files of variables
+// (dotEnv), or in its settings file, whose content is given as it would be.
 func (c connector) warnings(
-	to connection, getenv func(string) string, f connectFile, content []byte,
+	to connection, getenv func(string) string, dotEnv []string, f connectFile, content []byte,
 ) (warnings []string) {
 	for _, v := range c.foreign {
 		if len(v.families) > 0 && !slices.Contains(v.families, to.family) {
 			continue
 		}
 		ours := f.variable(v.name) // "" where the connection does not set it
-		if value := getenv(v.name); value != "" && value != to.key && value != ours {
-			warnings = append(warnings, fmt.Sprintf("%s is set in your environment, and %s %s: unset it (`unset %s`), "+
-				"also where your shell sets it.", v.name, c.title, v.does, v.name))
+		value, where, instead := getenv(v.name), "your environment",
+			fmt.Sprintf("unset it (`unset %s`), also where your shell sets it", v.name)
+		if value == "" {
+			value, where = findVariable(dotEnv, v.name)
+			instead = "take it out there"
 		}
-		value := settings.Lookup(f.format, content, "env", v.name)
+		if value != "" && value != to.key && value != ours {
+			warnings = append(warnings, fmt.Sprintf("%s is set in %s, and %s %s: %s.", v.name, where, c.title, v.does, instead))
+		}
+		value = settings.Lookup(f.format, content, "env", v.name)
 		if ours == "" && value != "" && value != to.key {
 			warnings = append(warnings, fmt.Sprintf("%s is set in the client's settings file, and %s %s: "+
 				"take it out of the object env there.", v.name, c.title, v.does))

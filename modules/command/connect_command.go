@@ -178,7 +178,7 @@ func (run *connectRun) connect(cmd *cobra.Command, name string) error {
 	}
 	if client.env != nil {
 		v.Env = client.env(c)
-		v.Warnings = client.warnings(c, os.Getenv, connectFile{}, nil)
+		v.Warnings = client.warnings(c, os.Getenv, nil, connectFile{}, nil)
 	} else {
 		c.window, v.Warnings = run.contextWindow(cmd.Context(), c)
 		if c.output = run.maxOutput; c.output == 0 {
@@ -196,7 +196,12 @@ func (run *connectRun) connect(cmd *cobra.Command, name string) error {
 			return fmt.Errorf("connecting %s: %w", client.title, err)
 		}
 		// The environment is yours, whosever the home folder is: the client may well be started from it.
-		v.Warnings = append(v.Warnings, client.warnings(c, os.Getenv, f, p.content)...)
+		home, getenv, err := run.homeFolder()
+		if err != nil {
+			return err
+		}
+		dotEnv := client.variableFiles(home, getenv)
+		v.Warnings = append(v.Warnings, client.warnings(c, os.Getenv, dotEnv, f, p.content)...)
 		v.Warnings = append(v.Warnings, client.keyWarnings(p.content, run.locate)...)
 	}
 	if run.probe { // before anything is written: a connection that does not work changes nothing
@@ -263,15 +268,23 @@ func (run *connectRun) connection(ctx context.Context, family string) (connectio
 	return c, nil
 }
 
+// homeFolder is where the client's files lie, and its environment, as far as that moves them: the environment is the
+// client's where the home folder is yours.
+func (run *connectRun) homeFolder() (home string, getenv func(string) string, err error) {
+	if run.home != "" {
+		return run.home, func(string) string { return "" }, nil
+	}
+	if home, err = os.UserHomeDir(); err != nil {
+		return "", nil, fmt.Errorf("finding your home folder: %w: name it with --home", err)
+	}
+	return home, os.Getenv, nil
+}
+
 // locate is where a client's file lies.
 func (run *connectRun) locate(client connector, f connectFile) (path string, err error) {
-	// The environment is the client's where the home folder is yours.
-	home, getenv := run.home, func(string) string { return "" }
-	if home == "" {
-		if home, err = os.UserHomeDir(); err != nil {
-			return "", fmt.Errorf("finding your home folder: %w: name it with --home", err)
-		}
-		getenv = os.Getenv
+	home, getenv, err := run.homeFolder()
+	if err != nil {
+		return "", err
 	}
 	return f.locate(home, client.readVariables(home, getenv)), nil
 }

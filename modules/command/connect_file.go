@@ -42,17 +42,41 @@ func (c connector) readVariables(home string, getenv func(string) string) func(s
 		if value := getenv(name); value != "" {
 			return value
 		}
-		for _, file := range c.dotEnv {
-			b, err := os.ReadFile(filepath.Join(home, file))
-			if err != nil {
-				continue // most often there is none
-			}
-			if value := findAssignment(string(b), name); value != "" {
-				return value
-			}
-		}
-		return ""
+		value, _ := findVariable(c.dotEnvIn(home), name)
+		return value
 	}
+}
+
+func (c connector) dotEnvIn(home string) (paths []string) {
+	for _, file := range c.dotEnv {
+		paths = append(paths, filepath.Join(home, file))
+	}
+	return paths
+}
+
+// variableFiles are all files from which the client takes variables, whatever project it is started in: beside its
+// settings, wherever those were moved to, and then below the home folder.
+func (c connector) variableFiles(home string, getenv func(string) string) (paths []string) {
+	if len(c.dotEnv) == 0 {
+		return nil
+	}
+	beside := connectFile{path: c.dotEnv[0], moved: c.file(connection{}).moved}
+	paths = append(paths, beside.locate(home, c.readVariables(home, getenv)))
+	return append(paths, c.dotEnvIn(home)...)
+}
+
+// findVariable is the value that the first of these files with one gives a variable, and that file; "" for none.
+func findVariable(paths []string, name string) (value, path string) {
+	for _, path := range paths {
+		b, err := os.ReadFile(path)
+		if err != nil {
+			continue // most often there is none
+		}
+		if value := findAssignment(string(b), name); value != "" {
+			return value, path
+		}
+	}
+	return "", ""
 }
 
 // findAssignment is the value that a file of lines NAME=VALUE gives a variable, the last one, "" for none. A value may

@@ -16,6 +16,9 @@ import (
 	"github.com/fareway/fareway/modules/internal/ledger"
 )
 
+// nowhere is an address at which nobody listens: a gateway at the usual one would answer.
+const nowhere = "http://127.0.0.1:1"
+
 // connectKey is a key of the right form.
 func connectKey(t *testing.T) string {
 	t.Helper()
@@ -70,7 +73,7 @@ func TestConnectWriteKeepsOtherSettingsAndUndoRestores(t *testing.T) {
 		"\"html\":\"<b>\"}\n"
 	require.NoError(t, os.MkdirAll(filepath.Dir(path), 0o755))
 	require.NoError(t, os.WriteFile(path, []byte(before), 0o644))
-	write := []string{"connect", "claude", "--key", key, "--home", home, "--write"}
+	write := []string{"connect", "claude", "--url", nowhere, "--key", key, "--home", home, "--write"}
 
 	v := runJSON[connectView](t, write...)
 	require.Equal(t, &connectFileView{Path: path, Written: true, Backup: path + ".fareway-backup"}, v.File)
@@ -82,7 +85,7 @@ func TestConnectWriteKeepsOtherSettingsAndUndoRestores(t *testing.T) {
 	var settings struct{ Env map[string]string }
 	require.NoError(t, json.Unmarshal(b, &settings))
 	require.Equal(t, map[string]string{"EDITOR": "vi", "ANTHROPIC_MODEL": "service/auto", "ANTHROPIC_AUTH_TOKEN": key,
-		"ANTHROPIC_BASE_URL": "http://127.0.0.1:8484", "CLAUDE_CODE_DISABLE_NONESSENTIAL_TRAFFIC": "1",
+		"ANTHROPIC_BASE_URL": nowhere, "CLAUDE_CODE_DISABLE_NONESSENTIAL_TRAFFIC": "1",
 		"CLAUDE_CODE_ATTRIBUTION_HEADER": "0", "CLAUDE_CODE_MAX_OUTPUT_TOKENS": "16384"}, settings.Env)
 	info, err := os.Stat(path)
 	require.NoError(t, err)
@@ -103,6 +106,13 @@ func TestConnectWriteKeepsOtherSettingsAndUndoRestores(t *testing.T) {
 	require.ErrorIs(t, err, errNothingToUndo)
 }
 
+// Where no gateway runs and nothing says where one will, it is where `up` would listen.
+func TestConnectKnowsTheUsualAddress(t *testing.T) {
+	t.Parallel()
+	require.Equal(t, endpoint{url: "http://127.0.0.1:8484", dial: "127.0.0.1:8484"},
+		publicAddress(t.Context(), t.TempDir()))
+}
+
 // What a client wrote between two writes of ours is in no backup.
 func TestConnectUndoKeepsWhatCameBetweenTwoWrites(t *testing.T) {
 	t.Parallel()
@@ -113,7 +123,7 @@ func TestConnectUndoKeepsWhatCameBetweenTwoWrites(t *testing.T) {
 		if before != "" {
 			require.NoError(t, os.WriteFile(path, []byte(before), 0o600))
 		}
-		write := []string{"connect", "claude", "--key", connectKey(t), "--home", home, "--write"}
+		write := []string{"connect", "claude", "--url", nowhere, "--key", connectKey(t), "--home", home, "--write"}
 		runJSON[connectView](t, write...)
 		b, err := os.ReadFile(path)
 		require.NoError(t, err)
@@ -145,7 +155,7 @@ func TestConnectUndoRemovesANewFile(t *testing.T) {
 		t.Run(client, func(t *testing.T) {
 			t.Parallel()
 			home := t.TempDir()
-			v := runJSON[connectView](t, "connect", client, "--key", connectKey(t), "--home", home, "--write")
+			v := runJSON[connectView](t, "connect", client, "--url", nowhere, "--key", connectKey(t), "--home", home, "--write")
 			require.FileExists(t, v.File.Path)
 			require.Empty(t, v.File.Backup)
 			v = runJSON[connectView](t, "connect", client, "--home", home, "--undo")
@@ -222,7 +232,7 @@ func TestConnectUndoAfterTheClientWrote(t *testing.T) {
 		path := filepath.Join(home, ".claude", "settings.json")
 		require.NoError(t, os.MkdirAll(filepath.Dir(path), 0o755))
 		require.NoError(t, os.WriteFile(path, []byte("{}"), 0o640))
-		runJSON[connectView](t, "connect", "claude", "--key", key, "--home", home, "--write")
+		runJSON[connectView](t, "connect", "claude", "--url", nowhere, "--key", key, "--home", home, "--write")
 		require.NoError(t, os.WriteFile(path, []byte(`{"x":1}`), 0o600))
 		require.NoError(t, os.Chmod(path, 0o604))
 		out, err := run(t, "connect", "claude", "--home", home, "--undo")
@@ -236,7 +246,7 @@ func TestConnectUndoAfterTheClientWrote(t *testing.T) {
 	t.Run("another family the second time", func(t *testing.T) {
 		t.Parallel()
 		home := t.TempDir()
-		write := []string{"connect", "qwen", "--key", key, "--home", home, "--write"}
+		write := []string{"connect", "qwen", "--url", nowhere, "--key", key, "--home", home, "--write"}
 		v := runJSON[connectView](t, write...)
 		runJSON[connectView](t, append(write, "--family", "messages")...)
 		b, err := os.ReadFile(v.File.Path)
@@ -249,7 +259,7 @@ func TestConnectUndoAfterTheClientWrote(t *testing.T) {
 	t.Run("what cannot be read stays", func(t *testing.T) {
 		t.Parallel()
 		home := t.TempDir()
-		v := runJSON[connectView](t, "connect", "codex", "--key", key, "--home", home, "--write")
+		v := runJSON[connectView](t, "connect", "codex", "--url", nowhere, "--key", key, "--home", home, "--write")
 		require.NoError(t, os.WriteFile(v.File.Path, []byte("mine"), 0o600))
 		_, err := run(t, "connect", "codex", "--home", home, "--undo")
 		require.ErrorContains(t, err, "it is not TOML: take the settings out by hand, then remove")
@@ -258,7 +268,7 @@ func TestConnectUndoAfterTheClientWrote(t *testing.T) {
 	t.Run("the note of an earlier version", func(t *testing.T) {
 		t.Parallel()
 		home := t.TempDir()
-		v := runJSON[connectView](t, "connect", "codex", "--key", key, "--home", home, "--write")
+		v := runJSON[connectView](t, "connect", "codex", "--url", nowhere, "--key", key, "--home", home, "--write")
 		b, err := os.ReadFile(v.File.Path)
 		require.NoError(t, err)
 		require.NoError(t, os.WriteFile(v.File.Path+connectNote, []byte(`{"existed":false,"written":"`+digest(b)+`"}`),
@@ -323,7 +333,7 @@ func TestConnectContextWindow(t *testing.T) {
 		require.Empty(t, v.Warnings)
 	}
 	for name, tt := range map[string]struct{ url, reply, says string }{
-		"nobody":        {"http://127.0.0.1:1", "", "connection refused"},
+		"nobody":        {nowhere, "", "connection refused"},
 		"another model": {s.URL, `{"data":[{"id":"other","context_length":5}]}`, "GET /v1/models has no service/auto"},
 		"no list":       {s.URL, "hello", "GET /v1/models got no list of models"},
 	} {
@@ -356,7 +366,7 @@ func TestConnectTellsOfForeignKeys(t *testing.T) {
 		if c.file != nil {
 			f = c.file(to)
 		}
-		all := c.warnings(to, getenv, f, []byte(content))
+		all := c.warnings(to, getenv, nil, f, []byte(content))
 		for _, w := range all {
 			require.NotContains(t, w, "sk-secret")
 		}
@@ -391,8 +401,8 @@ func TestConnectTellsOfForeignKeys(t *testing.T) {
 	require.NoError(t, os.WriteFile(filepath.Join(home, ".claude", "settings.json"),
 		[]byte(`{"env":{"ANTHROPIC_API_KEY":"sk-secret"}}`), 0o600))
 	for _, write := range [][]string{nil, {"--write"}} {
-		out, err := run(t, append([]string{"connect", "claude", "--key", key, "--home", home, "--context-window", "5"},
-			write...)...)
+		out, err := run(t, append([]string{"connect", "claude", "--url", nowhere, "--key", key, "--home", home,
+			"--context-window", "5"}, write...)...)
 		require.NoError(t, err)
 		require.Contains(t, out, "Warning: ANTHROPIC_API_KEY is set in the client's settings file")
 	}
@@ -407,7 +417,7 @@ func TestConnectTellsOfKeptKeys(t *testing.T) {
 		require.NoError(t, os.WriteFile(filepath.Join(home, name), []byte(content), 0o600))
 	}
 	connect := func(more ...string) string {
-		args := []string{"connect", "claude", "--key", key, "--home", home, "--context-window", "5"}
+		args := []string{"connect", "claude", "--url", nowhere, "--key", key, "--home", home, "--context-window", "5"}
 		out, err := run(t, append(args, more...)...)
 		require.NoError(t, err)
 		require.NotContains(t, out, "sk-secret")
@@ -440,7 +450,7 @@ func TestConnectFollowsLinks(t *testing.T) {
 	require.NoError(t, os.Mkdir(filepath.Join(home, ".qwen"), 0o700))
 	link := filepath.Join(home, ".qwen", "settings.json")
 	require.NoError(t, os.Symlink(real, link))
-	_, err := run(t, "connect", "qwen", "--key", connectKey(t), "--home", home, "--write")
+	_, err := run(t, "connect", "qwen", "--url", nowhere, "--key", connectKey(t), "--home", home, "--write")
 	require.NoError(t, err)
 	target, err := os.Readlink(link)
 	require.NoError(t, err)
@@ -505,7 +515,7 @@ func TestConnectReadsTheClientsVariableFiles(t *testing.T) {
 		require.NoError(t, os.MkdirAll(filepath.Join(home, ".qwen"), 0o700))
 		text := "# QWEN_HOME=no\nOTHER=1\nexport QWEN_HOME = \"~/mine\" # here\n"
 		require.NoError(t, os.WriteFile(filepath.Join(home, file), []byte(text), 0o600))
-		v := runJSON[connectView](t, "connect", "qwen", "--key", connectKey(t), "--home", home, "--write")
+		v := runJSON[connectView](t, "connect", "qwen", "--url", nowhere, "--key", connectKey(t), "--home", home, "--write")
 		require.Equal(t, filepath.Join(home, "mine/settings.json"), v.File.Path)
 		require.FileExists(t, v.File.Path)
 		runJSON[connectView](t, "connect", "qwen", "--home", home, "--undo")
@@ -520,12 +530,45 @@ func TestConnectReadsTheClientsVariableFiles(t *testing.T) {
 	}
 }
 
+// What Qwen Code finds in its files of variables outranks its settings file.
+func TestConnectTellsOfForeignKeysInVariableFiles(t *testing.T) {
+	t.Parallel()
+	key := connectKey(t)
+	for file, others := range map[string]map[string]string{
+		".qwen/.env": {}, ".env": {}, "mine/.env": {".env": "QWEN_HOME=~/mine\n"},
+	} {
+		home := t.TempDir()
+		others[file] += "OPENAI_API_KEY=sk-secret\nOPENAI_MODEL=service/auto\nANTHROPIC_API_KEY=sk-secret\n"
+		for name, text := range others {
+			require.NoError(t, os.MkdirAll(filepath.Dir(filepath.Join(home, name)), 0o700))
+			require.NoError(t, os.WriteFile(filepath.Join(home, name), []byte(text), 0o600))
+		}
+		out, err := run(t, "connect", "qwen", "--key", key, "--home", home, "--context-window", "5", "--write",
+			"--url", nowhere)
+		require.NoError(t, err)
+		require.Equal(t, 1, strings.Count(out, "Warning: "), out)
+		require.Contains(t, out, "Warning: OPENAI_API_KEY is set in "+filepath.Join(home, file)+
+			", and Qwen Code would use it in place of what is in its settings file: take it out there.\n")
+		require.NotContains(t, out, "sk-secret")
+	}
+	c, err := findConnector("qwen")
+	require.NoError(t, err)
+	moved := func(name string) string { return map[string]string{"QWEN_HOME": "/q"}[name] }
+	require.Equal(t, []string{"/q/.env", "/h/.qwen/.env", "/h/.env"}, c.variableFiles("/h", moved))
+	path := filepath.Join(t.TempDir(), ".env")
+	require.NoError(t, os.WriteFile(path, []byte("OPENAI_API_KEY=sk-secret"), 0o600))
+	to := connection{key: key, family: "chat"}
+	ours := func(name string) string { return map[string]string{"OPENAI_API_KEY": key}[name] }
+	require.Empty(t, c.warnings(to, ours, []string{path}, connectFile{}, nil), "the environment outranks the file")
+	require.Len(t, c.warnings(to, func(string) string { return "" }, []string{path}, connectFile{}, nil), 1)
+}
+
 // A client that limits its replies holds less of a balance.
 func TestConnectLimitsReplies(t *testing.T) {
 	t.Parallel()
 	connect := func(client string, more ...string) connectView {
 		return runJSON[connectView](t, append([]string{"connect", client, "--key", connectKey(t), "--home", t.TempDir(),
-			"--url", "http://127.0.0.1:1"}, more...)...)
+			"--url", nowhere}, more...)...)
 	}
 	for client, text := range map[string]string{
 		"claude":   `"CLAUDE_CODE_MAX_OUTPUT_TOKENS": "%s"`,
@@ -566,7 +609,7 @@ func TestConnectKeepsAByteOrderMark(t *testing.T) {
 		path := filepath.Join(home, c.file(connection{}).path)
 		require.NoError(t, os.MkdirAll(filepath.Dir(path), 0o700))
 		require.NoError(t, os.WriteFile(path, []byte(before), 0o600))
-		runJSON[connectView](t, "connect", client, "--key", connectKey(t), "--home", home, "--write")
+		runJSON[connectView](t, "connect", client, "--url", nowhere, "--key", connectKey(t), "--home", home, "--write")
 		b, err := os.ReadFile(path)
 		require.NoError(t, err)
 		require.Equal(t, 1, strings.Count(string(b), "\uFEFF"))
@@ -602,7 +645,7 @@ func TestConnectRefuses(t *testing.T) {
 		"write and undo":   {[]string{"codex", "--write", "--undo"}, "--undo and --write do not go together"},
 		"negative window":  {[]string{"codex", "--context-window", "-5"}, "write a number of tokens"},
 		"no client":        {[]string{"--write"}, "CLIENT is missing"},
-		"file not readable": {[]string{"qwen", "--key", key, "--home", bad, "--write"},
+		"file not readable": {[]string{"qwen", "--url", nowhere, "--key", key, "--home", bad, "--write"},
 			"it is not a JSON object: put the settings in by hand"},
 	} {
 		t.Run(name, func(t *testing.T) {

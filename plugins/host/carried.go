@@ -34,8 +34,8 @@ func (p *Plugin) Carrying() bool {
 	return false
 }
 
-// Proves reports whether usage of a model is proven after a cancel, so that Cancel ends an attempt, whoever makes it: by
-// the provider, or by its upstream, as its endpoint says.
+// Proves reports whether usage of a model is proven after a cancel, so that Cancel ends an attempt, whoever makes it:
+// by the provider, or by its upstream, as its endpoint says.
 func (p *Plugin) Proves(ctx context.Context, model string) bool {
 	c := p.Capabilities()
 	return c.CancelUsage || c.Endpoint && p.source.Proves(ctx, model)

@@ -2,96 +2,41 @@ package host
 
 import (
 	"fmt"
-	"io/fs"
 	"os"
-	"path/filepath"
 	"strings"
-	"syscall"
+
+	"github.com/fareway/fareway/plugins/host/trust"
 )
 
-// maxLinks is how many symbolic links a path may have, as the kernel has it.
-const maxLinks = 40
-
-// checkPath refuses a path that anyone but root and us, the user of that id, could make lead elsewhere: through any
-// folder above it, and those that symbolic links on the way lead through. In a folder that all may write to, but where
-// each may only remove what is his own (as in /tmp), what is next on the way has to be root's or ours.
+// checkPath refuses a path that anyone but root and us, the user of that id, could make lead elsewhere: they could run
+// what they like as the gateway.
 func checkPath(path string, us int) error {
-	path, err := filepath.Abs(path)
-	if err != nil {
-		return err
+	found, err := trust.OnTheWay(path, us)
+	if len(found) > 0 {
+		return refuse(&found[0], us)
 	}
-	at, rest := "/", strings.Split(path, "/")
-	if err := checkStep(at, us); err != nil {
-		return err
-	}
-	for links := 0; len(rest) > 0; {
-		name := rest[0]
-		rest = rest[1:]
-		switch name {
-		case "", ".":
-			continue
-		case "..":
-			at = filepath.Dir(at) // which has been checked
-			continue
-		}
-		next := filepath.Join(at, name)
-		if err := checkStep(next, us); err != nil {
-			return err
-		}
-		info, err := os.Lstat(next)
-		if err != nil {
-			return err
-		}
-		if info.Mode()&fs.ModeSymlink == 0 {
-			at = next
-			continue
-		}
-		if links++; links > maxLinks {
-			return fmt.Errorf("%s: %w", path, syscall.ELOOP)
-		}
-		target, err := os.Readlink(next)
-		if err != nil {
-			return err
-		}
-		if filepath.IsAbs(target) {
-			at = "/"
-		}
-		rest = append(strings.Split(target, "/"), rest...)
-	}
-	return nil
+	return err
 }
 
-// checkStep looks at one file or folder on the way, not behind a link.
-func checkStep(path string, us int) error {
-	info, err := os.Lstat(path)
-	if err != nil {
-		return err
-	}
-	return checkInfo(path, info, us, info.IsDir() && info.Mode()&fs.ModeSticky != 0)
-}
-
-// checkWriters refuses what anyone but root and us, the user of that id, can write: they could run what they like as
-// the gateway.
+// checkWriters refuses what anyone but root and us, the user of that id, can write, and a folder like /tmp.
 func checkWriters(path string, us int) error {
 	info, err := os.Stat(path)
 	if err != nil {
 		return err
 	}
-	return checkInfo(path, info, us, false)
+	return refuse(trust.Judge(path, info, us), us)
 }
 
-func checkInfo(path string, info fs.FileInfo, us int, shared bool) error {
-	if info.Mode().Perm()&0o022 != 0 && info.Mode()&fs.ModeSymlink == 0 && !shared {
-		return fmt.Errorf(
-			"%s can be written by others (mode %04o), who could run anything as the gateway; run: chmod go-w %s",
-			path, info.Mode().Perm(), path)
-	}
-	if owner, ok := info.Sys().(*syscall.Stat_t); ok && owner.Uid != 0 && int(owner.Uid) != us {
+func refuse(f *trust.Finding, us int) error {
+	switch {
+	case f == nil:
+		return nil
+	case f.Owner >= 0:
 		return fmt.Errorf("%s belongs to user %d, who could run anything as the gateway; give it to the gateway's user or "+
-			"to root: chown %d %s",
-			path, owner.Uid, us, path)
+			"to root: chown %d %s", f.Path, f.Owner, us, f.Path)
 	}
-	return nil
+	return fmt.Errorf("%s can be written by others (mode %04o), who could run anything as the gateway; run: chmod go-w %s",
+		f.Path, f.Mode.Perm(), f.Path)
 }
 
 // opened is a plugin's file as it is executed.
@@ -129,7 +74,7 @@ func (e executable) open(us int) (o *opened, err error) {
 func (o *opened) verify(digest string, us int) error {
 	info, err := o.file.Stat()
 	if err == nil {
-		err = checkInfo(o.path, info, us, false)
+		err = refuse(trust.Judge(o.path, info, us), us)
 	}
 	var found string
 	if err == nil {

@@ -28,12 +28,14 @@ configuration: provider "mine" { plugin = "NAME" }
 // program is and exits with status 1.
 //
 // What is logged by log/slog, or written to stderr, reaches the gateway's log. Stdout belongs to the
-// protocol until Serve is running: print nothing there before.
+// protocol until Serve is running: print nothing there before. Files that are made from then on, and the socket,
+// are their owner's only (umask 077).
 func Serve(p Provider) {
 	if os.Getenv(wire.CookieKey) != wire.CookieValue {
 		fmt.Fprint(os.Stderr, byHand)
 		os.Exit(1)
 	}
+	syscall.Umask(0o077)
 	slog.SetDefault(newLogger(os.Stderr))
 	tuneMemory()
 	s, err := newService(p)

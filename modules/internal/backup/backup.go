@@ -49,6 +49,9 @@ type Manifest struct {
 	Requests int64  `json:"requests"`
 	Waiting  int64  `json:"waiting"` // settlements in the spool
 	Files    []File `json:"files"`
+	// Loss is what was missing of the ledger when it was copied, and nobody had decided about; nil: nothing was known
+	// to be.
+	Loss *ledger.Loss `json:"loss,omitempty"`
 }
 
 // File is a file of a backup.
@@ -58,11 +61,27 @@ type File struct {
 	SHA256 string `json:"sha256"`
 }
 
+// Options say how a backup is made.
+type Options struct {
+	Temp    string // a folder with room for the copy
+	Version string // of this fareway
+	// Incomplete: a ledger of which a part is missing is copied, too. Its copy has a witness of its own and no damaged
+	// log: only the manifest says what is missing.
+	Incomplete bool
+}
+
 // Write writes a backup of the ledger at a path, beside a gateway that runs or without one: the database as it is
 // at one moment, the spool, what was kept aside of it, and a witness. The copy is verified before any of it is written.
-// It takes room for the copy in temp.
-func Write(ctx context.Context, database, temp, version string, w io.Writer) (m Manifest, err error) {
-	work, err := files.MakeWorkFolder(temp, BackupWork)
+// ledger.ErrLost: a part of the ledger is missing, and nobody has decided about that.
+func Write(ctx context.Context, database string, o Options, w io.Writer) (m Manifest, err error) {
+	loss, err := sqlite.FindLoss(ctx, database)
+	if err != nil {
+		return m, err
+	}
+	if loss != nil && !o.Incomplete {
+		return m, fmt.Errorf("copying the ledger: %w: %s; %s", ledger.ErrLost, loss, ledger.LossAdvice)
+	}
+	work, err := files.MakeWorkFolder(o.Temp, BackupWork)
 	if err != nil {
 		return m, fmt.Errorf("making room for the copy: %w", err)
 	}
@@ -84,7 +103,7 @@ func Write(ctx context.Context, database, temp, version string, w io.Writer) (m 
 	if m, err = describe(ctx, copied); err != nil {
 		return m, fmt.Errorf("verifying the copy: %w", err)
 	}
-	m.Made, m.Version = time.Now().UTC().Truncate(time.Second), version
+	m.Made, m.Version, m.Loss = time.Now().UTC().Truncate(time.Second), o.Version, loss
 	return m, writeArchive(w, m, dir)
 }
 
@@ -304,6 +323,9 @@ func recordRestore(ctx context.Context, release func() error, database string, d
 	if done.Was != nil {
 		missing := done.Missing(*done.Was)
 		after["missing_entries"], after["missing_acts"] = missing.Entries, missing.Acts
+	}
+	if done.Loss != nil {
+		after["loss"] = done.Loss.String()
 	}
 	return errors.Join(store.RecordAct(ctx, "ledger.restore", "", "ledger", after), store.Close())
 }

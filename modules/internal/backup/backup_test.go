@@ -69,7 +69,7 @@ func (h *house) spooled() {
 func (h *house) backup() []byte {
 	h.t.Helper()
 	var b bytes.Buffer
-	m, err := backup.Write(h.t.Context(), h.path, h.t.TempDir(), "v1", &b)
+	m, err := backup.Write(h.t.Context(), h.path, backup.Options{Temp: h.t.TempDir(), Version: "v1"}, &b)
 	require.NoError(h.t, err)
 	require.Equal(h.t, "v1", m.Version)
 	return b.Bytes()
@@ -153,6 +153,9 @@ func TestRestoreMovesDamagedLogs(t *testing.T) {
 	require.NoError(t, os.WriteFile(damaged, []byte("log"), 0o600))
 	h.open()
 	require.NotNil(t, h.store.Loss())
+	_, err := backup.Write(t.Context(), h.path, backup.Options{Temp: t.TempDir()}, io.Discard)
+	require.ErrorIs(t, err, ledger.ErrLost)
+	require.ErrorContains(t, err, damaged)
 	require.NoError(t, h.store.Close())
 	done, err := h.restore(archive, true)
 	require.NoError(t, err)
@@ -191,7 +194,7 @@ func TestKilledBackup(t *testing.T) {
 	require.NoError(t, killed.Process.Kill())
 	require.Error(t, killed.Wait())
 	require.Equal(t, 2, folders())
-	_, err := backup.Write(t.Context(), h.path, temp, "", io.Discard)
+	_, err := backup.Write(t.Context(), h.path, backup.Options{Temp: temp}, io.Discard)
 	require.NoError(t, err)
 	require.Equal(t, 1, folders(), "that of the one that runs")
 	require.NoError(t, runs.Process.Kill())
@@ -204,7 +207,8 @@ const childDatabase, childTemp = "FAREWAY_TEST_BACKUP", "FAREWAY_TEST_BACKUP_TEM
 
 func TestMain(m *testing.M) {
 	if database := os.Getenv(childDatabase); database != "" {
-		if _, err := backup.Write(context.Background(), database, os.Getenv(childTemp), "", os.Stdout); err != nil {
+		o := backup.Options{Temp: os.Getenv(childTemp)}
+		if _, err := backup.Write(context.Background(), database, o, os.Stdout); err != nil {
 			os.Exit(1)
 		}
 		os.Exit(0)
@@ -294,7 +298,7 @@ func TestBackupOfALedgerInUse(t *testing.T) {
 	var last int64
 	for range 5 {
 		var b bytes.Buffer
-		m, err := backup.Write(t.Context(), h.path, t.TempDir(), "", &b)
+		m, err := backup.Write(t.Context(), h.path, backup.Options{Temp: t.TempDir()}, &b)
 		require.NoError(t, err)
 		require.GreaterOrEqual(t, m.Entries, last)
 		last = m.Entries
@@ -336,7 +340,7 @@ func TestDamagedBackups(t *testing.T) {
 		})
 	}
 	t.Run("a disk that is full", func(t *testing.T) {
-		_, err := backup.Write(t.Context(), h.path, t.TempDir(), "", &full{left: 10_000})
+		_, err := backup.Write(t.Context(), h.path, backup.Options{Temp: t.TempDir()}, &full{left: 10_000})
 		require.ErrorIs(t, err, errFull)
 	})
 	t.Run("a ledger that is wrong", func(t *testing.T) {
@@ -346,12 +350,13 @@ func TestDamagedBackups(t *testing.T) {
 		require.NoError(t, err)
 		require.NoError(t, os.WriteFile(other.path, flipped(content, bytes.LastIndex(content, []byte("ann"))), 0o600))
 		var b bytes.Buffer
-		_, err = backup.Write(t.Context(), other.path, t.TempDir(), "", &b)
+		_, err = backup.Write(t.Context(), other.path, backup.Options{Temp: t.TempDir()}, &b)
 		require.Error(t, err)
 		require.Zero(t, b.Len(), "nothing is written of what is wrong")
 	})
 	t.Run("no ledger", func(t *testing.T) {
-		_, err := backup.Write(t.Context(), filepath.Join(t.TempDir(), "none.db"), t.TempDir(), "", io.Discard)
+		_, err := backup.Write(t.Context(), filepath.Join(t.TempDir(), "none.db"), backup.Options{Temp: t.TempDir()},
+			io.Discard)
 		require.Error(t, err)
 	})
 }

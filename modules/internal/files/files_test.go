@@ -136,29 +136,3 @@ func TestOutputs(t *testing.T) {
 	_, err = files.OpenOutput(filepath.Join(dir, "none", "file"))
 	require.ErrorIs(t, err, fs.ErrNotExist)
 }
-
-func TestWhoElseCanChangeAFile(t *testing.T) {
-	t.Parallel()
-	dir := t.TempDir()
-	require.NoError(t, os.Chmod(dir, 0o700))
-	path := filepath.Join(dir, "file")
-	require.NoError(t, os.WriteFile(path, nil, 0o600))
-	require.NoError(t, os.Symlink("file", filepath.Join(dir, "link")))
-	require.Empty(t, files.WhoElse(path))
-	require.NoError(t, os.Chmod(path, 0o646))
-	require.Equal(t, path+" can be written by everybody (mode 0646)", files.WhoElse(path))
-	require.Equal(t, path+" can be written by everybody (mode 0646)", files.WhoElse(filepath.Join(dir, "link")))
-	require.NoError(t, os.Chmod(path, 0o644))
-	require.NoError(t, os.Chmod(dir, 0o777))
-	require.Equal(t, dir+" can be written by everybody (mode 0777)", files.WhoElse(path))
-	require.NoError(t, os.Chmod(dir, 0o777|fs.ModeSticky))
-	require.Empty(t, files.WhoElse(path))
-	require.Empty(t, files.WhoElse(filepath.Join(dir, "none")))
-	if os.Geteuid() == 0 { // only root gives files away
-		require.NoError(t, os.Chown(path, 0, 12345))
-		require.NoError(t, os.Chmod(path, 0o664))
-		require.Equal(t, path+" can be written by its group (mode 0664)", files.WhoElse(path))
-		require.NoError(t, os.Chown(path, 12345, 0))
-		require.Equal(t, path+" belongs to user 12345", files.WhoElse(path))
-	}
-}

@@ -25,13 +25,14 @@ type Loss struct {
 
 // LogDamage is that a write-ahead log cannot be read to its end, and what was behind that was on the disk (GAP-133).
 type LogDamage struct {
-	Byte    int64 `json:"byte"`    // where it begins
-	Commits int64 `json:"commits"` // at least so many cannot be read
+	File    string `json:"file"`    // the log, or where the start has kept it
+	Byte    int64  `json:"byte"`    // where the damage begins
+	Commits int64  `json:"commits"` // at least so many cannot be read
 }
 
 func (d LogDamage) String() string {
-	return fmt.Sprintf("its write-ahead log is damaged from byte %d on, and at least %d commits that were on the disk "+
-		"cannot be read", d.Byte, d.Commits)
+	return fmt.Sprintf("its write-ahead log is damaged from byte %d on (%s), and at least %d commits that were on the "+
+		"disk cannot be read", d.Byte, d.File, d.Commits)
 }
 
 // String says what is gone, as a sentence goes on.

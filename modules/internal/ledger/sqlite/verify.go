@@ -25,15 +25,7 @@ func (b *books) Verify(ctx context.Context, kept ...ledger.Checkpoint) (ledger.R
 // VerifyAs implements ledger.Books.
 func (b *books) VerifyAs(ctx context.Context, how ledger.Verification) (ledger.Report, error) {
 	var r ledger.Report
-	// Before the moment that is verified: what is committed meanwhile is more than was seen.
-	seen, err := readWitness(b.path)
-	if errors.Is(err, errNoWitness) {
-		seen, err = nil, nil
-	}
-	var damage *ledger.LogDamage
-	if err == nil {
-		damage, err = undecidedDamage(b.path)
-	}
+	seen, damage, err := traces(b.path)
 	if err == nil {
 		until, cancel := context.WithCancel(ctx)
 		defer cancel()
@@ -201,28 +193,62 @@ func (v *verification) prepare() error {
 
 // verifyWitness checks that the ledger has all that its witness has seen, and that its log is whole (GAP-133).
 func (v *verification) verifyWitness() error {
-	if v.seen == nil && v.log == nil {
-		return nil
-	}
-	has, err := readExtent(v.conn)
-	if err != nil {
+	loss, where, err := lossOf(v.conn, v.seen, v.log)
+	if v.report.Loss = loss; err != nil || loss == nil {
 		return err
 	}
-	where, seen := "write-ahead log", has
-	if v.seen != nil {
-		seen = *v.seen
+	return disagree(where, "a part of the ledger is missing: %s; %s", loss, ledger.LossAdvice)
+}
+
+// lossOf is what a ledger does not have of what was seen of it, nil for no witness, or of its log, and what tells so.
+func lossOf(conn *sqlite.Conn, seen *extent, log *ledger.LogDamage) (loss *ledger.Loss, where string, err error) {
+	if seen == nil && log == nil {
+		return nil, "", nil
 	}
-	loss, err := missing(v.conn, has, seen)
+	has, err := readExtent(conn)
 	if err != nil {
-		return err
+		return nil, "", err
 	}
-	if loss != nil {
-		where = "witness"
+	where = "write-ahead log"
+	if seen != nil {
+		if loss, err = missing(conn, has, *seen); loss != nil {
+			where = "witness"
+		}
 	}
-	if v.report.Loss = damaged(loss, has, v.log); v.report.Loss == nil {
-		return nil
+	return damaged(loss, has, log), where, err
+}
+
+// traces are what tells of a loss beside a ledger. They are read before a moment of it is looked at: what is committed
+// meanwhile is more than was seen. seen is nil where there is no witness.
+func traces(database string) (seen *extent, log *ledger.LogDamage, err error) {
+	seen, err = readWitness(database)
+	if errors.Is(err, errNoWitness) {
+		seen, err = nil, nil
 	}
-	return disagree(where, "a part of the ledger is missing: %s; %s", v.report.Loss, ledger.LossAdvice)
+	if err == nil {
+		log, err = undecidedDamage(database)
+	}
+	return seen, log, err
+}
+
+// FindLoss finds what is missing of the ledger at a path and was not accepted; nil: nothing is known to be. A gateway
+// may be running on it.
+func FindLoss(ctx context.Context, database string) (loss *ledger.Loss, err error) {
+	books, err := OpenBooks(ctx, database)
+	if err != nil {
+		return nil, err
+	}
+	seen, log, err := traces(books.path)
+	if err == nil {
+		err = books.list(ctx, "find_loss", func(conn *sqlite.Conn) (err error) {
+			loss, _, err = lossOf(conn, seen, log)
+			return err
+		})
+	}
+	if err := errors.Join(err, books.Close()); err != nil {
+		return nil, fmt.Errorf("looking for what the ledger has lost: %w", err)
+	}
+	return loss, nil
 }
 
 // count adds an entry to those of its kind.

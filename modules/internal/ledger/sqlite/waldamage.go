@@ -190,7 +190,7 @@ func findDamage(database, log string) (damage *ledger.LogDamage, end int64, err 
 			return nil, 0, err
 		}
 	}
-	return &ledger.LogDamage{Byte: s.bad, Commits: max(s.commits, 1)}, s.end, nil
+	return &ledger.LogDamage{File: log, Byte: s.bad, Commits: max(s.commits, 1)}, s.end, nil
 }
 
 // hasPages reports whether a database has what the frames of a log say.
@@ -242,7 +242,7 @@ func undecidedDamage(database string) (*ledger.LogDamage, error) {
 	if len(kept) > 0 {
 		damage, _, err := findDamage(database, kept[0])
 		if err == nil && damage == nil {
-			damage = &ledger.LogDamage{} // the database has changed since
+			damage = &ledger.LogDamage{File: kept[0]} // the database has changed since
 		}
 		return damage, err
 	}
