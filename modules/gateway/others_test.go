@@ -79,5 +79,6 @@ func TestTheCaddyfileIsOneOfTheFiles(t *testing.T) {
 	adapt(t, []byte("{\n fareway {\n config gateway.hcl\n }\n}\n")) // as all tests here, of the file Caddyfile
 	path, err := filepath.Abs("Caddyfile")
 	require.NoError(t, err)
-	require.Equal(t, []string{path}, filesOf(new(config.Config), adapted.Load()))
+	require.NotNil(t, adapted.Load())
+	require.Equal(t, path, *adapted.Load())
 }
