@@ -207,6 +207,10 @@ func (a *applying) look(cmd *cobra.Command, w io.Writer, before admin.Traffic) (
 	if away != nil {
 		return fmt.Sprintf("The gateway is away: %v.", away), nil
 	}
+	if watched.since.Answered == 0 {
+		fmt.Fprintln(w, "No request came meanwhile, so that nothing is known of how it serves.")
+		return "", nil
+	}
 	fmt.Fprintln(w, "No more requests fail than before.")
 	return "", nil
 }
@@ -241,6 +245,8 @@ func (t *traffic) judged() (rest engine.Traffic, without bool) {
 			worst = n
 		}
 	}
+	// What the account sent before is not known where it had no failure before.
+	worst.Answered = min(worst.Answered, t.since.Answered-(t.since.Failed-worst.Failed))
 	if rest = t.since.Minus(worst); rest.Answered > 0 || rest.Failures() > 0 {
 		return rest, worst.Failures() > 0
 	}

@@ -188,6 +188,11 @@ func TestJumpOfAccounts(t *testing.T) {
 		w.add(now)
 		require.Equal(t, c.all, w.since, "nothing is new")
 	}
+
+	// An account whose first failure was counted long before it was among those that are told of.
+	w := traffic{last: admin.Traffic{Traffic: of(500, 2, 0)}}
+	w.add(admin.Traffic{Traffic: of(600, 30, 0), Accounts: by{"eve": of(400, 22, 0), "b": of(60, 6, 0)}})
+	require.Contains(t, w.jump(), "Of 6 requests since then, without", "never less than none")
 }
 
 // TestJumpOverARestart: the gateway counts from its start, and may be started again while it is watched.

@@ -59,8 +59,8 @@ that and goes on with it.
 
 Its log is fareway.log in the data folder. SIGTERM or Ctrl-C ends it: running
 requests finish and are charged first, within drain_timeout, and it says how many
-it waits for. A second Ctrl-C ends them at once, each with an error at its end,
-and charges what they have come to; a third waits for nothing.`,
+it waits for. A second Ctrl-C ends them at once, each with an error at its end
+and free of charge; a third waits for nothing.`,
 		Example: "  fareway gateway up\n  fareway gateway up --listen 127.0.0.1:9000 --data ./data --no-selftest\n" +
 			"  fareway gateway up --json --listen 127.0.0.1:0 --no-selftest",
 		Args: exactly(),

@@ -166,7 +166,7 @@ func (u *upRun) printAll(ctx context.Context, r report) error {
 func tellEnd(w io.Writer, e *engine.Engine) {
 	<-e.Leaving()
 	if running, until := e.WaitsFor(); running > 0 {
-		fmt.Fprintf(w, "\nStopping: waiting for %s, until %s at most. Ctrl-C once more ends and\ncharges them now.\n",
+		fmt.Fprintf(w, "\nStopping: waiting for %s, until %s at most. Ctrl-C once more ends\nthem now, free of charge.\n",
 			human.Count(int64(running), "running request"), until.Format(time.TimeOnly))
 	}
 }

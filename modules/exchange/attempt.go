@@ -118,10 +118,10 @@ func (a *attempt) note(ev llm.Event) {
 	a.usage = a.judge(a.told)
 }
 
-// judge is usage as far as it counts: once something was produced, half of it is none (GAP-111), and so are zeros
-// (GAP-108).
+// judge is usage as far as it counts: once something was produced, half of it is none (GAP-111), and so are zeros where
+// it has a price (GAP-108).
 func (a *attempt) judge(u *llm.Usage) *llm.Usage {
-	if !u.Known() || a.produced && (!u.Complete() || u.Blank()) {
+	if !u.Known() || a.produced && (!u.Complete() || u.Blank() && !a.route.Price.Equal(config.Price{})) {
 		return nil
 	}
 	if u.Estimated {

@@ -59,5 +59,9 @@ func TestAnUpstreamThatReportsNoUsage(t *testing.T) {
 		b := newBench(t, "plain", func(c *config.Config) { c.Routes[0].Price = config.Price{} })
 		require.Empty(t, b.engine.FailureOf(t.Context(), asked(t, b, unmetered)))
 		require.Empty(t, b.engine.LastFailure("first").Text)
+		b.upstream.SetModel("first", zeros)
+		w, call := httptest.NewRecorder(), saying(true, withUsage)
+		b.ask(t, t.Context(), w, call)
+		require.Contains(t, w.Body.String(), "[DONE]", "GAP-108 zeros prove what nothing costs")
 	})
 }

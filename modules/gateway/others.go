@@ -22,15 +22,20 @@ var adapted atomic.Pointer[string]
 // decide what the gateway runs and where its keys go. It is not refused, as a plugin is: folders that are mounted into
 // containers, and groups of operators, are common.
 func (a *App) warnOfOthers(cfg *config.Config) {
-	paths := flagFiles(os.Args)
-	if caddyfile := adapted.Load(); caddyfile != nil {
+	warnOfOthers(a.log, filesOf(cfg, adapted.Load(), os.Args))
+}
+
+// filesOf are the files of a configuration, with the Caddyfile, nil for none, and what the program's arguments name.
+func filesOf(cfg *config.Config, caddyfile *string, args []string) []string {
+	paths := flagFiles(args)
+	if caddyfile != nil {
 		paths = append(paths, *caddyfile)
 	}
 	paths = withImports(paths)
 	for _, f := range cfg.Files {
 		paths = append(paths, f.Path)
 	}
-	warnOfOthers(a.log, paths)
+	return paths
 }
 
 // warnOfOthers says each file or folder once, with the first file that is read by it. The group of one user is not

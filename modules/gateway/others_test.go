@@ -9,6 +9,8 @@ import (
 	"testing"
 
 	"github.com/stretchr/testify/require"
+
+	"github.com/fareway/fareway/config"
 )
 
 // writeIn writes files with these modes into a folder of this test's own.
@@ -68,6 +70,12 @@ func TestFilesOfACaddyfile(t *testing.T) {
 	require.Equal(t, []string{"Caddyfile", "absent", "sites/a.caddy", "sites/b.caddy", "sites", "other", "none", "inner",
 		"deep"}, got)
 
+	cfg := &config.Config{Files: []config.File{{Path: "a.hcl"}, {Path: "b.hcl"}}}
+	caddyfile := filepath.Join(dir, "inner")
+	require.Equal(t, []string{"given", caddyfile, filepath.Join(dir, "deep"), filepath.Join(dir, "Caddyfile")},
+		filesOf(cfg, &caddyfile, []string{"run", "--config", "given"})[:4])
+	require.Equal(t, []string{"a.hcl", "b.hcl"}, filesOf(cfg, nil, nil))
+
 	require.Empty(t, flagFiles([]string{"fareway", "run", "--adapter", "caddyfile"}))
 	require.Equal(t, []string{"a", "b", "c", "d", "e,f"}, flagFiles([]string{"fareway", "run", "--config", "a",
 		"--envfile=b", "--envfile", "c,d", "-c=e,f"}))
@@ -79,6 +87,5 @@ func TestTheCaddyfileIsOneOfTheFiles(t *testing.T) {
 	adapt(t, []byte("{\n fareway {\n config gateway.hcl\n }\n}\n")) // as all tests here, of the file Caddyfile
 	path, err := filepath.Abs("Caddyfile")
 	require.NoError(t, err)
-	require.NotNil(t, adapted.Load())
-	require.Equal(t, path, *adapted.Load())
+	require.Equal(t, []string{path}, filesOf(new(config.Config), adapted.Load(), nil))
 }

@@ -41,6 +41,7 @@ type Call struct {
 	cancel  context.CancelCauseFunc
 	unhook  func() bool
 	timer   Timer       // of the endpoint's time-outs, nil where it has none
+	bound   Timer       // of a reply in one piece up to its end, nil where it has none
 	settled atomic.Bool // the reply ended well: the connection is not to be broken
 	stop    stop
 
@@ -183,8 +184,10 @@ func (c *Call) close() {
 	}
 	c.body, c.req = nil, nil
 	c.unhook()
-	if c.timer != nil {
-		c.timer.Stop()
+	for _, t := range []Timer{c.timer, c.bound} {
+		if t != nil {
+			t.Stop()
+		}
 	}
 	switch {
 	case errors.Is(c.err, io.EOF):

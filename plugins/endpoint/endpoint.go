@@ -95,7 +95,7 @@ type TLS struct {
 type Timeouts struct {
 	Connect   time.Duration // for TCP, and again for TLS
 	FirstByte time.Duration // from the call to the head of a reply that streams, connecting included
-	Whole     time.Duration // the same of one in one piece, whose head comes when it is whole
+	Whole     time.Duration // from the call to the end of a reply in one piece
 	Idle      time.Duration // between two pieces of the reply, while somebody waits for one
 }
 

@@ -147,7 +147,7 @@ func (e *Endpoint) unreadable(err error) *llm.Error {
 		return e.speaksTLS()
 	case errors.Is(err, io.EOF), errors.Is(err, io.ErrUnexpectedEOF), errors.Is(err, net.ErrClosed),
 		errors.Is(err, syscall.ECONNRESET), errors.Is(err, syscall.EPIPE):
-		const hint = "; if it speaks HTTP/2 only, set http2 = true"
+		const hint = "; if it speaks TLS, write https://, and if it speaks HTTP/2 only, set http2 = true"
 		return llm.Errorf(llm.ErrUpstream, "the upstream closed the connection before it answered: %v%s", cause,
 			map[bool]string{true: hint}[e.speaksHTTP1()])
 	}

@@ -55,6 +55,7 @@ func TestWaits(t *testing.T) {
 			time.Unix(1795366815, 0).Sub(now)},
 		"in the past":  {map[string]string{"ratelimit-remaining": "0", "ratelimit-reset": "2001-01-01T00:00:00Z"}, 0},
 		"too far":      {map[string]string{"Retry-After": "1e300"}, 24 * time.Hour},
+		"for ever":     {map[string]string{"Retry-After": "Infinity"}, 0},
 		"no number":    {map[string]string{"retry-after-ms": "NaN", "Retry-After": "soon"}, 0},
 		"less than no": {map[string]string{"retry-after-ms": "-5", "Retry-After": "-5"}, 0},
 	} {

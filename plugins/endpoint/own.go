@@ -17,7 +17,7 @@ func (c *Client) Do(e *Endpoint, req *http.Request) (*http.Response, error) {
 	return c.do(e, req, streamed)
 }
 
-// DoWhole is Do for a reply that is asked for in one piece, whose head comes when it is whole.
+// DoWhole is Do for a reply that is asked for in one piece, which has a bound up to its end.
 func (c *Client) DoWhole(e *Endpoint, req *http.Request) (*http.Response, error) {
 	return c.do(e, req, whole)
 }
@@ -42,7 +42,11 @@ func (c *Client) do(e *Endpoint, req *http.Request, asked form) (*http.Response,
 	a.unhook = context.AfterFunc(caller, func() { cancel(nil) })
 	if limit, cause := e.late(asked); limit > 0 {
 		timer := c.afterFunc(limit, func() { cancel(cause) })
-		defer timer.Stop()
+		if asked == whole {
+			a.whole = timer
+		} else {
+			defer timer.Stop()
+		}
 	}
 	resp, err := to.RoundTrip(req)
 	if err != nil {
@@ -85,6 +89,7 @@ type answer struct {
 	cancel   context.CancelCauseFunc
 	unhook   func() bool // of the connection from the caller
 	timer    Timer       // nil where silence has no limit
+	whole    Timer       // nil where a reply in one piece has no bound
 }
 
 // Read waits for the upstream no longer than the endpoint says.
@@ -108,6 +113,9 @@ func (a *answer) Close() error {
 
 func (a *answer) giveUp() {
 	a.unhook()
+	if a.whole != nil {
+		a.whole.Stop()
+	}
 	a.cancel(nil)
 }
 

@@ -181,6 +181,9 @@ func (c *Call) end(err error) error {
 func (c *Call) event(ev llm.Event) error {
 	switch ev.Kind {
 	case llm.EventUsage:
+		if c.counts && c.produced.Any() && ev.Usage.Blank() {
+			return nil // it is counted here
+		}
 		c.usage = ev.Usage.Known()
 	case llm.EventToolCall:
 		ev = c.names.Client(ev)

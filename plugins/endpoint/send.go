@@ -79,7 +79,11 @@ func (c *Call) ask() error {
 	}
 	c.limit(c.endpoint.late(c.asked))
 	resp, err := c.post(to, sent)
-	if c.timer != nil {
+	switch {
+	case c.timer == nil:
+	case c.asked == whole && err == nil: // some send the head, or blank lines, long before the reply
+		c.bound = c.timer
+	default:
 		c.timer.Stop()
 	}
 	if err != nil {
@@ -124,24 +128,25 @@ func (c *Call) post(to *target, sent *body) (*http.Response, error) {
 
 var errIdle = errors.New("the upstream sent nothing")
 
-// late is why a call that got no head of a reply in time was broken off.
+// late is why a call that got no reply in time, or no head of one, was broken off.
 type late struct {
-	setting string
-	limit   time.Duration
+	what, setting string
+	limit         time.Duration
 }
 
 func (l *late) Error() string {
-	return fmt.Sprintf("the upstream did not begin to answer within %s (%s)", l.setting, l.limit)
+	return fmt.Sprintf("the upstream did not %s within %s (%s)", l.what, l.setting, l.limit)
 }
 
 func (l *late) failure() *llm.Error { return llm.Errorf(llm.ErrUpstream, "%v", l) }
 
-// late is how long the head of a reply may take that is asked for in a form, 0 for no limit, and what it is then.
+// late is how long the head of a stream may take, or a reply that is asked for in one piece up to its end, 0 for no
+// limit, and what it is then.
 func (e *Endpoint) late(asked form) (time.Duration, error) {
 	if t := e.Timeouts; asked == whole {
-		return t.Whole, &late{"whole_reply_timeout", t.Whole}
+		return t.Whole, &late{"answer", "whole_reply_timeout", t.Whole}
 	}
-	return e.Timeouts.FirstByte, &late{"first_byte_timeout", e.Timeouts.FirstByte}
+	return e.Timeouts.FirstByte, &late{"begin to answer", "first_byte_timeout", e.Timeouts.FirstByte}
 }
 
 // limit breaks the connection off after d, if that is not 0, for that reason.

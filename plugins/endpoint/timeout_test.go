@@ -4,6 +4,7 @@ import (
 	"context"
 	"crypto/tls"
 	"errors"
+	"io"
 	"log/slog"
 	"net/http"
 	"net/http/httptest"
@@ -96,6 +97,45 @@ func TestHeadTimeouts(t *testing.T) {
 			rec, err := s.Ended(withTimeout(t), 1)
 			require.NoError(t, err)
 			require.Equal(t, upstream.OutcomeLeft, rec.Outcome, "the upstream is let go of")
+		})
+	}
+}
+
+// TestWholeReplyTimeout: a reply in one piece has its bound up to its end, for some send the head long before the rest.
+func TestWholeReplyTimeout(t *testing.T) {
+	t.Parallel()
+	for name, own := range map[string]bool{"by the host": false, "of the provider's own": true} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			s := upstream.Start(t, upstream.Options{})
+			e := endpoint.Endpoint{URL: s.BaseURL(), Timeouts: endpoint.Timeouts{Whole: 4 * time.Minute}}
+			c, alarms := alarmed(t, e)
+			s.Enqueue(upstream.Reply{Steps: []upstream.Step{upstream.Headers(), upstream.Wait("never"), upstream.Text("x"),
+				upstream.Finish("stop"), upstream.ReportUsage(), upstream.Done()}})
+			ended := make(chan error, 1)
+			go func() {
+				if !own {
+					req := ask("x")
+					req.Whole = true
+					ended <- c.Generate(context.Background(), req, ignore)
+					return
+				}
+				ended <- post(t, func(e *endpoint.Endpoint, req *http.Request) (*http.Response, error) {
+					resp, err := c.client.DoWhole(e, req)
+					if err == nil {
+						_, err = io.ReadAll(resp.Body)
+						_ = resp.Body.Close()
+					}
+					return resp, err
+				}, &e)
+			}()
+			a := <-alarms
+			require.Equal(t, 4*time.Minute, <-a.set)
+			require.NoError(t, s.AtGate(withTimeout(t), "never", 1))
+			a.ring()
+			err := <-ended
+			require.Equal(t, llm.ErrUpstream, llm.KindOf(err), "another route is worth trying")
+			require.ErrorContains(t, err, "did not answer within whole_reply_timeout (4m0s)")
 		})
 	}
 }

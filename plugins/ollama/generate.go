@@ -199,6 +199,9 @@ type meter struct {
 func (m *meter) take(ev llm.Event) error {
 	switch ev.Kind {
 	case llm.EventUsage:
+		if m.req.EstimateUsage && m.produced.Any() && ev.Usage.Blank() {
+			return nil // it is counted here
+		}
 		m.reported = ev.Usage.Known()
 	case llm.EventFinish:
 		if err := m.count(); err != nil {

@@ -36,7 +36,7 @@ const maxTroubled = 200
 type traffic struct {
 	mu       sync.Mutex
 	all      Traffic
-	accounts map[string]Traffic
+	accounts map[string]Traffic // from their first failure on
 }
 
 func (t *traffic) add(account string, n Traffic) {
@@ -45,19 +45,17 @@ func (t *traffic) add(account string, n Traffic) {
 	if t.accounts == nil {
 		t.accounts = make(map[string]Traffic)
 	}
-	t.all, t.accounts[account] = t.all.Plus(n), t.accounts[account].Plus(n)
+	t.all = t.all.Plus(n)
+	if had, ok := t.accounts[account]; ok || n.Failures() > 0 {
+		t.accounts[account] = had.Plus(n)
+	}
 }
 
 // troubled are the accounts with failures.
 func (t *traffic) troubled() (all Traffic, accounts map[string]Traffic) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	accounts = make(map[string]Traffic)
-	for account, n := range t.accounts {
-		if n.Failures() > 0 {
-			accounts[account] = n
-		}
-	}
+	accounts = maps.Clone(t.accounts)
 	if len(accounts) > maxTroubled {
 		ids := slices.SortedFunc(maps.Keys(accounts), func(a, b string) int {
 			return cmp.Compare(accounts[b].Failures(), accounts[a].Failures())
@@ -82,5 +80,5 @@ func (m *Metrics) Attended(account string, status int, own bool) {
 // FailedAttempt counts an attempt for an account that failed for a reason that a configuration can have.
 func (m *Metrics) FailedAttempt(account string) { m.traffic.add(account, Traffic{FailedAttempts: 1}) }
 
-// Traffic is what was counted since the start, and of which accounts with failures, by their ids.
+// Traffic is what was counted since the start, and of accounts with failures, by their ids, since their first.
 func (m *Metrics) Traffic() (all Traffic, accounts map[string]Traffic) { return m.traffic.troubled() }

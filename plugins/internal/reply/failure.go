@@ -3,6 +3,7 @@ package reply
 import (
 	"cmp"
 	"fmt"
+	"math"
 	"net/http"
 	"regexp"
 	"slices"
@@ -307,7 +308,7 @@ func Wait(value string, now time.Time) (time.Duration, bool) {
 		millisecondsOf2001 = 1e12
 	)
 	switch {
-	case err != nil || !(n >= 0):
+	case err != nil || !(n >= 0) || math.IsInf(n, 1):
 		return 0, false
 	case n >= millisecondsOf2001:
 		n = n/1000 - float64(now.Unix())

@@ -263,7 +263,7 @@ func (s *Stream) Metered() bool { return s.usage.Complete() && !s.expected }
 
 // sendUsage sends what the attempt has used, once, before the end or the error: work done before a failure counts, of
 // what was told before the reply its input. Of a reply that produced something, half a usage is none (GAP-111), and so
-// are zeros, with which nobody has counted (GAP-108), and what was expected of a whole one.
+// is what was expected of a whole one.
 func (s *Stream) sendUsage() error {
 	u := s.usage
 	if s.done != nil && (!u.Complete() || s.expected) {
@@ -284,8 +284,6 @@ func (s *Stream) sendUsage() error {
 		u = &llm.Usage{Flaw: cmp.Or(s.garbled, s.counting.Input+" is missing")}
 	case u.Output == nil, s.expected && s.failed == nil:
 		u = &llm.Usage{Flaw: cmp.Or(s.garbled, s.counting.Output+" is missing")}
-	case u.Blank():
-		u = &llm.Usage{Flaw: cmp.Or(s.garbled, "all counts are 0 for a reply that is not empty")}
 	}
 	if u.Flaw == "" && !u.Known() {
 		return nil

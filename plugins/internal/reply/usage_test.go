@@ -162,8 +162,13 @@ func TestReadings(t *testing.T) {
 	})
 	t.Run("GAP-108 zeros are no witness of a text", func(t *testing.T) {
 		t.Parallel()
-		require.Equal(t, &llm.Usage{Flaw: "all counts are 0 for a reply that is not empty"},
-			metered(t, chat, 0, `{"prompt_tokens":0,"completion_tokens":0,"total_tokens":0}`))
+		zeros := metered(t, chat, 0, `{"prompt_tokens":0,"completion_tokens":0,"total_tokens":0}`)
+		require.Equal(t, &llm.Usage{Input: llm.Count(0), Output: llm.Count(0)}, zeros)
+		require.True(t, zeros.Blank())
+		for _, used := range []llm.Usage{{Input: llm.Count(1)}, {CacheRead: llm.Count(1)}, {CacheWrite: llm.Count(1)},
+			{Output: llm.Count(1)}} {
+			require.False(t, used.Blank())
+		}
 		require.Equal(t, &llm.Usage{Input: llm.Count(9), Output: llm.Count(0)},
 			metered(t, chat, 0, `{"prompt_tokens":9,"completion_tokens":0,"total_tokens":9}`), "a count")
 	})
