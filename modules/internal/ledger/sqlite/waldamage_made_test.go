@@ -141,10 +141,11 @@ func TestKeptLogThatIsInnocentByNow(t *testing.T) {
 	damage, err := undecidedDamage(path)
 	require.NoError(t, err)
 	require.Nil(t, damage)
-	require.NoError(t, os.WriteFile(path+keptDamaged+"20261126-000000", nil, 0o600))
+	kept := path + keptDamaged + "20261126-000000"
+	require.NoError(t, os.WriteFile(kept, nil, 0o600))
 	damage, err = undecidedDamage(path)
 	require.NoError(t, err)
-	require.Equal(t, new(ledger.LogDamage), damage)
+	require.Equal(t, &ledger.LogDamage{File: kept}, damage)
 	require.NoError(t, acceptLogs(path))
 	damage, err = undecidedDamage(path)
 	require.NoError(t, err)
