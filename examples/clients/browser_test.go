@@ -107,8 +107,8 @@ func servePage(t *testing.T) *shownPage {
 	return p
 }
 
-// ask opens the page in Chromium with a URL and a key filled in, sends the form, and returns what the page shows when it
-// is done.
+// ask opens the page in Chromium with a URL and a key filled in, sends the form, and returns what the page shows when
+// it is done.
 func (p *shownPage) ask(t *testing.T, url, key string) string {
 	t.Helper()
 	p.fill = fmt.Sprintf(`new MutationObserver(() => {

@@ -141,7 +141,9 @@ func TestWholeReplyTimeout(t *testing.T) {
 }
 
 // post makes a call as a provider does by itself.
-func post(t *testing.T, do func(*endpoint.Endpoint, *http.Request) (*http.Response, error), e *endpoint.Endpoint) error {
+func post(
+	t *testing.T, do func(*endpoint.Endpoint, *http.Request) (*http.Response, error), e *endpoint.Endpoint,
+) error {
 	t.Helper()
 	const body = `{"model":"m","stream":true,"messages":[{"role":"user","content":"x"}]}`
 	req, err := http.NewRequestWithContext(context.Background(), http.MethodPost, e.URL+"/chat/completions",

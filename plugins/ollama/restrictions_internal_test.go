@@ -15,8 +15,9 @@ import (
 )
 
 // TestRestrictionsAreProven proves GAP-127 for Ollama. A call cannot be demanded of it (ollama #8421, #11171, #17921):
-// the provider does not write that. A text that is no string is refused (#6451, #10255), and never written either. Names
-// that its parsers of models do not know are refused by the fake, as by all services; the rest it drops (api/types.go).
+// the provider does not write that. A text that is no string is refused (#6451, #10255), and never written either.
+// Names that its parsers of models do not know are refused by the fake, as by all services; the rest it drops
+// (api/types.go).
 func TestRestrictionsAreProven(t *testing.T) {
 	t.Parallel()
 	s := upstream.Start(t, upstream.Options{})

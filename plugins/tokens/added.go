@@ -10,7 +10,7 @@ import (
 // whichever route it is. Ids that are written otherwise grow by 17 letters, for which the framing of calls and results
 // has room, as that of a message has for the full stop of a user who says nothing.
 const (
-	boundNothing    = boundMessage + 12 // a message of a full stop: of the user before the first or behind the last, or behind a result
+	boundNothing    = boundMessage + 12 // a message of a full stop: of the user before the first, or behind the last
 	boundUnanswered = boundMessage + boundResult + boundFailed + 24
 	boundFailed     = 12 // the words that a tool failed
 	boundRenamed    = 18 // a name that is not as most upstreams take them

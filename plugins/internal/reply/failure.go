@@ -288,8 +288,8 @@ func isErrorWord(s string) bool {
 	})
 }
 
-// Wait reads how long an upstream asks to wait: seconds, also in parts, or a date (RFC 9110 section 10.2.3), a time such
-// as "1m2.5s" (the limits of OpenAI and Groq), or the moment in the form of RFC 3339 (Anthropic) or in seconds or
+// Wait reads how long an upstream asks to wait: seconds, also in parts, or a date (RFC 9110 section 10.2.3), a time
+// such as "1m2.5s" (the limits of OpenAI and Groq), or the moment in the form of RFC 3339 (Anthropic) or in seconds or
 // milliseconds since 1970 (OpenRouter). It is at most a day, negative for a moment that has passed, and false for
 // what says nothing.
 func Wait(value string, now time.Time) (time.Duration, bool) {
