@@ -31,8 +31,8 @@ func TestDecisionsThatFail(t *testing.T) {
 		status int
 		says   string
 	}{
-		"unknown":  {spool.ErrUnknown, http.StatusNotFound, `under the id "a1"`},
-		"decided":  {spool.ErrDecided, http.StatusConflict, "nothing was changed"},
+		"unknown": {spool.ErrUnknown, http.StatusNotFound, `under the id "a1"`},
+		"decided": {spool.ErrDecided, http.StatusConflict, "nothing was changed"},
 		"away": {fmt.Errorf("x: %w", ledger.ErrUnavailable), http.StatusServiceUnavailable,
 			"it can be repeated as it is"},
 		"GAP-133":  {errors.Join(ledger.ErrLost, ledger.ErrUnavailable), 0, ledger.ErrLost.Error()},
