@@ -50,7 +50,8 @@ func TestSignalsBeforeServe(t *testing.T) {
 			out := bufio.NewReader(stdout)
 			_, err = out.ReadString('\n')
 			require.NoError(t, err)
-			for _, signal := range []os.Signal{syscall.SIGHUP, syscall.SIGTERM, os.Interrupt} {
+			// SIGTERM first, which no parent (nohup, say) has told the child to ignore.
+			for _, signal := range []os.Signal{syscall.SIGTERM, syscall.SIGHUP, os.Interrupt} {
 				require.NoError(t, child.Process.Signal(signal))
 				if !c.lives {
 					break
