@@ -207,7 +207,13 @@ func TestNoTimeout(t *testing.T) {
 		Idle: time.Hour}} {
 		c, alarms := alarmed(t, endpoint.Endpoint{URL: s.BaseURL(), Timeouts: limits})
 		require.NoError(t, <-begin(c))
-		require.Equal(t, limits == endpoint.Timeouts{}, len(alarms) == 0)
+		if (limits != endpoint.Timeouts{}) {
+			require.Equal(t, time.Hour, <-(<-alarms).set)
+			continue
+		}
+		for range len(alarms) { // that of the end of the body, behind the end of the reply
+			require.Equal(t, time.Second, <-(<-alarms).set)
+		}
 	}
 }
 
