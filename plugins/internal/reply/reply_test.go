@@ -19,6 +19,26 @@ func view(t require.TestingT, text string) jsonview.View {
 	return v
 }
 
+// TestSpoken: of a text that came in pieces and is said once more as a whole, only what is new is sent.
+func TestSpoken(t *testing.T) {
+	t.Parallel()
+	s := reply.New(reply.Counting{}, func(llm.Event) error { return nil })
+	for name, piece := range map[string]func(jsonview.View, *reply.Spoken) error{
+		"text": s.TextOf, "reasoning": s.ReasoningOf,
+	} {
+		var of reply.Spoken
+		require.NoError(t, piece(view(t, `"he"`), &of), name)
+		require.NoError(t, piece(view(t, `"llo"`), &of), name)
+		rest, ok := of.Rest("hello there")
+		require.True(t, ok, name)
+		require.Equal(t, " there", rest, name)
+		for _, other := range []string{"hell", "help me out"} {
+			_, ok := of.Rest(other)
+			require.False(t, ok, "%s: %s", name, other)
+		}
+	}
+}
+
 func TestFinish(t *testing.T) {
 	t.Parallel()
 	for word, want := range map[string]llm.FinishReason{

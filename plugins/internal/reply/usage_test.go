@@ -142,6 +142,8 @@ func TestReadings(t *testing.T) {
 			"prompt_tokens":10,"completion_tokens":5}`, "6 4 - 5 -", ""},
 		{"the first of two strange names", messages, 0, `{"prompt_tokens":10,"promptTokenCount":12,"completion_tokens":5,
 			"candidatesTokenCount":7}`, "10 - - 5 -", ""},
+		{"the dialect's own name, behind another's", chat, 0,
+			`{"input_tokens":9,"prompt_tokens":1,"output_tokens":7,"completion_tokens":1}`, "1 - - 1 -", ""},
 		{"zero is zero", chat, 0, `{"prompt_tokens":0,"completion_tokens":1,"cached_tokens":0}`, "0 0 - 1 -", ""},
 		{"enough for a sum", gemini, 0, `{"promptTokenCount":1,"candidatesTokenCount":9007199254740992,
 			"thoughtsTokenCount":9007199254740992}`, "1 - - 9007199254740992 9007199254740992", ""},
