@@ -124,13 +124,15 @@ func (c *counts) read(d Counting, allowance int64) *llm.Usage {
 	if other, ok := c.adding(d); ok && c.said[output] {
 		return c.classes(other)
 	}
+	// No prompt has 0 tokens: of one that nobody has counted, what is beyond may be that as well as thoughts.
+	counted := c.n[prompt]+c.n[cacheRead]+c.n[cacheWrite] > 0
 	switch {
 	case beyond <= 0:
-	case !c.said[output]:
+	case counted && !c.said[output]:
 		// The whole of it, with what was thought. A total that is no more than the prompt says nothing of the output.
 		c.n[output], c.said[output] = c.n[total]-c.sum(d.CacheBeside, false), true
 		d.ReasoningBeside = false
-	case allowance == 0 || c.out(d.ReasoningBeside)+beyond <= allowance:
+	case counted && (allowance == 0 || c.out(d.ReasoningBeside)+beyond <= allowance):
 		thought := c.n[reasoning] + beyond
 		c.n[output], c.n[reasoning], c.said[reasoning] = c.out(d.ReasoningBeside)+beyond, thought, true
 		d.ReasoningBeside = false

@@ -144,6 +144,9 @@ func TestReadings(t *testing.T) {
 			"candidatesTokenCount":7}`, "10 - - 5 -", ""},
 		{"the dialect's own name, behind another's", chat, 0,
 			`{"input_tokens":9,"prompt_tokens":1,"output_tokens":7,"completion_tokens":1}`, "1 - - 1 -", ""},
+		{"a prompt that nobody counted is no thought", chat, 0,
+			`{"prompt_tokens":0,"completion_tokens":7,"total_tokens":1018}`, "0 - - 7 -",
+			"total_tokens is more than the counts that it is the sum of"},
 		{"zero is zero", chat, 0, `{"prompt_tokens":0,"completion_tokens":1,"cached_tokens":0}`, "0 0 - 1 -", ""},
 		{"enough for a sum", gemini, 0, `{"promptTokenCount":1,"candidatesTokenCount":9007199254740992,
 			"thoughtsTokenCount":9007199254740992}`, "1 - - 9007199254740992 9007199254740992", ""},
@@ -161,6 +164,12 @@ func TestReadings(t *testing.T) {
 		t.Parallel()
 		require.Equal(t, &llm.Usage{Flaw: "completion_tokens is missing"},
 			metered(t, chat, 0, `{"prompt_tokens":9,"total_tokens":9}`))
+	})
+	t.Run("GAP-125 a prompt that nobody counted is no output", func(t *testing.T) {
+		t.Parallel()
+		require.False(t, metered(t, chat, 0, `{"prompt_tokens":0,"total_tokens":1018}`).Known())
+		require.True(t, metered(t, chat, 0, `{"prompt_tokens":0,"completion_tokens":0,"total_tokens":1018}`).Blank())
+		require.False(t, (&llm.Usage{Flaw: "garbled"}).Blank(), "it is told of")
 	})
 	t.Run("GAP-108 zeros are no witness of a text", func(t *testing.T) {
 		t.Parallel()
