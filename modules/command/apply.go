@@ -245,7 +245,7 @@ func (t *traffic) judged() (rest engine.Traffic, without bool) {
 			worst = n
 		}
 	}
-	// What the account sent before is not known where it had no failure before.
+	// Of an account that was not among those that are told of before, all since its first failure is counted.
 	worst.Answered = min(worst.Answered, t.since.Answered-(t.since.Failed-worst.Failed))
 	if rest = t.since.Minus(worst); rest.Answered > 0 || rest.Failures() > 0 {
 		return rest, worst.Failures() > 0

@@ -49,8 +49,8 @@ func (u *Usage) Known() bool { return u != nil && u.Flaw == "" && (u.Input != ni
 func (u *Usage) Complete() bool { return u.Known() && u.Input != nil && u.Output != nil }
 
 // Blank reports whether a usage of a reply that produced something has counted nothing of it: services that do not
-// count fill in zeros, which prove nothing (GAP-108).
-func (u *Usage) Blank() bool { return Tokens(u.Output) == 0 && u.Prompt() == 0 }
+// count fill in zeros, which prove nothing (GAP-108). What is garbled is not blank: it is told of.
+func (u *Usage) Blank() bool { return u.Known() && Tokens(u.Output) == 0 && u.Prompt() == 0 }
 
 // Plus is what two calls used together, each with a usage that is known. What neither reported is not reported.
 func (u Usage) Plus(o *Usage) Usage {
