@@ -40,7 +40,8 @@ func TestPriceTiers(t *testing.T) {
 	}
 	t.Run("GAP-49 GAP-110 the hold is that of a tier only where the bound reaches it", func(t *testing.T) {
 		t.Parallel()
-		c := g.rich(t)
+		// On a gateway of its own: what the others are told of their short prompts is learned to be the route's template.
+		c := startScripted(t, setup{Routes: []route{tiered}}).rich(t)
 		c.Answers(script(used(5_000, 10), "stop", upstream.Text("x"))) // more than it can be
 		o := outcomeOf(t, shapes[0], c.Ask(shapes[0], allowance(shapes[0], 10)))
 		require.Less(t, o.Billed(t), int64(1_000+20), "a short prompt is held at the first prices, and charged no more")
