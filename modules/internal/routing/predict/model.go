@@ -79,6 +79,8 @@ type Model struct {
 	// share of such n-grams in training's own prompts.
 	Known    []uint64
 	Familiar float32
+	// Reference is the workload by which the rates of profiles are set; none in a model that was trained without.
+	Reference []Sample
 }
 
 // Head is a regression on text and statistics; the text's part of its weights is in the table.
@@ -254,6 +256,13 @@ func (m *Model) check() error {
 			}
 			all = append(all, r.Components, r.ByTask, []float32{r.Mean, r.Expected, r.Shift, r.Slope})
 		}
+	}
+	for i := range m.Reference {
+		s := &m.Reference[i]
+		if len(s.Signal) != m.PackedSize() || s.Input < 1 || s.Turns < 0 || s.Share <= 0 {
+			errs = append(errs, errors.New("a request of its reference workload is not whole"))
+		}
+		all = append(all, []float32{s.Share})
 	}
 	for _, list := range all {
 		for _, v := range list {
