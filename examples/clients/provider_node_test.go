@@ -46,6 +46,16 @@ func TestTheProviderInNodeKeepsEveryRule(t *testing.T) {
 	require.Contains(t, out, " 0 broken, ")
 }
 
+// Issue 27: a predictor of one's own in another language than Go.
+func TestThePredictorInNodeKeepsEveryRule(t *testing.T) {
+	t.Parallel()
+	_, file := installNode(t)
+	file = filepath.Join(filepath.Dir(filepath.Dir(file)), "predictor.js")
+	out := (&gateway{}).run(t, "plugin", "test", file, "--settings", `{"hard_words": ["prove"]}`, "--limit", "1m")
+	require.Contains(t, out, " 0 broken, ")
+	require.Regexp(t, `(?m)^pass +optional `, out)
+}
+
 func TestTheProviderInNodeAnswersThroughTheGateway(t *testing.T) {
 	t.Parallel()
 	folder, _ := installNode(t)

@@ -45,15 +45,14 @@ function serve(provider) {
 
 // handlers are the calls of the service. A call that fails by an exception ends with a status other than OK, which tells
 // the gateway that this process has broken; what an upstream does travels as a failure.
-function handlers({ about, configure, generate, health, countTokens }) {
+function handlers({ about, configure, generate, health, countTokens, predict }) {
   const unary = (answer) => (call, done) => {
     Promise.resolve().then(() => answer(call.request)).then((response) => done(null, response), done);
   };
-  return {
+  const calls = {
     Describe: unary(() => about),
     Configure: unary(async (request) => ({ error: await configure(JSON.parse(request.settings)) })),
     Health: unary(async () => ({ error: await health() })),
-    CountTokens: unary(async (request) => ({ tokens: await countTokens(request.request) })),
     Generate: async (call) => {
       const left = new AbortController();
       call.on('cancelled', () => left.abort());
@@ -72,6 +71,10 @@ function handlers({ about, configure, generate, health, countTokens }) {
       call.end();
     },
   };
+  // Of the optional calls only those are served that the provider has.
+  if (countTokens) calls.CountTokens = unary(async (request) => ({ tokens: await countTokens(request.request) }));
+  if (predict) calls.Predict = unary(async (request) => ({ predictions: await predict(request.requests) }));
+  return calls;
 }
 
 // addGoPluginServices adds the two calls that go-plugin, which the gateway uses, has for every plugin. Their messages are

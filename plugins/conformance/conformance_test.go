@@ -61,6 +61,7 @@ func TestWhatIsNoFlawPasses(t *testing.T) {
 		{"caches", "usage-disjoint", Pass}, {"cancels", "optional", Pass}, {"lists models", "optional", Pass},
 		{"has no secrets", "secrets", Skip},
 		{"only screens", "capabilities", Pass}, {"only screens", "reply", Skip}, {"only screens", "optional", Pass},
+		{"only predicts", "capabilities", Pass}, {"only predicts", "reply", Skip}, {"only predicts", "optional", Pass},
 	} {
 		t.Run(test.oddity, func(t *testing.T) {
 			t.Parallel()
@@ -160,6 +161,10 @@ func TestEachFlawIsNoticed(t *testing.T) {
 		{"optional", "has a model of no size", "a negative size"},
 		{"optional", "says nothing of a text", "none of allow, flag and block"},
 		{"optional", "repeats a text", "a category of the verdict is no word"},
+		{"optional", "predicts too little", "there are 0 predictions for 1 requests"},
+		{"optional", "predicts two routes of three", "a prediction has 2 qualities for 3 routes"},
+		{"optional", "predicts above 1", "a quality is neither from 0 to 1 nor -1"},
+		{"optional", "is at a loss", "Predict: "},
 		{"optional", "is lost for words", "what was that?"},
 		{"optional", "cannot cancel", "no such attempt"},
 		{"optional", "cancels with another failure", "and not CANCELED: what happened?"},

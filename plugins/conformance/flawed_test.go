@@ -266,6 +266,8 @@ func (f *flawed) Describe(_ context.Context, r *proto.DescribeRequest) (*proto.D
 		can.Models = true
 	case "says nothing of a text", "repeats a text", "is lost for words", "only screens":
 		can.Screen = true
+	case "predicts too little", "predicts two routes of three", "predicts above 1", "is at a loss", "only predicts":
+		can.Predict = true
 	case "cannot cancel", "cancels with another failure", "cancels":
 		can.CancelUsage = true
 	case "has an endpoint to nowhere", "knows no endpoint", "has an endpoint":
@@ -324,6 +326,29 @@ func (f *flawed) Screen(ctx context.Context, r *proto.ScreenRequest) (*proto.Scr
 		return &proto.ScreenResponse{Verdict: proto.ScreenResponse_FLAG, Categories: []string{"hate/threatening"}}, nil
 	}
 	return f.UnimplementedProviderServer.Screen(ctx, r)
+}
+
+func (f *flawed) Predict(ctx context.Context, r *proto.PredictRequest) (*proto.PredictResponse, error) {
+	answer := new(proto.PredictResponse)
+	for range r.GetRequests() {
+		p := new(proto.Prediction)
+		switch f.flaw {
+		case "predicts two routes of three":
+			p.Qualities = []float64{0.5, -1}
+		case "predicts above 1":
+			p.Qualities = []float64{1.01, 0.5}
+		}
+		answer.Predictions = append(answer.Predictions, p)
+	}
+	switch {
+	case f.is("predicts too little"):
+		answer.Predictions = nil
+	case f.is("is at a loss"):
+		return nil, status.Error(codes.Internal, "who knows?")
+	case !f.is("only predicts") && !f.is("predicts above 1") && !f.is("predicts two routes of three"):
+		return f.UnimplementedProviderServer.Predict(ctx, r)
+	}
+	return answer, nil
 }
 
 func (f *flawed) Health(context.Context, *proto.HealthRequest) (*proto.HealthResponse, error) {
@@ -415,8 +440,8 @@ func (f *flawed) events(r *proto.GenerateRequest) ([]*proto.Event, error) {
 		return []*proto.Event{accepted(), text, usage, finish}, status.Error(codes.Aborted, "tired")
 	case "fails":
 		return []*proto.Event{accepted(), failed(proto.Failure_CAPACITY, "slow down")}, nil
-	case "only screens":
-		return []*proto.Event{failed(proto.Failure_REJECTED, "it only screens")}, nil
+	case "only screens", "only predicts":
+		return []*proto.Event{failed(proto.Failure_REJECTED, "it only judges")}, nil
 	case "refers twice":
 		reference := &proto.Event{Kind: &proto.Event_Reference{Reference: "gen-1"}}
 		return []*proto.Event{accepted(), reference, text, usage, reference, finish}, nil

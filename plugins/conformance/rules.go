@@ -97,6 +97,6 @@ func rules() []rule {
 			advice: "When a call is cancelled: stop its upstream call, and go on serving."},
 		{id: "optional", after: "configure", check: optional,
 			text:   "The optional calls that it claims answer.",
-			advice: "See CountTokens, Receipts, Models, Screen and Cancel in provider.proto."},
+			advice: "See CountTokens, Receipts, Models, Screen, Predict and Cancel in provider.proto."},
 	}
 }

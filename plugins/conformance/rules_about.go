@@ -152,6 +152,10 @@ func capabilities(ctx context.Context, s *suite) error {
 				_, err := p.Screen(ctx, &proto.ScreenRequest{})
 				return err
 			}},
+			{"Predict", can.GetPredict(), func() error {
+				_, err := p.Predict(ctx, &proto.PredictRequest{})
+				return err
+			}},
 		}
 		if can.GetCancelUsage() || !can.GetEndpoint() { // whose SDK serves it for upstreams that prove usage by themselves
 			calls = append(calls, rpc{"Cancel", can.GetCancelUsage(), func() error {

@@ -45,8 +45,8 @@ func reply(ctx context.Context, s *suite) error {
 		events, failure, err := attempt(ctx, p, wire.RequestToProto(s.request("reply")))
 		switch {
 		case err != nil || failure == nil:
-		case failure.Kind == llm.ErrRejected && s.screens(ctx, p):
-			return inapplicable("it screens, and answers no requests")
+		case failure.Kind == llm.ErrRejected && s.judges(ctx, p):
+			return inapplicable("it screens or predicts, and answers no requests")
 		default:
 			err = fmt.Errorf("it ended with a failure (%s): %s", failure.Kind, failure.Message)
 		}
@@ -262,6 +262,7 @@ func optional(ctx context.Context, s *suite) error {
 		}{
 			{can.GetCountTokens(), s.countTokens}, {can.GetReceipts(), receipts},
 			{can.GetCancelUsage(), s.cancel}, {can.GetModels(), models}, {can.GetScreen(), s.screen},
+			{can.GetPredict(), s.predict},
 		} {
 			if c.claimed {
 				claimed = true
@@ -288,19 +289,44 @@ func (s *suite) countTokens(ctx context.Context, p *peer) error {
 	return nil
 }
 
-// screens reports whether the provider claims to screen.
-func (s *suite) screens(ctx context.Context, p *peer) bool {
+// judges reports whether the provider claims to screen or to predict, which some do and answer nothing.
+func (s *suite) judges(ctx context.Context, p *peer) bool {
 	about, err := p.about(ctx)
-	return err == nil && about.GetCapabilities().GetScreen()
+	can := about.GetCapabilities()
+	return err == nil && (can.GetScreen() || can.GetPredict())
+}
+
+// texts are what a model would read of the suite's request.
+func (s *suite) texts() (texts []llm.ScreenText) {
+	for _, m := range s.o.Request.Messages {
+		texts = append(texts, llm.ScreenText{Role: string(m.Role), Text: m.Text()})
+	}
+	return texts
+}
+
+// predict may end with a failure: what it needs may not be there in a test.
+func (s *suite) predict(ctx context.Context, p *peer) error {
+	routes := []llm.PredictRoute{{Name: "small", Model: "one", Quality: 0.5}, {Name: "large", Model: "two", Quality: 0.9}}
+	request := llm.PredictRequest{Texts: s.texts(), InputTokens: 10, Routes: routes}
+	bare := llm.PredictRequest{InputTokens: 1, Tools: true, Routes: append(routes, llm.PredictRoute{Name: "third"})}
+	for _, list := range [][]llm.PredictRequest{{request}, {request, bare, request}, {}} {
+		answer, err := p.Predict(ctx, wire.PredictRequestsToProto(list))
+		if err != nil {
+			return fmt.Errorf("Predict: %w", err)
+		}
+		if answer.GetFailure() != nil {
+			continue
+		}
+		if err := wire.CheckPredictions(list, wire.PredictionsFromProto(answer)); err != nil {
+			return fmt.Errorf("Predict: %w", problem(err))
+		}
+	}
+	return nil
 }
 
 // screen may end with a failure: the upstream of a test need not judge.
 func (s *suite) screen(ctx context.Context, p *peer) error {
-	var texts []llm.ScreenText
-	for _, m := range s.o.Request.Messages {
-		texts = append(texts, llm.ScreenText{Role: string(m.Role), Text: m.Text()})
-	}
-	for _, list := range [][]llm.ScreenText{texts, {{Role: "of a later version", Text: "Hello."}}} {
+	for _, list := range [][]llm.ScreenText{s.texts(), {{Role: "of a later version", Text: "Hello."}}} {
 		answer, err := p.Screen(ctx, &proto.ScreenRequest{Texts: wire.TextsToProto(list)})
 		if err != nil {
 			return fmt.Errorf("Screen: %w", err)

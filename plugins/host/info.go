@@ -54,7 +54,7 @@ func line(s string) string { return strings.Join(strings.Fields(wire.Clip(s)), "
 func capabilitiesOf(c *proto.Capabilities) Capabilities {
 	return Capabilities{
 		CancelUsage: c.GetCancelUsage(), CountTokens: c.GetCountTokens(), Receipts: c.GetReceipts(),
-		Endpoint: c.GetEndpoint(), Models: c.GetModels(), Screen: c.GetScreen(),
+		Endpoint: c.GetEndpoint(), Models: c.GetModels(), Screen: c.GetScreen(), Predict: c.GetPredict(),
 	}
 }
 

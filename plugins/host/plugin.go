@@ -32,6 +32,7 @@ type Capabilities struct {
 	Endpoint    bool // it says where calls go, see Plugin.Carry
 	Models      bool // it lists what its upstream offers
 	Screen      bool // it judges requests by a content policy
+	Predict     bool // it compares routes for requests
 }
 
 // Plugin is a provider that runs: one process at a time, started again when it dies.

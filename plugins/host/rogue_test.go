@@ -2,6 +2,7 @@ package host_test
 
 import (
 	"context"
+	"math"
 	"strings"
 	"syscall"
 	"testing"
@@ -44,7 +45,8 @@ func rogueMain() {
 
 func (*rogue) Describe(context.Context, *proto.DescribeRequest) (*proto.DescribeResponse, error) {
 	return &proto.DescribeResponse{Name: "rogue", Version: "1",
-		Capabilities: &proto.Capabilities{CountTokens: true, Receipts: true, Screen: true}}, nil
+		Capabilities: &proto.Capabilities{CountTokens: true, Receipts: true, Screen: true,
+			Predict: true}}, nil
 }
 
 func (*rogue) Configure(context.Context, *proto.ConfigureRequest) (*proto.ConfigureResponse, error) {
@@ -73,6 +75,18 @@ func (*rogue) Screen(_ context.Context, in *proto.ScreenRequest) (*proto.ScreenR
 		answer.Categories = []string{"1", "2", "3", "4", "5", "6", "7", "8", "9"}
 	default:
 		answer.Categories = []string{text}
+	}
+	return answer, nil
+}
+
+func (*rogue) Predict(_ context.Context, in *proto.PredictRequest) (*proto.PredictResponse, error) {
+	answer := new(proto.PredictResponse)
+	for _, r := range in.GetRequests() {
+		p := new(proto.Prediction)
+		for _, route := range r.GetRoutes() {
+			p.Qualities = append(p.Qualities, route.GetQuality())
+		}
+		answer.Predictions = append(answer.Predictions, p)
 	}
 	return answer, nil
 }
@@ -283,6 +297,29 @@ func TestAVerdictIsNoText(t *testing.T) {
 	}
 	_, err = judge("\xff is no UTF-8") // it arrives nevertheless
 	require.Equal(t, llm.ErrProtocol, kindOf(t, err))
+}
+
+// Issue 27: what predicts answers from 0 to 1, or that it does not know.
+func TestAPredictionIsAProbability(t *testing.T) {
+	t.Parallel()
+	h, _, seen, _ := violations(t)
+	p := acquire(t, h, spec("rogue"))
+	predict := func(qualities ...float64) ([]llm.Prediction, error) {
+		r := llm.PredictRequest{Texts: []llm.ScreenText{{Role: "user", Text: "\xff is no UTF-8"}}}
+		for _, q := range qualities {
+			r.Routes = append(r.Routes, llm.PredictRoute{Model: "\xff", Quality: q})
+		}
+		return p.Predict(t.Context(), []llm.PredictRequest{r, {}})
+	}
+	predictions, err := predict(0, 1, llm.Unknown, 0.25)
+	require.NoError(t, err)
+	require.Equal(t, []llm.Prediction{{0, 1, llm.Unknown, 0.25}, nil}, predictions)
+	for _, q := range []float64{-0.5, -1.5, 1.0001, math.NaN(), math.Inf(1), math.Inf(-1)} {
+		predictions, err = predict(0.5, q)
+		require.Equal(t, llm.ErrProtocol, kindOf(t, err), q)
+		require.Nil(t, predictions)
+		require.Equal(t, host.ViolationAnswer, <-seen)
+	}
 }
 
 // Issue 11: a process that breaks the protocol again and again is replaced: another one takes over when it is ready,

@@ -111,6 +111,28 @@ func (p *Plugin) Screen(ctx context.Context, texts []llm.ScreenText) (llm.Verdic
 	return verdict, nil
 }
 
+// Predict has the provider compare the routes of requests, and returns a prediction for each. It needs the capability
+// Predict. The error is an *llm.Error.
+func (p *Plugin) Predict(ctx context.Context, requests []llm.PredictRequest) ([]llm.Prediction, error) {
+	proc, err := p.lease()
+	if err != nil {
+		return nil, err
+	}
+	defer p.returned(proc)
+	answer, err := proc.rpc.Predict(ctx, wire.PredictRequestsToProto(requests))
+	if err != nil {
+		return nil, p.unaryError(ctx, proc, err)
+	}
+	if f := proc.failure(answer.GetFailure()); f != nil {
+		return nil, f
+	}
+	predictions := wire.PredictionsFromProto(answer)
+	if err := wire.CheckPredictions(requests, predictions); err != nil {
+		return nil, p.wrong(proc, err)
+	}
+	return predictions, nil
+}
+
 // wrong counts an answer that cannot be one.
 func (p *Plugin) wrong(proc *process, err error) error {
 	p.violated(proc, ViolationAnswer, err)

@@ -83,6 +83,16 @@ type (
 		Screen(ctx context.Context, texts []llm.ScreenText) (llm.Verdict, error)
 	}
 
+	// Predictor is a provider that says how well upstream models would serve requests, for the operator whose `predictor`
+	// block names it. It decides nothing: the gateway weighs what it says against what each route costs.
+	Predictor interface {
+		// Predict compares the routes of requests, each by itself: they only come together because they wait at the same
+		// time, up to 64 of them. It returns one prediction for each, in their order. Clients wait, for a few milliseconds,
+		// and ctx ends with the operator's time limit: an answer that is late is not used. An error says that nothing could
+		// be predicted. The gateway's own prediction stands then, and wherever nothing is known. Never log the texts.
+		Predict(ctx context.Context, requests []llm.PredictRequest) ([]llm.Prediction, error)
+	}
+
 	// CancelProver is a provider that can stop an attempt at its upstream and prove what it used (GAP-47).
 	// The gateway then cancels such an attempt when its client leaves, and reads any other to the end; and when its
 	// time is over, it waits a few seconds for the proof.
@@ -99,6 +109,14 @@ type ScreenerOnly struct{}
 // Generate implements Provider: it refuses.
 func (ScreenerOnly) Generate(context.Context, *llm.Request, func(llm.Event) error) error {
 	return llm.Errorf(llm.ErrRejected, "this provider screens requests and answers none; name another one in the route")
+}
+
+// PredictorOnly is the Generate of a provider that only predicts, as ScreenerOnly is of one that only screens.
+type PredictorOnly struct{}
+
+// Generate implements Provider: it refuses.
+func (PredictorOnly) Generate(context.Context, *llm.Request, func(llm.Event) error) error {
+	return llm.Errorf(llm.ErrRejected, "this provider compares routes and answers no requests; name another one in the route")
 }
 
 // Attempt is an attempt whose receipt is wanted.

@@ -90,9 +90,10 @@ func (s *service) capabilities() *proto.Capabilities {
 	_, hasEndpoint := s.provider.(Endpointer)
 	_, lists := s.provider.(ModelLister)
 	_, screens := s.provider.(Screener)
+	_, predicts := s.provider.(Predictor)
 	return &proto.Capabilities{
 		CancelUsage: canCancel, CountTokens: canCount, Receipts: hasReceipts,
-		Endpoint: hasEndpoint, Quoted: true, Models: lists, Screen: screens,
+		Endpoint: hasEndpoint, Quoted: true, Models: lists, Screen: screens, Predict: predicts,
 	}
 }
 
@@ -303,6 +304,23 @@ func (s *service) Screen(ctx context.Context, req *proto.ScreenRequest) (*proto.
 		})
 	}
 	return wire.VerdictToProto(verdict, err), nil
+}
+
+func (s *service) Predict(ctx context.Context, req *proto.PredictRequest) (*proto.PredictResponse, error) {
+	predictor, ok := s.provider.(Predictor)
+	if !ok {
+		return nil, status.Error(codes.Unimplemented, "this provider does not predict")
+	}
+	requests := wire.PredictRequestsFromProto(req)
+	var predictions []llm.Prediction
+	err := s.usable()
+	if err == nil {
+		err = guard("Predict", func() (err error) {
+			predictions, err = predictor.Predict(ctx, requests)
+			return err
+		})
+	}
+	return wire.PredictionsToProto(requests, predictions, err), nil
 }
 
 // known are the models that the provider knows without asking.

@@ -275,3 +275,50 @@ func TestTheLogKeepsLevelsAndNames(t *testing.T) {
 		`^\{"@timestamp":"[0-9-]+T[0-9:.]{15}(Z|[+-]\d\d:\d\d)","@level":"warn","@message":"hello","time":"noon","n":1\}\n$`,
 		out.String())
 }
+
+// comparer is a provider that predicts by a function.
+type comparer struct {
+	PredictorOnly
+	predict func([]llm.PredictRequest) ([]llm.Prediction, error)
+}
+
+func (c comparer) Predict(_ context.Context, r []llm.PredictRequest) ([]llm.Prediction, error) {
+	return c.predict(r)
+}
+
+// Issue 27: a predictor of one's own, in Go.
+func TestPredict(t *testing.T) {
+	t.Parallel()
+	asked := []llm.PredictRequest{{Texts: []llm.ScreenText{{Role: "user", Text: "Prove it."}}, InputTokens: 7, Tools: true,
+		Routes: []llm.PredictRoute{{Name: "small", Model: "s-1", Quality: 0.5}, {Name: "large", Model: "l-1", Quality: 0.9}}}}
+	ask := func(t *testing.T, predict func([]llm.PredictRequest) ([]llm.Prediction, error)) *proto.PredictResponse {
+		t.Helper()
+		rpc := serve(t, comparer{predict: predict})
+		about, err := rpc.Describe(t.Context(), &proto.DescribeRequest{})
+		require.NoError(t, err)
+		require.True(t, about.GetCapabilities().GetPredict())
+		answer, err := rpc.Predict(t.Context(), wire.PredictRequestsToProto(asked))
+		require.NoError(t, err, "what goes wrong travels in the message")
+		return answer
+	}
+	answer := ask(t, func(r []llm.PredictRequest) ([]llm.Prediction, error) {
+		require.Equal(t, asked, r)
+		return []llm.Prediction{{0.2, llm.Unknown}}, nil
+	})
+	require.Nil(t, answer.GetFailure())
+	require.Equal(t, []llm.Prediction{{0.2, llm.Unknown}}, wire.PredictionsFromProto(answer))
+	for name, predict := range map[string]func([]llm.PredictRequest) ([]llm.Prediction, error){
+		"too few":     func([]llm.PredictRequest) ([]llm.Prediction, error) { return nil, nil },
+		"no chance":   func([]llm.PredictRequest) ([]llm.Prediction, error) { return []llm.Prediction{{2, 0}}, nil },
+		"an error":    func([]llm.PredictRequest) ([]llm.Prediction, error) { return nil, errors.New("no model") },
+		"and a panic": func([]llm.PredictRequest) ([]llm.Prediction, error) { panic("no model") },
+	} {
+		answer := ask(t, predict)
+		require.NotNil(t, answer.GetFailure(), name)
+		require.Empty(t, answer.GetPredictions(), name)
+	}
+	require.ErrorContains(t, PredictorOnly{}.Generate(t.Context(), nil, nil), "compares routes and answers no requests")
+	rpc := serve(t, generator(nil))
+	_, err := rpc.Predict(t.Context(), &proto.PredictRequest{})
+	require.ErrorContains(t, err, "does not predict")
+}

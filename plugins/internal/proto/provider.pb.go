@@ -467,7 +467,9 @@ type Capabilities struct {
 	// Models is served.
 	Models bool `protobuf:"varint,7,opt,name=models,proto3" json:"models,omitempty"`
 	// Screen is served.
-	Screen        bool `protobuf:"varint,8,opt,name=screen,proto3" json:"screen,omitempty"`
+	Screen bool `protobuf:"varint,8,opt,name=screen,proto3" json:"screen,omitempty"`
+	// Predict is served.
+	Predict       bool `protobuf:"varint,9,opt,name=predict,proto3" json:"predict,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -554,6 +556,13 @@ func (x *Capabilities) GetModels() bool {
 func (x *Capabilities) GetScreen() bool {
 	if x != nil {
 		return x.Screen
+	}
+	return false
+}
+
+func (x *Capabilities) GetPredict() bool {
+	if x != nil {
+		return x.Predict
 	}
 	return false
 }
@@ -3781,6 +3790,287 @@ func (x *ScreenResponse) GetFailure() *Failure {
 	return nil
 }
 
+type PredictRequest struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	Requests      []*PredictedRequest    `protobuf:"bytes,1,rep,name=requests,proto3" json:"requests,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *PredictRequest) Reset() {
+	*x = PredictRequest{}
+	mi := &file_provider_proto_msgTypes[48]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *PredictRequest) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*PredictRequest) ProtoMessage() {}
+
+func (x *PredictRequest) ProtoReflect() protoreflect.Message {
+	mi := &file_provider_proto_msgTypes[48]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use PredictRequest.ProtoReflect.Descriptor instead.
+func (*PredictRequest) Descriptor() ([]byte, []int) {
+	return file_provider_proto_rawDescGZIP(), []int{48}
+}
+
+func (x *PredictRequest) GetRequests() []*PredictedRequest {
+	if x != nil {
+		return x.Requests
+	}
+	return nil
+}
+
+// PredictedRequest is a request of a client, and the routes that could take it. Never log its texts.
+type PredictedRequest struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// What a model would read last, in the order of the request, none of them empty: from the end of the conversation as much
+	// as the operator's max_text allows. The first of them may have lost its beginning.
+	Texts []*ScreenText `protobuf:"bytes,1,rep,name=texts,proto3" json:"texts,omitempty"`
+	// Tokens of the whole prompt, as the gateway estimates them.
+	InputTokens int64 `protobuf:"varint,2,opt,name=input_tokens,json=inputTokens,proto3" json:"input_tokens,omitempty"`
+	// Tools are declared, or were called before.
+	Tools bool `protobuf:"varint,3,opt,name=tools,proto3" json:"tools,omitempty"`
+	// At least two.
+	Routes        []*PredictedRoute `protobuf:"bytes,4,rep,name=routes,proto3" json:"routes,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *PredictedRequest) Reset() {
+	*x = PredictedRequest{}
+	mi := &file_provider_proto_msgTypes[49]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *PredictedRequest) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*PredictedRequest) ProtoMessage() {}
+
+func (x *PredictedRequest) ProtoReflect() protoreflect.Message {
+	mi := &file_provider_proto_msgTypes[49]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use PredictedRequest.ProtoReflect.Descriptor instead.
+func (*PredictedRequest) Descriptor() ([]byte, []int) {
+	return file_provider_proto_rawDescGZIP(), []int{49}
+}
+
+func (x *PredictedRequest) GetTexts() []*ScreenText {
+	if x != nil {
+		return x.Texts
+	}
+	return nil
+}
+
+func (x *PredictedRequest) GetInputTokens() int64 {
+	if x != nil {
+		return x.InputTokens
+	}
+	return 0
+}
+
+func (x *PredictedRequest) GetTools() bool {
+	if x != nil {
+		return x.Tools
+	}
+	return false
+}
+
+func (x *PredictedRequest) GetRoutes() []*PredictedRoute {
+	if x != nil {
+		return x.Routes
+	}
+	return nil
+}
+
+// PredictedRoute is a route of the operator's file.
+type PredictedRoute struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	Name  string                 `protobuf:"bytes,1,opt,name=name,proto3" json:"name,omitempty"`
+	// The upstream's own name of the model.
+	Model string `protobuf:"bytes,2,opt,name=model,proto3" json:"model,omitempty"`
+	// What the operator says of it, 0 to 1.
+	Quality       float64 `protobuf:"fixed64,3,opt,name=quality,proto3" json:"quality,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *PredictedRoute) Reset() {
+	*x = PredictedRoute{}
+	mi := &file_provider_proto_msgTypes[50]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *PredictedRoute) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*PredictedRoute) ProtoMessage() {}
+
+func (x *PredictedRoute) ProtoReflect() protoreflect.Message {
+	mi := &file_provider_proto_msgTypes[50]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use PredictedRoute.ProtoReflect.Descriptor instead.
+func (*PredictedRoute) Descriptor() ([]byte, []int) {
+	return file_provider_proto_rawDescGZIP(), []int{50}
+}
+
+func (x *PredictedRoute) GetName() string {
+	if x != nil {
+		return x.Name
+	}
+	return ""
+}
+
+func (x *PredictedRoute) GetModel() string {
+	if x != nil {
+		return x.Model
+	}
+	return ""
+}
+
+func (x *PredictedRoute) GetQuality() float64 {
+	if x != nil {
+		return x.Quality
+	}
+	return 0
+}
+
+type PredictResponse struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// One for each request, in their order.
+	Predictions []*Prediction `protobuf:"bytes,1,rep,name=predictions,proto3" json:"predictions,omitempty"`
+	// Set when nothing could be predicted.
+	Failure       *Failure `protobuf:"bytes,2,opt,name=failure,proto3" json:"failure,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *PredictResponse) Reset() {
+	*x = PredictResponse{}
+	mi := &file_provider_proto_msgTypes[51]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *PredictResponse) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*PredictResponse) ProtoMessage() {}
+
+func (x *PredictResponse) ProtoReflect() protoreflect.Message {
+	mi := &file_provider_proto_msgTypes[51]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use PredictResponse.ProtoReflect.Descriptor instead.
+func (*PredictResponse) Descriptor() ([]byte, []int) {
+	return file_provider_proto_rawDescGZIP(), []int{51}
+}
+
+func (x *PredictResponse) GetPredictions() []*Prediction {
+	if x != nil {
+		return x.Predictions
+	}
+	return nil
+}
+
+func (x *PredictResponse) GetFailure() *Failure {
+	if x != nil {
+		return x.Failure
+	}
+	return nil
+}
+
+type Prediction struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// For each route of the request, in their order, how likely its reply serves, 0 to 1, and -1 where that is not known. None
+	// at all: nothing is known of this request. The gateway's own prediction stands where nothing is known.
+	Qualities     []float64 `protobuf:"fixed64,1,rep,packed,name=qualities,proto3" json:"qualities,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *Prediction) Reset() {
+	*x = Prediction{}
+	mi := &file_provider_proto_msgTypes[52]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *Prediction) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*Prediction) ProtoMessage() {}
+
+func (x *Prediction) ProtoReflect() protoreflect.Message {
+	mi := &file_provider_proto_msgTypes[52]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use Prediction.ProtoReflect.Descriptor instead.
+func (*Prediction) Descriptor() ([]byte, []int) {
+	return file_provider_proto_rawDescGZIP(), []int{52}
+}
+
+func (x *Prediction) GetQualities() []float64 {
+	if x != nil {
+		return x.Qualities
+	}
+	return nil
+}
+
 var File_provider_proto protoreflect.FileDescriptor
 
 const file_provider_proto_rawDesc = "" +
@@ -3792,7 +4082,7 @@ const file_provider_proto_rawDesc = "" +
 	"\aversion\x18\x02 \x01(\tR\aversion\x123\n" +
 	"\x06schema\x18\x03 \x01(\v2\x1b.fareway.provider.v1.SchemaR\x06schema\x12E\n" +
 	"\fcapabilities\x18\x04 \x01(\v2!.fareway.provider.v1.CapabilitiesR\fcapabilities\x12=\n" +
-	"\fknown_models\x18\x05 \x03(\v2\x1a.fareway.provider.v1.ModelR\vknownModels\"\xf2\x01\n" +
+	"\fknown_models\x18\x05 \x03(\v2\x1a.fareway.provider.v1.ModelR\vknownModels\"\x8c\x02\n" +
 	"\fCapabilities\x12!\n" +
 	"\fcancel_usage\x18\x01 \x01(\bR\vcancelUsage\x12!\n" +
 	"\fcount_tokens\x18\x02 \x01(\bR\vcountTokens\x12\x1a\n" +
@@ -3801,7 +4091,8 @@ const file_provider_proto_rawDesc = "" +
 	"\tattempted\x18\x05 \x01(\bR\tattempted\x12\x16\n" +
 	"\x06quoted\x18\x06 \x01(\bR\x06quoted\x12\x16\n" +
 	"\x06models\x18\a \x01(\bR\x06models\x12\x16\n" +
-	"\x06screen\x18\b \x01(\bR\x06screen\"|\n" +
+	"\x06screen\x18\b \x01(\bR\x06screen\x12\x18\n" +
+	"\apredict\x18\t \x01(\bR\apredict\"|\n" +
 	"\x06Schema\x12>\n" +
 	"\n" +
 	"attributes\x18\x01 \x03(\v2\x1e.fareway.provider.v1.AttributeR\n" +
@@ -4086,7 +4377,24 @@ const file_provider_proto_rawDesc = "" +
 	"\vUNSPECIFIED\x10\x00\x12\t\n" +
 	"\x05ALLOW\x10\x01\x12\b\n" +
 	"\x04FLAG\x10\x02\x12\t\n" +
-	"\x05BLOCK\x10\x032\xcc\a\n" +
+	"\x05BLOCK\x10\x03\"S\n" +
+	"\x0ePredictRequest\x12A\n" +
+	"\brequests\x18\x01 \x03(\v2%.fareway.provider.v1.PredictedRequestR\brequests\"\xbf\x01\n" +
+	"\x10PredictedRequest\x125\n" +
+	"\x05texts\x18\x01 \x03(\v2\x1f.fareway.provider.v1.ScreenTextR\x05texts\x12!\n" +
+	"\finput_tokens\x18\x02 \x01(\x03R\vinputTokens\x12\x14\n" +
+	"\x05tools\x18\x03 \x01(\bR\x05tools\x12;\n" +
+	"\x06routes\x18\x04 \x03(\v2#.fareway.provider.v1.PredictedRouteR\x06routes\"T\n" +
+	"\x0ePredictedRoute\x12\x12\n" +
+	"\x04name\x18\x01 \x01(\tR\x04name\x12\x14\n" +
+	"\x05model\x18\x02 \x01(\tR\x05model\x12\x18\n" +
+	"\aquality\x18\x03 \x01(\x01R\aquality\"\x8c\x01\n" +
+	"\x0fPredictResponse\x12A\n" +
+	"\vpredictions\x18\x01 \x03(\v2\x1f.fareway.provider.v1.PredictionR\vpredictions\x126\n" +
+	"\afailure\x18\x02 \x01(\v2\x1c.fareway.provider.v1.FailureR\afailure\"*\n" +
+	"\n" +
+	"Prediction\x12\x1c\n" +
+	"\tqualities\x18\x01 \x03(\x01R\tqualities2\xa2\b\n" +
 	"\bProvider\x12W\n" +
 	"\bDescribe\x12$.fareway.provider.v1.DescribeRequest\x1a%.fareway.provider.v1.DescribeResponse\x12Z\n" +
 	"\tConfigure\x12%.fareway.provider.v1.ConfigureRequest\x1a&.fareway.provider.v1.ConfigureResponse\x12Q\n" +
@@ -4098,7 +4406,8 @@ const file_provider_proto_rawDesc = "" +
 	"\vCountTokens\x12'.fareway.provider.v1.CountTokensRequest\x1a(.fareway.provider.v1.CountTokensResponse\x12W\n" +
 	"\bReceipts\x12$.fareway.provider.v1.ReceiptsRequest\x1a%.fareway.provider.v1.ReceiptsResponse\x12Q\n" +
 	"\x06Models\x12\".fareway.provider.v1.ModelsRequest\x1a#.fareway.provider.v1.ModelsResponse\x12Q\n" +
-	"\x06Screen\x12\".fareway.provider.v1.ScreenRequest\x1a#.fareway.provider.v1.ScreenResponseB9Z7github.com/fareway/fareway/plugins/internal/proto;protob\x06proto3"
+	"\x06Screen\x12\".fareway.provider.v1.ScreenRequest\x1a#.fareway.provider.v1.ScreenResponse\x12T\n" +
+	"\aPredict\x12#.fareway.provider.v1.PredictRequest\x1a$.fareway.provider.v1.PredictResponseB9Z7github.com/fareway/fareway/plugins/internal/proto;protob\x06proto3"
 
 var (
 	file_provider_proto_rawDescOnce sync.Once
@@ -4113,7 +4422,7 @@ func file_provider_proto_rawDescGZIP() []byte {
 }
 
 var file_provider_proto_enumTypes = make([]protoimpl.EnumInfo, 4)
-var file_provider_proto_msgTypes = make([]protoimpl.MessageInfo, 51)
+var file_provider_proto_msgTypes = make([]protoimpl.MessageInfo, 56)
 var file_provider_proto_goTypes = []any{
 	(Failure_Kind)(0),           // 0: fareway.provider.v1.Failure.Kind
 	(Failure_About)(0),          // 1: fareway.provider.v1.Failure.About
@@ -4167,9 +4476,14 @@ var file_provider_proto_goTypes = []any{
 	(*ScreenRequest)(nil),       // 49: fareway.provider.v1.ScreenRequest
 	(*ScreenText)(nil),          // 50: fareway.provider.v1.ScreenText
 	(*ScreenResponse)(nil),      // 51: fareway.provider.v1.ScreenResponse
-	nil,                         // 52: fareway.provider.v1.GenerateRequest.StatesEntry
-	nil,                         // 53: fareway.provider.v1.ReceiptsRequest.ReferencesEntry
-	nil,                         // 54: fareway.provider.v1.Model.WhereEntry
+	(*PredictRequest)(nil),      // 52: fareway.provider.v1.PredictRequest
+	(*PredictedRequest)(nil),    // 53: fareway.provider.v1.PredictedRequest
+	(*PredictedRoute)(nil),      // 54: fareway.provider.v1.PredictedRoute
+	(*PredictResponse)(nil),     // 55: fareway.provider.v1.PredictResponse
+	(*Prediction)(nil),          // 56: fareway.provider.v1.Prediction
+	nil,                         // 57: fareway.provider.v1.GenerateRequest.StatesEntry
+	nil,                         // 58: fareway.provider.v1.ReceiptsRequest.ReferencesEntry
+	nil,                         // 59: fareway.provider.v1.Model.WhereEntry
 }
 var file_provider_proto_depIdxs = []int32{
 	7,  // 0: fareway.provider.v1.DescribeResponse.schema:type_name -> fareway.provider.v1.Schema
@@ -4183,7 +4497,7 @@ var file_provider_proto_depIdxs = []int32{
 	18, // 8: fareway.provider.v1.GenerateRequest.tools:type_name -> fareway.provider.v1.Tool
 	19, // 9: fareway.provider.v1.GenerateRequest.tool_choice:type_name -> fareway.provider.v1.ToolChoice
 	20, // 10: fareway.provider.v1.GenerateRequest.format:type_name -> fareway.provider.v1.Format
-	52, // 11: fareway.provider.v1.GenerateRequest.states:type_name -> fareway.provider.v1.GenerateRequest.StatesEntry
+	57, // 11: fareway.provider.v1.GenerateRequest.states:type_name -> fareway.provider.v1.GenerateRequest.StatesEntry
 	16, // 12: fareway.provider.v1.Message.parts:type_name -> fareway.provider.v1.Part
 	17, // 13: fareway.provider.v1.Part.call:type_name -> fareway.provider.v1.PastToolCall
 	22, // 14: fareway.provider.v1.Events.events:type_name -> fareway.provider.v1.Event
@@ -4204,44 +4518,51 @@ var file_provider_proto_depIdxs = []int32{
 	36, // 29: fareway.provider.v1.AttemptedRequest.attempts:type_name -> fareway.provider.v1.CarriedAttempt
 	14, // 30: fareway.provider.v1.CountTokensRequest.request:type_name -> fareway.provider.v1.GenerateRequest
 	29, // 31: fareway.provider.v1.CountTokensResponse.failure:type_name -> fareway.provider.v1.Failure
-	53, // 32: fareway.provider.v1.ReceiptsRequest.references:type_name -> fareway.provider.v1.ReceiptsRequest.ReferencesEntry
+	58, // 32: fareway.provider.v1.ReceiptsRequest.references:type_name -> fareway.provider.v1.ReceiptsRequest.ReferencesEntry
 	44, // 33: fareway.provider.v1.ReceiptsResponse.receipts:type_name -> fareway.provider.v1.Receipt
 	29, // 34: fareway.provider.v1.ReceiptsResponse.failure:type_name -> fareway.provider.v1.Failure
 	27, // 35: fareway.provider.v1.Receipt.usage:type_name -> fareway.provider.v1.Usage
 	47, // 36: fareway.provider.v1.ModelsResponse.models:type_name -> fareway.provider.v1.Model
 	29, // 37: fareway.provider.v1.ModelsResponse.failure:type_name -> fareway.provider.v1.Failure
 	48, // 38: fareway.provider.v1.Model.price:type_name -> fareway.provider.v1.Price
-	54, // 39: fareway.provider.v1.Model.where:type_name -> fareway.provider.v1.Model.WhereEntry
+	59, // 39: fareway.provider.v1.Model.where:type_name -> fareway.provider.v1.Model.WhereEntry
 	50, // 40: fareway.provider.v1.ScreenRequest.texts:type_name -> fareway.provider.v1.ScreenText
 	3,  // 41: fareway.provider.v1.ScreenResponse.verdict:type_name -> fareway.provider.v1.ScreenResponse.Verdict
 	29, // 42: fareway.provider.v1.ScreenResponse.failure:type_name -> fareway.provider.v1.Failure
-	4,  // 43: fareway.provider.v1.Provider.Describe:input_type -> fareway.provider.v1.DescribeRequest
-	10, // 44: fareway.provider.v1.Provider.Configure:input_type -> fareway.provider.v1.ConfigureRequest
-	12, // 45: fareway.provider.v1.Provider.Health:input_type -> fareway.provider.v1.HealthRequest
-	14, // 46: fareway.provider.v1.Provider.Generate:input_type -> fareway.provider.v1.GenerateRequest
-	38, // 47: fareway.provider.v1.Provider.Cancel:input_type -> fareway.provider.v1.CancelRequest
-	30, // 48: fareway.provider.v1.Provider.Endpoint:input_type -> fareway.provider.v1.EndpointRequest
-	35, // 49: fareway.provider.v1.Provider.Attempted:input_type -> fareway.provider.v1.AttemptedRequest
-	40, // 50: fareway.provider.v1.Provider.CountTokens:input_type -> fareway.provider.v1.CountTokensRequest
-	42, // 51: fareway.provider.v1.Provider.Receipts:input_type -> fareway.provider.v1.ReceiptsRequest
-	45, // 52: fareway.provider.v1.Provider.Models:input_type -> fareway.provider.v1.ModelsRequest
-	49, // 53: fareway.provider.v1.Provider.Screen:input_type -> fareway.provider.v1.ScreenRequest
-	5,  // 54: fareway.provider.v1.Provider.Describe:output_type -> fareway.provider.v1.DescribeResponse
-	11, // 55: fareway.provider.v1.Provider.Configure:output_type -> fareway.provider.v1.ConfigureResponse
-	13, // 56: fareway.provider.v1.Provider.Health:output_type -> fareway.provider.v1.HealthResponse
-	21, // 57: fareway.provider.v1.Provider.Generate:output_type -> fareway.provider.v1.Events
-	39, // 58: fareway.provider.v1.Provider.Cancel:output_type -> fareway.provider.v1.CancelResponse
-	31, // 59: fareway.provider.v1.Provider.Endpoint:output_type -> fareway.provider.v1.EndpointResponse
-	37, // 60: fareway.provider.v1.Provider.Attempted:output_type -> fareway.provider.v1.AttemptedResponse
-	41, // 61: fareway.provider.v1.Provider.CountTokens:output_type -> fareway.provider.v1.CountTokensResponse
-	43, // 62: fareway.provider.v1.Provider.Receipts:output_type -> fareway.provider.v1.ReceiptsResponse
-	46, // 63: fareway.provider.v1.Provider.Models:output_type -> fareway.provider.v1.ModelsResponse
-	51, // 64: fareway.provider.v1.Provider.Screen:output_type -> fareway.provider.v1.ScreenResponse
-	54, // [54:65] is the sub-list for method output_type
-	43, // [43:54] is the sub-list for method input_type
-	43, // [43:43] is the sub-list for extension type_name
-	43, // [43:43] is the sub-list for extension extendee
-	0,  // [0:43] is the sub-list for field type_name
+	53, // 43: fareway.provider.v1.PredictRequest.requests:type_name -> fareway.provider.v1.PredictedRequest
+	50, // 44: fareway.provider.v1.PredictedRequest.texts:type_name -> fareway.provider.v1.ScreenText
+	54, // 45: fareway.provider.v1.PredictedRequest.routes:type_name -> fareway.provider.v1.PredictedRoute
+	56, // 46: fareway.provider.v1.PredictResponse.predictions:type_name -> fareway.provider.v1.Prediction
+	29, // 47: fareway.provider.v1.PredictResponse.failure:type_name -> fareway.provider.v1.Failure
+	4,  // 48: fareway.provider.v1.Provider.Describe:input_type -> fareway.provider.v1.DescribeRequest
+	10, // 49: fareway.provider.v1.Provider.Configure:input_type -> fareway.provider.v1.ConfigureRequest
+	12, // 50: fareway.provider.v1.Provider.Health:input_type -> fareway.provider.v1.HealthRequest
+	14, // 51: fareway.provider.v1.Provider.Generate:input_type -> fareway.provider.v1.GenerateRequest
+	38, // 52: fareway.provider.v1.Provider.Cancel:input_type -> fareway.provider.v1.CancelRequest
+	30, // 53: fareway.provider.v1.Provider.Endpoint:input_type -> fareway.provider.v1.EndpointRequest
+	35, // 54: fareway.provider.v1.Provider.Attempted:input_type -> fareway.provider.v1.AttemptedRequest
+	40, // 55: fareway.provider.v1.Provider.CountTokens:input_type -> fareway.provider.v1.CountTokensRequest
+	42, // 56: fareway.provider.v1.Provider.Receipts:input_type -> fareway.provider.v1.ReceiptsRequest
+	45, // 57: fareway.provider.v1.Provider.Models:input_type -> fareway.provider.v1.ModelsRequest
+	49, // 58: fareway.provider.v1.Provider.Screen:input_type -> fareway.provider.v1.ScreenRequest
+	52, // 59: fareway.provider.v1.Provider.Predict:input_type -> fareway.provider.v1.PredictRequest
+	5,  // 60: fareway.provider.v1.Provider.Describe:output_type -> fareway.provider.v1.DescribeResponse
+	11, // 61: fareway.provider.v1.Provider.Configure:output_type -> fareway.provider.v1.ConfigureResponse
+	13, // 62: fareway.provider.v1.Provider.Health:output_type -> fareway.provider.v1.HealthResponse
+	21, // 63: fareway.provider.v1.Provider.Generate:output_type -> fareway.provider.v1.Events
+	39, // 64: fareway.provider.v1.Provider.Cancel:output_type -> fareway.provider.v1.CancelResponse
+	31, // 65: fareway.provider.v1.Provider.Endpoint:output_type -> fareway.provider.v1.EndpointResponse
+	37, // 66: fareway.provider.v1.Provider.Attempted:output_type -> fareway.provider.v1.AttemptedResponse
+	41, // 67: fareway.provider.v1.Provider.CountTokens:output_type -> fareway.provider.v1.CountTokensResponse
+	43, // 68: fareway.provider.v1.Provider.Receipts:output_type -> fareway.provider.v1.ReceiptsResponse
+	46, // 69: fareway.provider.v1.Provider.Models:output_type -> fareway.provider.v1.ModelsResponse
+	51, // 70: fareway.provider.v1.Provider.Screen:output_type -> fareway.provider.v1.ScreenResponse
+	55, // 71: fareway.provider.v1.Provider.Predict:output_type -> fareway.provider.v1.PredictResponse
+	60, // [60:72] is the sub-list for method output_type
+	48, // [48:60] is the sub-list for method input_type
+	48, // [48:48] is the sub-list for extension type_name
+	48, // [48:48] is the sub-list for extension extendee
+	0,  // [0:48] is the sub-list for field type_name
 }
 
 func init() { file_provider_proto_init() }
@@ -4276,7 +4597,7 @@ func file_provider_proto_init() {
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_provider_proto_rawDesc), len(file_provider_proto_rawDesc)),
 			NumEnums:      4,
-			NumMessages:   51,
+			NumMessages:   56,
 			NumExtensions: 0,
 			NumServices:   1,
 		},

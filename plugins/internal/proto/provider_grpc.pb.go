@@ -91,6 +91,7 @@ const (
 	Provider_Receipts_FullMethodName    = "/fareway.provider.v1.Provider/Receipts"
 	Provider_Models_FullMethodName      = "/fareway.provider.v1.Provider/Models"
 	Provider_Screen_FullMethodName      = "/fareway.provider.v1.Provider/Screen"
+	Provider_Predict_FullMethodName     = "/fareway.provider.v1.Provider/Predict"
 )
 
 // ProviderClient is the client API for Provider service.
@@ -145,6 +146,11 @@ type ProviderClient interface {
 	// the provider that the operator's screening block names, while a client waits, with the time limit of that block; no
 	// answer, or a failure, is for the operator's on_error to judge. The answer is a verdict and never a text.
 	Screen(ctx context.Context, in *ScreenRequest, opts ...grpc.CallOption) (*ScreenResponse, error)
+	// Predict says how well upstream models would serve requests, where a request may go to several routes. Needs predict. It
+	// is called for the provider that the operator's predictor block names, while clients wait, for a few milliseconds: an
+	// answer that comes later is not used, and is no fault. Requests that wait at the same time travel together, up to 64 of
+	// them, and have nothing to do with each other.
+	Predict(ctx context.Context, in *PredictRequest, opts ...grpc.CallOption) (*PredictResponse, error)
 }
 
 type providerClient struct {
@@ -274,6 +280,16 @@ func (c *providerClient) Screen(ctx context.Context, in *ScreenRequest, opts ...
 	return out, nil
 }
 
+func (c *providerClient) Predict(ctx context.Context, in *PredictRequest, opts ...grpc.CallOption) (*PredictResponse, error) {
+	cOpts := append([]grpc.CallOption{grpc.StaticMethod()}, opts...)
+	out := new(PredictResponse)
+	err := c.cc.Invoke(ctx, Provider_Predict_FullMethodName, in, out, cOpts...)
+	if err != nil {
+		return nil, err
+	}
+	return out, nil
+}
+
 // ProviderServer is the server API for Provider service.
 // All implementations must embed UnimplementedProviderServer
 // for forward compatibility.
@@ -326,6 +342,11 @@ type ProviderServer interface {
 	// the provider that the operator's screening block names, while a client waits, with the time limit of that block; no
 	// answer, or a failure, is for the operator's on_error to judge. The answer is a verdict and never a text.
 	Screen(context.Context, *ScreenRequest) (*ScreenResponse, error)
+	// Predict says how well upstream models would serve requests, where a request may go to several routes. Needs predict. It
+	// is called for the provider that the operator's predictor block names, while clients wait, for a few milliseconds: an
+	// answer that comes later is not used, and is no fault. Requests that wait at the same time travel together, up to 64 of
+	// them, and have nothing to do with each other.
+	Predict(context.Context, *PredictRequest) (*PredictResponse, error)
 	mustEmbedUnimplementedProviderServer()
 }
 
@@ -368,6 +389,9 @@ func (UnimplementedProviderServer) Models(context.Context, *ModelsRequest) (*Mod
 }
 func (UnimplementedProviderServer) Screen(context.Context, *ScreenRequest) (*ScreenResponse, error) {
 	return nil, status.Error(codes.Unimplemented, "method Screen not implemented")
+}
+func (UnimplementedProviderServer) Predict(context.Context, *PredictRequest) (*PredictResponse, error) {
+	return nil, status.Error(codes.Unimplemented, "method Predict not implemented")
 }
 func (UnimplementedProviderServer) mustEmbedUnimplementedProviderServer() {}
 func (UnimplementedProviderServer) testEmbeddedByValue()                  {}
@@ -581,6 +605,24 @@ func _Provider_Screen_Handler(srv interface{}, ctx context.Context, dec func(int
 	return interceptor(ctx, in, info, handler)
 }
 
+func _Provider_Predict_Handler(srv interface{}, ctx context.Context, dec func(interface{}) error, interceptor grpc.UnaryServerInterceptor) (interface{}, error) {
+	in := new(PredictRequest)
+	if err := dec(in); err != nil {
+		return nil, err
+	}
+	if interceptor == nil {
+		return srv.(ProviderServer).Predict(ctx, in)
+	}
+	info := &grpc.UnaryServerInfo{
+		Server:     srv,
+		FullMethod: Provider_Predict_FullMethodName,
+	}
+	handler := func(ctx context.Context, req interface{}) (interface{}, error) {
+		return srv.(ProviderServer).Predict(ctx, req.(*PredictRequest))
+	}
+	return interceptor(ctx, in, info, handler)
+}
+
 // Provider_ServiceDesc is the grpc.ServiceDesc for Provider service.
 // It's only intended for direct use with grpc.RegisterService,
 // and not to be introspected or modified (even as a copy)
@@ -627,6 +669,10 @@ var Provider_ServiceDesc = grpc.ServiceDesc{
 		{
 			MethodName: "Screen",
 			Handler:    _Provider_Screen_Handler,
+		},
+		{
+			MethodName: "Predict",
+			Handler:    _Provider_Predict_Handler,
 		},
 	},
 	Streams: []grpc.StreamDesc{

@@ -1,0 +1,124 @@
+package engine
+
+import (
+	"context"
+	"errors"
+	"sync"
+	"time"
+
+	"github.com/fareway/fareway/plugins/llm"
+)
+
+const (
+	// classifyTogether is how many requests are predicted at once (provider.proto, Predict).
+	classifyTogether = 64
+	// classifyFor is how long a provider has for an answer, also one that nobody waits for any more: until then it is not
+	// asked again.
+	classifyFor = 10 * time.Second
+)
+
+// Why a classifier has not predicted.
+var (
+	errClassifiedLate = errors.New("the provider that predicts took longer than the deadline in the predictor block")
+	errClassifierBusy = errors.New("the provider that predicts is late with requests of before")
+)
+
+// classifier has a provider predict requests: one call at a time, with all the requests that came while the one before
+// ran. Nobody waits longer than the deadline, nor at all while a call is late.
+type classifier struct {
+	predict  func(ctx context.Context, requests []llm.PredictRequest) ([]llm.Prediction, error)
+	deadline time.Duration
+
+	mu      sync.Mutex
+	begun   time.Time // of the call that runs; zero for none
+	waiting []*classified
+}
+
+// classified is a request that waits.
+type classified struct {
+	ctx        context.Context
+	request    llm.PredictRequest
+	prediction llm.Prediction
+	err        error
+	done       chan struct{}
+}
+
+// Predict returns what the provider says of a request, nil where it knows nothing. The error says why it has not
+// answered.
+func (c *classifier) Predict(ctx context.Context, request llm.PredictRequest) (llm.Prediction, error) {
+	ctx, cancel := context.WithTimeoutCause(ctx, c.deadline, errClassifiedLate)
+	defer cancel()
+	one := &classified{ctx: ctx, request: request, done: make(chan struct{})}
+	if !c.enqueue(one) {
+		return nil, errClassifierBusy
+	}
+	select {
+	case <-one.done:
+		return one.prediction, one.err
+	case <-ctx.Done():
+		return nil, context.Cause(ctx)
+	}
+}
+
+// enqueue is false while a call is late.
+func (c *classifier) enqueue(one *classified) bool {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	idle := c.begun.IsZero()
+	if !idle && time.Since(c.begun) > c.deadline {
+		return false
+	}
+	c.waiting = append(c.waiting, one)
+	if idle {
+		c.begun = time.Now()
+		go c.run()
+	}
+	return true
+}
+
+// run makes calls until nobody waits.
+func (c *classifier) run() {
+	for {
+		batch := c.next()
+		if len(batch) == 0 {
+			return
+		}
+		c.call(batch)
+	}
+}
+
+// next takes those who still wait, as many as travel together.
+func (c *classifier) next() (batch []*classified) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	taken := 0
+	for ; taken < len(c.waiting) && len(batch) < classifyTogether; taken++ {
+		if one := c.waiting[taken]; one.ctx.Err() == nil {
+			batch = append(batch, one)
+		}
+	}
+	c.waiting = append(c.waiting[:0], c.waiting[taken:]...)
+	c.begun = time.Now()
+	if len(batch) == 0 {
+		c.begun, c.waiting = time.Time{}, nil
+	}
+	return batch
+}
+
+// call has a batch predicted. That it takes too long is no deadline of the protocol's, which would be a violation.
+func (c *classifier) call(batch []*classified) {
+	ctx, cancel := context.WithCancelCause(context.Background())
+	defer cancel(nil)
+	defer time.AfterFunc(classifyFor, func() { cancel(errClassifiedLate) }).Stop()
+	requests := make([]llm.PredictRequest, len(batch))
+	for i, one := range batch {
+		requests[i] = one.request
+	}
+	predictions, err := c.predict(ctx, requests)
+	for i, one := range batch {
+		if one.err = err; err == nil {
+			one.prediction = predictions[i]
+		}
+		close(one.done)
+	}
+}
