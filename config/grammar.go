@@ -710,7 +710,7 @@ var outcomesGrammar = grammar{
 		{name: "text", kind: aFlag, fallback: `false`, example: "true",
 			doc: "Keeps what users wrote, too, up to 32 KiB of a request, in files of its own: with it a model can be trained " +
 				"whole, and whoever reads the data folder reads your customers' requests. Tell them."},
-		{name: "text_keep", kind: aDuration(maxDecisionAge), fallback: `"14d"`, example: `"14d"`,
+		{name: "text_keep", kind: aDuration(maxDecisionAge), instead: "`\"14d\"`, with `text`", example: `"14d"`,
 			doc: "How long a text is kept at most. None is kept of accounts that demand, or whose plan does, a retention that is " +
 				"shorter."},
 	},

@@ -133,7 +133,7 @@ func (l *loader) checkPredictor() {
 		l.warn(t.byTable, "Qualities of two measures", "This \"auto\" is what a public benchmark has measured, and another one "+
 			"what the predictor's model file has seen at your own requests: they do not compare. Write a number here.")
 	}
-	if t.model == nil || len(t.asked) == 0 || t.found || l.diags.HasErrors() {
+	if t.model == nil || len(t.asked) == 0 || t.found {
 		return
 	}
 	known := t.model.Models()
