@@ -10,7 +10,7 @@ import (
 // is the latest are not in it. Two names are of one model where Name is the same, and of one snapshot where Date is, too.
 type ModelName struct {
 	Name string // "gpt-4o-mini", "llama-3.1-70b"
-	Date string // digits of a snapshot: "20240718", "0613", "002"; "" for none
+	Date string // digits of a snapshot: "20240718", "0613", "002", "v0.3"; "" for none
 	Chat bool   // it says that the model was trained for conversation ("instruct", "chat", "it")
 	// Tuned: it is a fine-tuned one, which is no longer the model of that name.
 	Tuned bool
@@ -30,6 +30,7 @@ var (
 	twoDigits      = regexp.MustCompile(`^\d\d$`)
 	yearToken      = regexp.MustCompile(`^20\d\d$`)
 	dateToken      = regexp.MustCompile(`^(\d{8}|\d{4,6}|00\d)$`)
+	releaseToken   = regexp.MustCompile(`^v\d+\.\d+$`)
 	smallVersion   = regexp.MustCompile(`^v\d{1,2}$`)
 	openAIReasoner = regexp.MustCompile(`^o\d$`)
 )
@@ -98,7 +99,7 @@ func joinDigits(tokens []string) []string {
 	return joined
 }
 
-// takeDate takes out the snapshot: 2024-07-18, 20240718, 24-09-07, 06-05, 09-2025, 0613, 002.
+// takeDate takes out the snapshot: 2024-07-18, 20240718, 24-09-07, 06-05, 09-2025, 0613, 002, v0.3.
 func (n *ModelName) takeDate(tokens []string) []string {
 	var kept []string
 	for i := 0; i < len(tokens); i++ {
@@ -111,7 +112,7 @@ func (n *ModelName) takeDate(tokens []string) []string {
 			length = 3
 		case two(i) && two(i+1), two(i) && year(i+1), year(i) && two(i+1):
 			length = 2
-		case dateToken.MatchString(tokens[i]):
+		case dateToken.MatchString(tokens[i]), i > 1 && releaseToken.MatchString(tokens[i]):
 			length = 1
 		}
 		if length == 0 {

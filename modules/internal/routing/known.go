@@ -103,7 +103,7 @@ const mostPools = 8
 
 // blend joins what pools predict of a model with what the operator says (quality), which counts as much as its weight: the
 // mean of pools by how far they know such text, without those that are far from the middle one. Pools of calls count as
-// far as the request is for calls, and others as far as it is not.
+// far as the request is for calls, and others as far as it is not. What is written is the mean by how much was recorded.
 func (s *sight) blend(places []recorded, prior *predict.Prior, quality, output float64) (float64, float64) {
 	var said, trusts [mostPools]float64
 	n := 0
@@ -111,19 +111,20 @@ func (s *sight) blend(places []recorded, prior *predict.Prior, quality, output f
 	var outputs, counted float64
 	for i := range places {
 		p := &places[i]
-		trust := p.pool.Trust(&s.signal)
+		fits := 1 - tools
 		if p.calls {
-			trust *= tools
-		} else {
-			trust *= 1 - tools
+			fits = tools
 		}
-		if n == mostPools || trust <= 0 {
+		if n == mostPools || fits <= 0 {
 			continue
 		}
-		said[n], trusts[n] = p.pool.QualityOf(p.k, &s.signal), trust
-		n++
 		if tokens, ok := p.route().OutputOf(&s.signal); ok {
-			outputs, counted = outputs+trust*tokens, counted+trust
+			rows := fits * float64(p.pool.Rows)
+			outputs, counted = outputs+rows*tokens, counted+rows
+		}
+		if trust := fits * p.pool.Trust(&s.signal); trust > 0 {
+			said[n], trusts[n] = p.pool.QualityOf(p.k, &s.signal), trust
+			n++
 		}
 	}
 	if counted > 0 {
