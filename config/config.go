@@ -30,7 +30,9 @@ type Config struct {
 
 	RetryBudget RetryBudget `json:"retry_budget"`
 
+	Predictor   Predictor   `json:"predictor"`
 	DecisionLog DecisionLog `json:"decision_log"`
+	Outcomes    Outcomes    `json:"outcomes"`
 	Screening   Screening   `json:"screening"`
 	Cache       Cache       `json:"cache"`
 

@@ -41,6 +41,7 @@ func Named(path string, overlay Overlay) []File {
 	}
 	l.names(blocks)
 	l.readRules(whole.Blocks)
+	l.namedModels(whole.Blocks)
 	// It returns what its function does: nothing.
 	_ = hclsyntax.VisitAll(whole, func(node hclsyntax.Node) hcl.Diagnostics {
 		if call, ok := node.(*hclsyntax.FunctionCallExpr); ok && call.Name == "file" && len(call.Args) == 1 {
@@ -71,8 +72,10 @@ func (l *loader) files() []File {
 	files := make(map[string]File)
 	for _, name := range l.outside.names {
 		f := File{Path: name}
-		if l.outside.errors[name] == nil {
-			f.SHA256 = digest(l.outside.files[name])
+		if content, read := l.outside.files[name]; l.outside.errors[name] == nil && read {
+			f.SHA256 = digest(content)
+		} else {
+			f.SHA256 = l.outside.digests[name]
 		}
 		files[name] = f
 	}

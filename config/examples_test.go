@@ -34,3 +34,13 @@ func TestExamplesLoad(t *testing.T) {
 	}
 	require.Equal(t, 1, shadows)
 }
+
+// TestPredictorExample: issue 27's example loads with a model that was trained on its routes.
+func TestPredictorExample(t *testing.T) {
+	t.Parallel()
+	text, err := os.ReadFile("../examples/predictor.hcl")
+	require.NoError(t, err)
+	_, c, diags := loadModel(t, string(text), new("small-1 0.55\nlarge-1 0.95\n"))
+	require.Empty(t, diags.All())
+	require.InDelta(t, 0.95, c.Routes[1].Quality, 0)
+}

@@ -39,11 +39,13 @@ type outside struct {
 	spent  int
 	names  []string // absolute paths in order of first use
 	files  map[string][]byte
-	errors map[string]error // why files could not be read
+	// digests are those of files whose content nobody wants.
+	digests map[string]string
+	errors  map[string]error // why files could not be read
 }
 
 func newOutside(lookup func(string) (string, bool), learn func(string)) *outside {
-	return &outside{lookup: lookup, learn: learn, files: make(map[string][]byte), errors: make(map[string]error)}
+	return &outside{lookup: lookup, learn: learn, files: make(map[string][]byte), digests: make(map[string]string), errors: make(map[string]error)}
 }
 
 // context has what the expressions of one file can use: `file` starts in its folder.

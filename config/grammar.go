@@ -82,10 +82,14 @@ var fileGrammar = grammar{
 			body: &planGrammar, label: "name", many: true, example: "plan \"starter\" {\n  monthly_credits = 500\n}"},
 		{name: "pre_auth", doc: "What an address may do before any key is looked at.",
 			body: &preAuthGrammar, example: "pre_auth {\n  failures_per_minute = 120\n}"},
+		{name: "predictor", doc: "By which trained model the quality and the output of each route are predicted. Without " +
+			"the block it is the one that is built in.", body: &predictorGrammar, example: predictorExample},
 		{name: "affinity", doc: "Whether a conversation stays on its route.",
 			body: &affinityGrammar, example: "affinity {\n  ttl = \"1h\"\n}"},
 		{name: "decision_log", doc: "For how long it is remembered how requests were routed.",
 			body: &decisionLogGrammar, example: "decision_log {\n  keep = \"14d\"\n}"},
+		{name: "outcomes", doc: "Keeps, to train by, how routes did at requests. Without the block nothing is kept.",
+			body: &outcomesGrammar, example: outcomesExample},
 		{name: "breaker", doc: "When a route is not called for a while. It holds for each route that has none of its own. " +
 			"Without a block there is no breaker; an empty one has the defaults.",
 			body: &breakerGrammar, example: breakerExample},
@@ -253,8 +257,9 @@ var routeGrammar = grammar{
 			doc: "The longest reply, in tokens. Holds are sized by it when a client sets no limit."},
 		{name: "quality", kind: aQuality, instead: "required, or as a block", example: "0.45",
 			doc: "How good the model is compared with the other routes, on the requests that you have. For each request it " +
-				"is corrected by how difficult that one is; a block says more. `\"auto\"`: as a public benchmark has measured " +
-				"the model, by kind of work; of a model that is not in the table it is an error."},
+				"is corrected by how difficult that one is; a block says more. `\"auto\"`: as it was at " +
+				"what the predictor's model file was trained on, or else as a public benchmark has measured the model, by kind of " +
+				"work; of one that neither knows it is an error, which says what it is like."},
 		{name: "reasons", kind: aFlag, fallback: `false`, example: "true",
 			doc: "The model thinks before it answers. It is then expected to write six times as much, and a request with " +
 				"an allowance under 1,024 tokens, which thoughts could use up, goes to another route where there is one."},
@@ -649,6 +654,21 @@ var preAuthGrammar = grammar{
 			" a unix socket has no address, and no limit of it. 0 for no limit."}},
 }
 
+const predictorExample = `predictor {
+  model = "routes.model"
+}`
+
+var predictorGrammar = grammar{
+	noun: "attribute",
+	attributes: []attributeRule{
+		{name: "model", kind: aPath, required: true, example: `"routes.model"`,
+			doc: "A file that `fareway gateway route train` or `route calibrate` has written, relative to this file. Must be " +
+				"written out, without `env` or `file`. Saving it is enough, as with this file: it is checked whole, and one that " +
+				"cannot be used (cut short, of another version, of other routes) changes nothing. Whoever can change it decides " +
+				"which routes requests go to, and so what they cost."},
+	},
+}
+
 var affinityGrammar = grammar{
 	noun: "attribute",
 	attributes: []attributeRule{
@@ -672,6 +692,27 @@ var decisionLogGrammar = grammar{
 			doc: "How long it is kept."},
 		{name: "max_requests", kind: anInteger(1, maxDecisions), fallback: `1000000`, example: "1000000",
 			doc: "How many requests are kept at most, at about 300 bytes each: the oldest go first."},
+	},
+}
+
+const outcomesExample = `outcomes {
+  keep = "90d"
+}`
+
+var outcomesGrammar = grammar{
+	noun: "attribute",
+	attributes: []attributeRule{
+		{name: "keep", kind: aDuration(maxDecisionAge), fallback: `"90d"`, example: `"90d"`,
+			doc: "How long a line is kept at most. Nothing is kept of accounts that demand, or whose plan does, a retention " +
+				"that is shorter."},
+		{name: "max_size", kind: aSize, fallback: `"256MiB"`, example: `"256MiB"`,
+			doc: "All lines together, at some 400 bytes each; the oldest go first. Texts have as much besides."},
+		{name: "text", kind: aFlag, fallback: `false`, example: "true",
+			doc: "Keeps what users wrote, too, up to 32 KiB of a request, in files of its own: with it a model can be trained " +
+				"whole, and whoever reads the data folder reads your customers' requests. Tell them."},
+		{name: "text_keep", kind: aDuration(maxDecisionAge), instead: "`\"14d\"`, with `text`", example: `"14d"`,
+			doc: "How long a text is kept at most. None is kept of accounts that demand, or whose plan does, a retention that is " +
+				"shorter."},
 	},
 }
 
@@ -745,8 +786,10 @@ var places = []place{
 	{"in the requests_per_minute block of a plan", &perMinuteGrammar},
 	{"in the requires block of a plan", &requiresGrammar},
 	{"in the pre_auth block", &preAuthGrammar},
+	{"in the predictor block", &predictorGrammar},
 	{"in the affinity block", &affinityGrammar},
 	{"in the decision_log block", &decisionLogGrammar},
+	{"in the outcomes block", &outcomesGrammar},
 	{"in a breaker block", &breakerGrammar},
 	{"in the retry_budget block", &retryBudgetGrammar},
 	{"in the screening block", &screeningGrammar},

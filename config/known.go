@@ -5,6 +5,7 @@ import (
 	"encoding/csv"
 	"fmt"
 	"maps"
+	"regexp"
 	"slices"
 	"strconv"
 	"strings"
@@ -15,25 +16,37 @@ import (
 
 // measured is how good models are, one a line, each with its public source and date: the shares of MMLU-Redux
 // (default), CRUXEval (code) and the hardest MATH problems (math) that it answered rightly, all by one benchmark, so
-// that they compare. A model has several names where services call it by several.
+// that they compare. A model has several names where services call it by several. released is the month in which it
+// came, by its maker.
 //
 //go:embed quality.csv
 var measured string
 
 // knownQuality is how good a model was found to be.
 type knownQuality struct {
-	quality float64
-	by      map[string]float64
-	source  string
-	date    string // of the measurement, year-month-day
+	name     string // as its makers call it
+	quality  float64
+	by       map[string]float64
+	source   string
+	date     string // of the measurement, year-month-day
+	released string // year-month
+	from     string // where that is said
 }
 
-var knownQualities = sync.OnceValue(func() map[string]knownQuality {
+// knownTable is the table, by the names that it has and by what is left of them without what services add.
+type knownTable struct {
+	rows   []*knownQuality
+	byName map[string]*knownQuality
+	byPart map[ModelName]*knownQuality // with Name and Date alone
+	newest string                      // month
+}
+
+var knownModels = sync.OnceValue(func() *knownTable {
 	rows, err := csv.NewReader(strings.NewReader(measured)).ReadAll()
 	if err != nil {
 		panic(err) // the file is part of the program, and its test reads it
 	}
-	known := make(map[string]knownQuality)
+	t := &knownTable{byName: make(map[string]*knownQuality), byPart: make(map[ModelName]*knownQuality)}
 	for _, row := range rows[1:] {
 		var share [3]float64
 		for i := range share {
@@ -41,29 +54,41 @@ var knownQualities = sync.OnceValue(func() map[string]knownQuality {
 				panic(err)
 			}
 		}
-		for name := range strings.FieldsSeq(row[0]) {
-			known[strings.ToLower(name)] = knownQuality{quality: share[0], source: row[4], date: row[5],
-				by: map[string]float64{KindCode: share[1], KindMath: share[2]}}
+		names := strings.Fields(row[0])
+		k := &knownQuality{quality: share[0], by: map[string]float64{KindCode: share[1], KindMath: share[2]},
+			source: row[4], date: row[5], released: row[6], from: row[7]}
+		for _, name := range names {
+			part := ParseModelName(name)
+			t.byName[strings.ToLower(name)] = k
+			t.byPart[ModelName{Name: part.Name, Date: part.Date}] = k
+			if k.name == "" || part.Date == "" && len(name) < len(k.name) {
+				k.name = name
+			}
 		}
+		t.rows, t.newest = append(t.rows, k), max(t.newest, k.released)
 	}
-	return known
+	return t
 })
 
-// qualityOf finds a model by the name that a service has for it: as it is, or behind the name of its maker or of a
-// region, as in "meta-llama/Llama-3.1-70B-Instruct" and "eu.meta.llama3-1-70b-instruct-v1:0".
-func qualityOf(model string) (knownQuality, bool) {
-	name := strings.ToLower(model)
-	name = name[strings.LastIndex(name, "/")+1:]
-	q, ok := knownQualities()[name]
-	if !ok {
-		if _, name, ok = strings.Cut(name, "."); ok {
-			q, ok = knownQualities()[name]
-		}
+// qualityOf finds a model by the name that a service has for it (ParseModelName). Of a snapshot that the table does not
+// have, what it has of the model by its bare name stands.
+func qualityOf(model string) (*knownQuality, bool) {
+	t := knownModels()
+	if k, ok := t.byName[strings.ToLower(model)]; ok {
+		return k, true
 	}
-	return q, ok
+	n := ParseModelName(model)
+	if n.Tuned || n.Name == "" {
+		return nil, false
+	}
+	if k, ok := t.byPart[ModelName{Name: n.Name, Date: n.Date}]; ok {
+		return k, true
+	}
+	k, ok := t.byPart[ModelName{Name: n.Name}]
+	return k, ok
 }
 
-// qualityAuto is the quality of a known model, as its table has it.
+// qualityAuto is the quality of a known model, as the file of the predictor or else the table has it.
 const qualityAuto = "auto"
 
 // overall reads how good a route is on the whole: a number, or what is known of its model.
@@ -75,22 +100,61 @@ func (s *section) overall(name string, r *Route, model value) {
 		s.fractionOf(v, &r.Quality)
 	case r.Model == "": // which is reported
 	default:
-		known, ok := qualityOf(r.Model)
-		if !ok {
-			s.fail(v.at, "Nothing is known of this model's quality", s.unknownQuality(model))
+		s.predictor.ask(r.Model)
+		if q, by, ok := s.predictor.figures(r.Model); ok {
+			r.Quality, r.QualityBy = q, by
 			return
 		}
+		known, ok := qualityOf(r.Model)
+		if !ok {
+			s.fail(v.at, "Nothing is known of this model's quality", s.unknownQuality(name, model))
+			return
+		}
+		s.predictor.byTable = v.at
 		r.Quality, r.QualityBy = known.quality, maps.Clone(known.by)
 	}
 }
 
-func (s *section) unknownQuality(model value) string {
-	detail := "The table of known models has no row for it. Write how good it is compared with the other routes, a " +
-		"number from 0 to 1, as in quality = 0.7"
-	if !model.outside {
-		if near := Nearest(model.AsString(), slices.Sorted(maps.Keys(knownQualities()))); near != "" {
-			return detail + fmt.Sprintf("; or did you mean the model %q?", near)
+// unknownQuality says what to write of a model that nobody has measured.
+func (s *section) unknownQuality(attribute string, model value) string {
+	t := knownModels()
+	detail := fmt.Sprintf("The table of known models, which ends with those of %s, has no row for it", t.newest)
+	if s.predictor.model != nil {
+		detail += ", and the model file of the predictor was not trained on it"
+	}
+	detail += ". Write how good it is compared with the other routes, a number from 0 to 1"
+	if model.outside { // it is not shown, nor what it is like
+		return fmt.Sprintf("%s, as in %s = 0.7.", detail, attribute)
+	}
+	given := model.AsString()
+	if n := ParseModelName(given); n.Tuned {
+		if base, ok := qualityOf(n.Name + "-" + n.Date); ok {
+			return fmt.Sprintf("%s. It is tuned for something, and nobody else has measured it. If it is about as good at your "+
+				"requests as what it was made of, write:\n%s", detail, base.proposal(attribute))
 		}
 	}
-	return detail + "."
+	near := Nearest(given, slices.Sorted(maps.Keys(t.byName)))
+	if near != "" && slices.Equal(versions(near), versions(given)) {
+		return fmt.Sprintf("%s, as in %s = 0.7; or did you mean the model %q?", detail, attribute, near)
+	}
+	like, ok := relativeOf(given)
+	if !ok {
+		return fmt.Sprintf("%s, as in %s = 0.7. No model of the table is of its line.", detail, attribute)
+	}
+	if !like.alike {
+		return fmt.Sprintf("%s. The nearest relative is %s, of %s, which is of another size. Begin with that, and correct it "+
+			"by what you see of its replies:\n%s", detail, like.name, like.released, like.proposal(attribute))
+	}
+	return fmt.Sprintf("%s. The nearest relative is %s, of %s. If yours is about as good, write this, and more if it is "+
+		"better, as newer ones mostly are:\n%s", detail, like.name, like.released, like.proposal(attribute))
 }
+
+// proposal is a line for the file.
+func (k *knownQuality) proposal(attribute string) string {
+	return fmt.Sprintf("%s = %g  # like %s (%s)", attribute, k.quality, k.name, k.released)
+}
+
+var numbers = regexp.MustCompile(`[0-9.]*[0-9]`)
+
+// versions are the numbers in a name: a slip of the pen leaves them.
+func versions(name string) []string { return numbers.FindAllString(strings.ToLower(name), -1) }

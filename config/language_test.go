@@ -93,6 +93,14 @@ func TestEveryAttributeDecides(t *testing.T) {
 					path := filepath.Join(t.TempDir(), "policy.hcl")
 					require.NoError(t, os.WriteFile(path, nil, 0o600))
 					text = around(block, fmt.Sprintf("%s = %q", rule.name, path))
+				case "model":
+					if block == "predictor" {
+						path := filepath.Join(t.TempDir(), "routes.model")
+						require.NoError(t, os.WriteFile(path, nil, 0o600))
+						text = around(block, fmt.Sprintf("%s = %q", rule.name, path))
+					}
+				case "text_keep":
+					text = around(block, rule.name+" = "+value+"\ntext = true")
 				case "steps":
 					text = strategyOf("single", rule.name+" = "+value)
 				case "seats":
@@ -199,6 +207,9 @@ func shown(v any) any {
 func fill(t *testing.T, v reflect.Value) {
 	t.Helper()
 	switch v.Type() {
+	case reflect.TypeFor[Model]():
+		v.Set(reflect.ValueOf(knownModel{}))
+		return
 	case reflect.TypeFor[Terms]():
 		v.Set(reflect.ValueOf(NewTerms([]string{"x"})))
 		return

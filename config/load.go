@@ -63,6 +63,9 @@ type Options struct {
 	Unconfined func(c Confine) []string
 	// Env looks up environment variables for env("NAME"). Nil: os.LookupEnv.
 	Env func(string) (string, bool)
+	// Model reads a file of a trained model, for the predictor. Its error becomes a diagnostic at the file's name, so
+	// that its text is read by people. Nil: whoever uses the file will see.
+	Model func(content []byte) (Model, error)
 	// Outside is told of each value that comes from the environment or by file("..."), before anybody is given it. It is
 	// never to be shown. Nil: nobody is.
 	Outside func(value string)
@@ -168,9 +171,11 @@ type loader struct {
 	spent    int                         // bytes, about, of the values of all expressions
 	known    map[string][]llm.Model      // by provider: what its plugin knows of models, with its settings
 	located  located
-	config   *Config
-	broken   bool // what was read is not all that there is
-	facts    bool // what is read is a condition
+	// predictor is the model by which routes are compared.
+	predictor trained
+	config    *Config
+	broken    bool // what was read is not all that there is
+	facts     bool // what is read is a condition
 }
 
 func newLoader(ctx context.Context, opts Options, src *source, diags *Diagnostics) *loader {
@@ -246,9 +251,11 @@ func (l *loader) load() *Config {
 	l.config.Limiter = l.limiter(file)
 	l.config.Breaker = l.breaker(file)
 	l.config.RetryBudget = l.retryBudget(file)
+	l.config.Predictor = l.readPredictor(file)
 	providers := l.providers(file)
 	l.config.Screening = l.screening(file, providers)
 	l.routes(file, providers)
+	l.checkPredictor()
 	l.specials(file)
 	l.profiles(file)
 	l.strategies(file)
@@ -256,6 +263,7 @@ func (l *loader) load() *Config {
 	l.config.PreAuth = l.preAuth(file)
 	l.config.Affinity = l.affinity(file)
 	l.config.DecisionLog = l.decisionLog(file)
+	l.config.Outcomes = l.outcomes(file)
 	l.config.Cache = l.cache(file)
 	for _, o := range l.opts.Objections {
 		at := file.header

@@ -53,7 +53,9 @@ func (s *section) quality(r *Route, model value) {
 			}
 			r.QualityBy[kind] = value
 		}
-		q.integer("weight", &r.QualityWeight)
+		if q.integer("weight", &r.QualityWeight); r.QualityWeight > 0 {
+			q.predictor.ask(r.Model)
+		}
 		if q.attributes["learn"] != nil {
 			r.Learn = new(true)
 			q.flag("learn", r.Learn)

@@ -88,15 +88,8 @@ func realPath(path string) string {
 // readBounded reads a regular file of at most limit bytes. Devices and pipes are refused, because reading
 // them may never end.
 func readBounded(path string, limit int64) ([]byte, error) {
-	info, err := os.Stat(path)
-	if err != nil {
+	if _, err := statRegular(path, limit); err != nil {
 		return nil, err
-	}
-	if !info.Mode().IsRegular() {
-		return nil, errNotRegular
-	}
-	if info.Size() > limit {
-		return nil, errTooLarge
 	}
 	f, err := os.Open(path)
 	if err != nil {
@@ -111,6 +104,25 @@ func readBounded(path string, limit int64) ([]byte, error) {
 		return nil, errTooLarge
 	}
 	return text, nil
+}
+
+// statRegular refuses what is no regular file of at most limit bytes.
+func statRegular(path string, limit int64) (fs.FileInfo, error) {
+	info, err := os.Stat(path)
+	switch {
+	case err != nil:
+		return nil, err
+	case !info.Mode().IsRegular():
+		return nil, errNotRegular
+	case info.Size() > limit:
+		return nil, errTooLarge
+	}
+	return info, nil
+}
+
+// sameFile reports whether a file is as it was by inode, size and time.
+func sameFile(a, b fs.FileInfo) bool {
+	return os.SameFile(a, b) && a.Size() == b.Size() && a.ModTime().Equal(b.ModTime())
 }
 
 // lex splits the text into tokens; complaints of the lexer are left to the parser, which repeats them.

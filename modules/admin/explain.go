@@ -18,6 +18,8 @@ type Explanation struct {
 	File   string `json:"file"` // the configuration
 	Family string `json:"family"`
 	Plan   string `json:"plan,omitempty"`
+	// Model is the trained one that predicts.
+	Model routing.About `json:"model"`
 	routing.Explanation
 	// Request is the one that the decision log has this of.
 	Request *Decided `json:"request,omitempty"`
@@ -30,11 +32,15 @@ type Decided struct {
 	Account   string    `json:"account"` // id
 	Time      time.Time `json:"time"`
 	OtherFile bool      `json:"other_configuration"` // another one served then
-	Choice    string    `json:"choice"`              // the route that was planned first, "" for none
-	Status    int       `json:"status"`
-	Reason    string    `json:"reason,omitempty"` // of the settlement
-	Refused   string    `json:"refused,omitempty"`
-	Attempts  []Tried   `json:"attempts"`
+	// Signals is the fingerprint (routing.About) of the model that has read it, "" for none. Where another one predicts
+	// now, OtherModel, what is expected follows from what the configuration says of the routes alone.
+	Signals    string  `json:"signals,omitempty"`
+	OtherModel bool    `json:"other_model,omitempty"`
+	Choice     string  `json:"choice"` // the route that was planned first, "" for none
+	Status     int     `json:"status"`
+	Reason     string  `json:"reason,omitempty"` // of the settlement
+	Refused    string  `json:"refused,omitempty"`
+	Attempts   []Tried `json:"attempts"`
 	// Waited is how long it waited for a route whose upstream had said when it takes more, in milliseconds.
 	Waited int64 `json:"waited_milliseconds,omitempty"`
 	// Charged and Cost are what it came to, in microcents. Pending: a receipt may add to it.
@@ -203,9 +209,9 @@ func explainDecision(cfg *config.Config, d *decisions.Record, account string, le
 	templates routing.Templates) *Explanation {
 	routes := RoutesAt(cfg, d.Begun)
 	in := d.Input(cfg, routes)
-	in.Past, in.Predictor, in.Learned, in.Templates = d.Past, routing.DefaultPredictor(), learned, templates
+	in.Past, in.Predictor, in.Learned, in.Templates = d.Past, routing.PredictorOf(cfg), learned, templates
 	in.Account.Name = account
-	v := &Explanation{File: cfg.Path, Family: d.Endpoint, Plan: d.Plan,
+	v := &Explanation{File: cfg.Path, Family: d.Endpoint, Plan: d.Plan, Model: routing.ModelOf(cfg),
 		Explanation: routing.Explain(in, WorstOf(d.InputBound), nil)}
 	for _, route := range d.Full {
 		v.Refuse(route, routing.ErrFull)
@@ -216,6 +222,8 @@ func explainDecision(cfg *config.Config, d *decisions.Record, account string, le
 	v.Request = &Decided{ID: d.ID, Account: d.Account, Time: d.Begun, OtherFile: !d.By(cfg), Choice: d.Choice,
 		Status: d.Status, Reason: d.Reason, Refused: d.Refused, Attempts: []Tried{}, Charged: d.Charge, Cost: d.Cost,
 		Waited: d.Waited.Milliseconds(), Pending: d.Pending, Shadow: viewCompared(d.Shadow)}
+	v.Request.Signals = routing.SignalsOf(d.Traits.Signal)
+	v.Request.OtherModel = v.Request.Signals != "" && !in.Predictor.Reads(d.Traits.Signal)
 	for _, a := range d.Attempts {
 		t := Tried{Route: a.Route, Outcome: a.Outcome}
 		if u := a.Usage; u.Known {

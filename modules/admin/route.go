@@ -13,11 +13,15 @@ import (
 
 // LearnedRoute is a route with what was learned of it.
 type LearnedRoute struct {
-	Name     string        `json:"name"`
-	Provider string        `json:"provider"`
-	Model    string        `json:"model"`
-	Learns   bool          `json:"learns"`
-	Kinds    []LearnedKind `json:"kinds"`
+	Name     string `json:"name"`
+	Provider string `json:"provider"`
+	Model    string `json:"model"`
+	Learns   bool   `json:"learns"`
+	// Predicted is the trained model that predicts, and Known says whether that was trained on answers of this model, so
+	// that `weight` joins the two.
+	Predicted routing.About `json:"predicted_by"`
+	Known     bool          `json:"known"`
+	Kinds     []LearnedKind `json:"kinds"`
 }
 
 // LearnedKind is what was learned of a route at one kind of work. Counts are by weight, and decay.
@@ -43,12 +47,14 @@ func (a *API) routes(*http.Request) (any, error) {
 		rows[outcome.Row{Route: r.Route, Model: r.Model, Kind: r.Kind}] = r
 	}
 	learned := a.engine.Outcomes().Learned()
+	about, predictor := routing.ModelOf(g.Config), routing.PredictorOf(g.Config)
 	list := make([]LearnedRoute, len(g.Config.Routes))
 	for i := range g.Config.Routes {
 		r := &g.Config.Routes[i]
 		list[i] = viewRoute(r, learned, func(kind string) outcome.Row {
 			return rows[outcome.Row{Route: r.Name, Model: r.Model, Kind: kind}]
 		})
+		list[i].Predicted, list[i].Known = about, predictor.Knows(r.Model)
 	}
 	return list, nil
 }

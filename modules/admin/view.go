@@ -6,6 +6,7 @@ import (
 	"github.com/fareway/fareway/config"
 	"github.com/fareway/fareway/modules/internal/engine"
 	"github.com/fareway/fareway/modules/internal/ledger"
+	"github.com/fareway/fareway/modules/internal/routing"
 )
 
 // The views are the admin API's replies and the command line's --json output. Fields are only added, never
@@ -189,12 +190,14 @@ type Status struct {
 	// Kept is false of one that could not be kept there.
 	Kept bool `json:"config_kept"`
 	// By is what brought it into force, and who as far as that is known.
-	By        string     `json:"config_by,omitempty"`
-	Files     []string   `json:"config_files"` // the HCL file and all that it names
-	Providers []Provider `json:"providers"`
-	Routes    []Route    `json:"routes"`
-	Plans     []string   `json:"plans"`
-	Spool     Spool      `json:"spool"`
+	By    string   `json:"config_by,omitempty"`
+	Files []string `json:"config_files"` // the HCL file and all that it names
+	// Model is the trained one that predicts what routes reach; absent while nothing serves.
+	Model     *routing.About `json:"model,omitempty"`
+	Providers []Provider     `json:"providers"`
+	Routes    []Route        `json:"routes"`
+	Plans     []string       `json:"plans"`
+	Spool     Spool          `json:"spool"`
 	// Loss is what the ledger does not have of what its witness has seen; absent when nothing is missing (GAP-133).
 	Loss *ledger.Loss `json:"ledger_loss,omitempty"`
 

@@ -225,9 +225,9 @@ func explain(cfg *config.Config, body []byte, family, header string, account led
 	}
 	in := routing.NewInput(cfg, admin.RoutesAt(cfg, time.Now()), profile, decoded.LLM)
 	in.Refuses = refuses
-	in.Requires, in.Predictor = terms.Requires, routing.DefaultPredictor()
+	in.Requires, in.Predictor = terms.Requires, routing.PredictorOf(cfg)
 	in.InputTokens, in.Account.Plan = estimator.Estimate(decoded.LLM), plan
-	return &admin.Explanation{File: cfg.Path, Family: family, Plan: plan,
+	return &admin.Explanation{File: cfg.Path, Family: family, Plan: plan, Model: routing.ModelOf(cfg),
 		Explanation: routing.Explain(in, admin.WorstOf(estimator.Bound(decoded.LLM)), fits)}, nil
 }
 

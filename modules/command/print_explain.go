@@ -29,7 +29,11 @@ func writeExplanation(w io.Writer, v *admin.Explanation) {
 		fmt.Fprintf(w, "; for routes kept for %s", strings.Join(v.Specialties, " and "))
 	}
 	fmt.Fprintln(w, ".")
+	fmt.Fprintf(w, "Predicted by %s.\n", v.Model)
 	switch kinds := kindsText(v.Kinds); {
+	case v.Request != nil && v.Request.OtherModel:
+		fmt.Fprintf(w, "Another model has read it (signals %s): quality and output are what the file and usual requests let "+
+			"expect.\n", v.Request.Signals)
 	case kinds == "" && len(v.Candidates) > 0:
 		fmt.Fprintln(w, "Nothing was predicted of it: quality and output are what the file and usual requests let expect.")
 	case kinds != "":

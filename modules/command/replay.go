@@ -118,6 +118,14 @@ func printReplay(w io.Writer, c *decisions.Comparison) {
 		fmt.Fprintf(w, "Judged by what the file says of routes alone: %s, for which no quality was predicted.\n",
 			human.Count(c.Unread, "request"))
 	}
+	if more := c.After.Unread - c.Unread; more > 0 {
+		fmt.Fprintf(w, "Left out of what %s predicts: %s more, which another model has read. There, what the file says of routes "+
+			"counts alone, so that the two sides do not compare.\n", c.After.Model, human.Count(more, "request"))
+	}
+	if more := c.Before.Unread - c.Unread; more > 0 {
+		fmt.Fprintf(w, "Left out of what %s predicts: %s more, which another model has read.\n", c.Before.Model,
+			human.Count(more, "request"))
+	}
 	if c.Unpaid > 0 {
 		fmt.Fprintf(w, "Left out: %s that credits or limits refused.\n", human.Count(c.Unpaid, "request"))
 	}

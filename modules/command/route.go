@@ -7,7 +7,9 @@ import (
 	"os"
 	"path/filepath"
 	"slices"
+	"strconv"
 	"strings"
+	"time"
 
 	"github.com/spf13/cobra"
 
@@ -56,8 +58,9 @@ func routeTrainCommand() *cobra.Command {
 		Use:   "train --recorded DIR --out FILE",
 		Short: "Trains a model from a folder of recorded answers",
 		Long: `Trains a model from a folder of recorded answers, on one core in a minute or so. The
-same folder and seed give the same file. The file holds weights and tables, and no
-text of any prompt.`,
+same folder and seed give the same model; the file says besides when it was trained
+(SOURCE_DATE_EPOCH, where that is set). It holds weights and tables, and no text of any
+prompt. A gateway uses it by predictor { model = "FILE" } in its configuration.`,
 		Example: "  fareway gateway route train --recorded answers --out routes.model",
 		Args:    exactly(),
 		RunE: func(cmd *cobra.Command, _ []string) error {
@@ -74,6 +77,7 @@ text of any prompt.`,
 			if err != nil {
 				return err
 			}
+			m.Trained = trainedAt()
 			text, err := writeModel(m, f)
 			if err != nil {
 				return err
@@ -315,6 +319,7 @@ a part of them, which is predicted then. keep_quality in a profile uses the marg
 			if err != nil {
 				return err
 			}
+			m.Trained = trainedAt()
 			if _, err := writeModel(m, f); err != nil {
 				return err
 			}
@@ -356,6 +361,15 @@ func readModel(file string) (*predict.Model, error) {
 		return nil, fmt.Errorf("reading %s: %w", file, err)
 	}
 	return m, nil
+}
+
+// trainedAt is what a model file says of when it was trained: now, or what SOURCE_DATE_EPOCH says, for who wants the same
+// bytes again.
+func trainedAt() int64 {
+	if at, err := strconv.ParseInt(os.Getenv("SOURCE_DATE_EPOCH"), 10, 64); err == nil {
+		return at
+	}
+	return time.Now().Unix()
 }
 
 // modelFile begins the file that a model is to be written to, before it is trained. undo leaves nothing of one that was

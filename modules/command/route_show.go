@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"io"
 	"slices"
+	"strings"
 
 	"github.com/spf13/cobra"
 
@@ -85,6 +86,16 @@ func printRoutes(w io.Writer, list []admin.LearnedRoute) {
 			}
 		}
 	})
+	var known []string
+	for _, r := range list {
+		if r.Known {
+			known = append(known, r.Name)
+		}
+	}
+	if len(list) > 0 {
+		fmt.Fprintf(w, "Predicted by %s, which has seen answers of the models of: %s.\n", list[0].Predicted,
+			orDash(strings.Join(known, ", ")))
+	}
 	for _, r := range list {
 		if !r.Learns {
 			fmt.Fprintf(w, "Route %s does not learn: learn = false in its quality block.\n", r.Name)

@@ -112,6 +112,9 @@ func printStatus(w io.Writer, v admin.Status) {
 			}
 			fmt.Fprintln(w)
 		}
+		if v.Model != nil {
+			fmt.Fprintf(w, "predicted by\t%s\n", v.Model)
+		}
 		for _, p := range v.Providers {
 			fmt.Fprintf(w, "provider %s\t%s, %s\n", p.Name, p.Plugin, providerState(p))
 			for _, k := range p.Keys {

@@ -19,8 +19,8 @@ type Comparison struct {
 	Since    time.Time `json:"since"`
 	Until    time.Time `json:"until"` // when the last of the requests ended
 	Requests int64     `json:"requests"`
-	// Unread requests were never read by the predictor that is built in, and are judged by what the operator says of
-	// the routes.
+	// Unread requests were read by the model of neither configuration, and are judged by what the operator says of the
+	// routes. Side has those that one of the two has not read.
 	Unread int64 `json:"unread"`
 	// Unpaid requests were refused for credits or limits, and are left out of everything else.
 	Unpaid int64 `json:"unpaid"`
@@ -45,6 +45,11 @@ type Side struct {
 	Quality float64       `json:"expected_quality"`
 	Routes  []RouteShare  `json:"routes"`  // most requests first
 	Refused []RefusedHere `json:"refused"` // by reason, most first
+	// Unread requests were not read by this configuration's model: another one served then, or none was asked. They are
+	// judged by what the operator says of the routes.
+	Unread int64 `json:"unread"`
+	// Model is the trained one that predicts here.
+	Model routing.About `json:"model"`
 	// Unjudged are strategies that were passed over because nobody knows whether their condition held.
 	Unjudged []Unjudged `json:"unjudged,omitempty"`
 	// Shadows are how many calls for comparison are expected, and ShadowCost what they cost the operator, besides Cost.
@@ -98,11 +103,10 @@ type Settings struct {
 
 // Replay compares two configurations. Requests are added in the order in which they have ended.
 type Replay struct {
-	settings  Settings
-	predictor *routing.Predictor
-	sides     [2]*side
-	shifts    map[[2]string]int64
-	sum       Comparison
+	settings Settings
+	sides    [2]*side
+	shifts   map[[2]string]int64
+	sum      Comparison
 	// answer is what is expected of the route that answered the request at hand, the zero Candidate where no side has it
 	// among its candidates.
 	answer routing.Candidate
@@ -113,7 +117,7 @@ func NewReplay(s Settings) *Replay {
 	if s.Requires == nil {
 		s.Requires = func(string) config.Requires { return config.Requires{} }
 	}
-	return &Replay{settings: s, predictor: routing.DefaultPredictor(), shifts: make(map[[2]string]int64),
+	return &Replay{settings: s, shifts: make(map[[2]string]int64),
 		sides: [2]*side{newSide(s.Before, s.Now), newSide(s.After, s.Now)}}
 }
 
@@ -127,7 +131,15 @@ func (r *Replay) Add(d *Record) {
 		r.sum.Unpaid++
 		return
 	}
-	if !r.predictor.Reads(d.Traits.Signal) {
+	read := 0
+	for _, s := range r.sides {
+		if s.predictor.Reads(d.Traits.Signal) {
+			read++
+		} else {
+			s.unread++
+		}
+	}
+	if read == 0 {
 		r.sum.Unread++
 	}
 	r.answer = routing.Candidate{}
@@ -156,10 +168,13 @@ func (r *Replay) Comparison() Comparison {
 type side struct {
 	cfg    *config.Config
 	routes []config.Route
-	book   *affinity.Book
-	at     time.Time
-	shares map[string]*share
-	why    map[string]int64
+	// predictor is the configuration's, and unread are requests that it has no signal of.
+	predictor *routing.Predictor
+	unread    int64
+	book      *affinity.Book
+	at        time.Time
+	shares    map[string]*share
+	why       map[string]int64
 
 	unjudged map[Unjudged]int64 // their Requests are the values
 
@@ -176,7 +191,7 @@ type share struct {
 }
 
 func newSide(cfg *config.Config, now time.Time) *side {
-	s := &side{cfg: cfg, routes: slices.Clone(cfg.Routes), shares: make(map[string]*share), why: make(map[string]int64),
+	s := &side{cfg: cfg, routes: slices.Clone(cfg.Routes), predictor: routing.PredictorOf(cfg), shares: make(map[string]*share), why: make(map[string]int64),
 		unjudged: make(map[Unjudged]int64)}
 	for i := range s.routes {
 		s.routes[i].Price, s.routes[i].Cost = s.routes[i].In(now)
@@ -188,7 +203,7 @@ func newSide(cfg *config.Config, now time.Time) *side {
 // add plans a request and returns the route or strategy that it goes to, "" where none can take it.
 func (s *side) add(r *Replay, d *Record, own config.Requires) string {
 	in := d.Input(s.cfg, s.routes)
-	in.Predictor, in.Learned, in.Templates = r.predictor, r.settings.Learned, r.settings.Templates
+	in.Predictor, in.Learned, in.Templates = s.predictor, r.settings.Learned, r.settings.Templates
 	in.Requires = s.cfg.PlanOf(d.Plan).Requires.And(own)
 	if r.settings.Named != nil {
 		in.Account.Name = r.settings.Named(d.Account)
@@ -345,7 +360,7 @@ func priceOf(u *Usage, price *config.Price) float64 {
 
 func (s *side) result() Side {
 	out := Side{Routes: []RouteShare{}, Refused: []RefusedHere{}, Shadows: whole(s.shadows),
-		ShadowCost: whole(s.shadowCost)}
+		ShadowCost: whole(s.shadowCost), Unread: s.unread, Model: routing.ModelOf(s.cfg)}
 	var all share
 	for name, one := range s.shares {
 		all.requests += one.requests

@@ -22,6 +22,7 @@ import (
 	"github.com/fareway/fareway/modules/internal/ledger"
 	"github.com/fareway/fareway/modules/internal/ratelimit"
 	"github.com/fareway/fareway/modules/internal/requestlog"
+	"github.com/fareway/fareway/modules/internal/routing"
 	"github.com/fareway/fareway/modules/internal/routing/affinity"
 	"github.com/fareway/fareway/modules/internal/routing/outcome"
 	"github.com/fareway/fareway/plugins/host"
@@ -268,6 +269,7 @@ func optionsOf(h *host.Host) config.Options {
 			can, err := h.Capabilities(ctx, sourceOf(ref))
 			return err != nil || can.Screen // that it does not answer is for Schema to tell of
 		},
+		Model:      routing.ReadModel,
 		Outside:    h.Redact,
 		Unconfined: func(c config.Confine) []string { return host.Confine(c).Missing() },
 	}

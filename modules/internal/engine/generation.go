@@ -48,7 +48,7 @@ func (e *Engine) Prepare(ctx context.Context, cfg *config.Config) (*Generation, 
 		states: e.states, replies: e.replies, setups: make(map[string]uint64),
 		tariffs: tariffs{record: e.store.PriceVersion, now: e.Now, routes: cfg.Routes}}
 	if len(cfg.Routes) > 1 || cfg.DecisionLog.Mode == config.DecisionsOn {
-		g.predicts = routing.DefaultPredictor()
+		g.predicts = routing.PredictorOf(cfg)
 	}
 	if err := e.fill(ctx, g); err != nil {
 		g.releasePlugins()

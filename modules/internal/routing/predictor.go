@@ -18,34 +18,25 @@ import (
 type Predictor struct {
 	model  *predict.Model
 	output predict.Output
-	known  map[string]known // by the upstream's name of the model
-	print  uint32           // the model's fingerprint
-	free   sync.Pool        // of *sight
-}
-
-// known is where a model is in the trained one.
-type known struct {
-	pool  *predict.Pool
-	place int
+	known  *known    // which models it was trained on
+	print  uint32    // the model's fingerprint
+	free   sync.Pool // of *sight
+	about  About
 }
 
 // NewPredictor makes a predictor of a trained model.
 func NewPredictor(m *predict.Model) *Predictor {
-	p := &Predictor{model: m, output: m.Output(), print: m.Fingerprint(), known: make(map[string]known)}
-	for i := range m.Pools {
-		pool := &m.Pools[i]
-		for k, name := range pool.Models {
-			if have, ok := p.known[name]; !ok || have.pool.Rows < pool.Rows {
-				p.known[name] = known{pool, k} // of several, what was learned of more
-			}
-		}
-	}
+	p := &Predictor{model: m, output: m.Output(), print: m.Fingerprint(), known: knownIn(m), about: aboutOf(m)}
 	p.free.New = func() any { return &sight{from: p, features: predict.NewFeatures()} }
 	return p
 }
 
 // DefaultPredictor is of the model that is built in.
-var DefaultPredictor = sync.OnceValue(func() *Predictor { return NewPredictor(predict.Default()) })
+var DefaultPredictor = sync.OnceValue(func() *Predictor {
+	p := NewPredictor(predict.Default())
+	p.about.SHA256 = predict.DefaultSHA256()
+	return p
+})
 
 // sight is what a predictor sees of one request.
 type sight struct {
@@ -88,11 +79,8 @@ func (s *sight) of(r *config.Route) (quality, output float64) {
 	if r.Reasons {
 		output *= predict.Thinking
 	}
-	if have, ok := s.from.known[r.Model]; ok && r.QualityWeight > 0 {
-		quality = s.from.model.Blend(have.pool, have.place, &prior, &s.signal)
-		if tokens, ok := have.pool.Routes[have.place].OutputOf(&s.signal); ok {
-			output = tokens
-		}
+	if r.QualityWeight > 0 {
+		quality, output = s.blend(s.from.known.of(r.Model), &prior, quality, output)
 	}
 	if math.IsNaN(quality) || math.IsNaN(output) {
 		return r.Quality, ExpectedOutput

@@ -2,6 +2,7 @@ package routing
 
 import (
 	"encoding/binary"
+	"fmt"
 
 	"github.com/fareway/fareway/plugins/llm"
 )
@@ -108,6 +109,14 @@ func (in *Input) keep(it *Itinerary, s *sight) {
 // Reads reports whether this predictor made a signal that was kept.
 func (p *Predictor) Reads(signal []byte) bool {
 	return len(signal) >= 4 && binary.LittleEndian.Uint32(signal) == p.print
+}
+
+// SignalsOf is the fingerprint of the model that made a signal that was kept, as in About; "" for none.
+func SignalsOf(signal []byte) string {
+	if len(signal) < 4 {
+		return ""
+	}
+	return fmt.Sprintf("%08x", binary.LittleEndian.Uint32(signal))
 }
 
 func (p *Predictor) pack(s *sight) []byte {

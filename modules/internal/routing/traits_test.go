@@ -40,7 +40,7 @@ func learned() []config.Route {
 		1_500_000_000)}
 	// Any of them will do, but the same each time: of what is kept the last digits are not, and a choice that hangs on
 	// them may be another one.
-	name := slices.Min(slices.Collect(maps.Keys(p.known)))
+	name := slices.Min(slices.Collect(maps.Keys(p.known.byName)))
 	return append(routes, priced("c", name, 0.7, 10, 50_000_000, 200_000_000))
 }
 

@@ -1,7 +1,9 @@
 package predict
 
 import (
+	"crypto/sha256"
 	_ "embed"
+	"fmt"
 	"sync"
 )
 
@@ -18,6 +20,11 @@ var decoded = sync.OnceValue(func() *Model {
 	}
 	return m
 })
+
+// DefaultSHA256 is the digest of its file, in hex.
+func DefaultSHA256() string {
+	return fmt.Sprintf("%x", sha256.Sum256(builtIn))
+}
 
 // Default is the model that is built in.
 func Default() *Model { return decoded() }

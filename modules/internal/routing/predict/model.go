@@ -79,6 +79,8 @@ type Model struct {
 	// share of such n-grams in training's own prompts.
 	Known    []uint64
 	Familiar float32
+	// Trained is when, in Unix seconds; 0 where nobody has said. It does not matter for what the model predicts.
+	Trained int64
 	// Reference is the workload by which the rates of profiles are set; none in a model that was trained without.
 	Reference []Sample
 }
@@ -100,6 +102,8 @@ type Pool struct {
 	Datasets []string
 	Models   []string
 	Rows     int
+	// Calls: all of the prompts are for calls of tools.
+	Calls bool
 	// Own are the pool's own heads: the directions in which regressions of its models' scores on text differ most.
 	Own []int
 	// Difficulty is the log odds that the prompt is answered better than the mean, for any model.
@@ -160,14 +164,14 @@ func Decode(file []byte) (*Model, error) {
 	}
 	rest, ok := bytes.CutPrefix(file, []byte(magic))
 	if !ok {
-		return nil, fmt.Errorf("%w (it does not begin as one of this version does)", ErrModel)
+		return nil, otherVersion(file)
 	}
 	if len(rest) < sha256.Size {
 		return nil, fmt.Errorf("%w (it is cut off)", ErrModel)
 	}
 	sum, body := rest[:sha256.Size], rest[sha256.Size:]
 	if have := sha256.Sum256(body); !bytes.Equal(sum, have[:]) {
-		return nil, fmt.Errorf("%w (its checksum is wrong)", ErrModel)
+		return nil, fmt.Errorf("%w (its checksum is wrong: it was cut short, or changed; copy it again)", ErrModel)
 	}
 	m := &Model{}
 	if err := gob.NewDecoder(bytes.NewReader(body)).Decode(m); err != nil {

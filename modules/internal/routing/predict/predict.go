@@ -389,11 +389,15 @@ func (m *Model) Easier(by func(*Pool) float64) float64 {
 // Difficulty is how hard the conversation seems, from 0 to 1: 0.5 for the mean, and for what is unlike anything known.
 func (m *Model) Difficulty(s *Signal) float64 { return sigmoid(-float64(s.Trust) * m.Ease(s)) }
 
+// LearnedWeight is as how many observations a prediction counts beside what an operator says, where the text and its task
+// are known.
+const LearnedWeight = 100
+
 // Blend is the quality of the pool's k-th route, of which the operator says something as well: the prediction counts
 // for as many observations as the data has tasks, the less the newer the text is, or its task to the pool.
 func (m *Model) Blend(p *Pool, k int, prior *Prior, s *Signal) float64 {
 	predicted := p.QualityOf(k, s)
-	learned := 100 * s.place.trust
+	learned := LearnedWeight * s.place.trust
 	if learned+prior.Weight == 0 {
 		return predicted
 	}

@@ -26,6 +26,12 @@ func (p *Pool) task(s *Signal) {
 	}
 }
 
+// Trust is how far the pool knows such a text and its task, from 0 to 1.
+func (p *Pool) Trust(s *Signal) float64 {
+	p.task(s)
+	return s.place.trust
+}
+
 func (p *Pool) trust(s *Signal) float64 { return min(float64(s.Trust), p.near(s)) }
 
 // find fills in of which tasks the conversation is, and how easy it is among theirs.

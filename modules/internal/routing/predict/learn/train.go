@@ -254,7 +254,8 @@ func (t *trainer) regressions() {
 			weight[j] = statWeight
 		}
 		xs := t.dense(pl.rows, weight)
-		out := predict.Pool{Datasets: pl.names, Models: pl.models, Rows: len(pl.rows), Own: t.own[p]}
+		out := predict.Pool{Datasets: pl.names, Models: pl.models, Rows: len(pl.rows), Own: t.own[p],
+			Calls: !slices.ContainsFunc(pl.rows, func(i int) bool { return len(t.samples[i].row.Tools) == 0 })}
 		t.quality(pl, &out, xs, weight, dim)
 		t.byTask(pl, &out, weight, dim)
 		matter := t.matter(p)
