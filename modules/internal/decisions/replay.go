@@ -113,8 +113,9 @@ func NewReplay(s Settings) *Replay {
 	if s.Requires == nil {
 		s.Requires = func(string) config.Requires { return config.Requires{} }
 	}
-	return &Replay{settings: s, predictor: routing.DefaultPredictor(), shifts: make(map[[2]string]int64),
-		sides: [2]*side{newSide(s.Before, s.Now), newSide(s.After, s.Now)}}
+	p := routing.DefaultPredictor()
+	return &Replay{settings: s, predictor: p, shifts: make(map[[2]string]int64),
+		sides: [2]*side{newSide(s.Before, s.Now, p), newSide(s.After, s.Now, p)}}
 }
 
 // Add plans a request on both sides.
@@ -156,6 +157,9 @@ func (r *Replay) Comparison() Comparison {
 type side struct {
 	cfg    *config.Config
 	routes []config.Route
+
+	exchange *routing.Exchange
+
 	book   *affinity.Book
 	at     time.Time
 	shares map[string]*share
@@ -175,12 +179,13 @@ type share struct {
 	charged, cost, quality float64
 }
 
-func newSide(cfg *config.Config, now time.Time) *side {
+func newSide(cfg *config.Config, now time.Time, p *routing.Predictor) *side {
 	s := &side{cfg: cfg, routes: slices.Clone(cfg.Routes), shares: make(map[string]*share), why: make(map[string]int64),
 		unjudged: make(map[Unjudged]int64)}
 	for i := range s.routes {
 		s.routes[i].Price, s.routes[i].Cost = s.routes[i].In(now)
 	}
+	s.exchange = routing.NewExchange(s.routes, cfg.Profiles, p)
 	s.book = affinity.New(affinity.Options{Now: func() time.Time { return s.at }})
 	return s
 }
@@ -188,7 +193,8 @@ func newSide(cfg *config.Config, now time.Time) *side {
 // add plans a request and returns the route or strategy that it goes to, "" where none can take it.
 func (s *side) add(r *Replay, d *Record, own config.Requires) string {
 	in := d.Input(s.cfg, s.routes)
-	in.Predictor, in.Learned, in.Templates = r.predictor, r.settings.Learned, r.settings.Templates
+	in.Exchange, in.Predictor = s.exchange, r.predictor
+	in.Learned, in.Templates = r.settings.Learned, r.settings.Templates
 	in.Requires = s.cfg.PlanOf(d.Plan).Requires.And(own)
 	if r.settings.Named != nil {
 		in.Account.Name = r.settings.Named(d.Account)

@@ -22,6 +22,7 @@ import (
 	"github.com/fareway/fareway/modules/internal/ledger"
 	"github.com/fareway/fareway/modules/internal/ratelimit"
 	"github.com/fareway/fareway/modules/internal/requestlog"
+	"github.com/fareway/fareway/modules/internal/routing"
 	"github.com/fareway/fareway/modules/internal/routing/affinity"
 	"github.com/fareway/fareway/modules/internal/routing/outcome"
 	"github.com/fareway/fareway/plugins/host"
@@ -108,11 +109,13 @@ type Engine struct {
 	background background
 	failed     atomic.Pointer[FailedLoad] // nil when the last load has not failed
 	timer      func(time.Duration) <-chan time.Time
-	builtin    func(plugin string) ([]string, bool)
-	history    *history.History
-	keeping    sync.Mutex // of whoever notes what is in force
-	inForce    InForce
-	opened     time.Time
+	// lastExchange is for a reload that changes nothing of it.
+	lastExchange atomic.Pointer[routing.Exchange]
+	builtin      func(plugin string) ([]string, bool)
+	history      *history.History
+	keeping      sync.Mutex // of whoever notes what is in force
+	inForce      InForce
+	opened       time.Time
 }
 
 // Opened is when the engine was opened: its counters count from then on.

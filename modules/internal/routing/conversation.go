@@ -62,14 +62,25 @@ const (
 	StayGone  Stay = "gone"      // the route cannot serve it
 )
 
-// near is how much nearer to the ideal another route must be for a conversation to move to it; with keep_quality,
-// dearer is how much cheaper, and around how much better or worse than the quality to keep, divided by the root of the
-// turns that are known: the fewer, the less sure it is. Otherwise it would go to and fro between routes that are alike.
+// dearer is how much cheaper another route must be for a conversation to move to it, and near how much utility is enough
+// in any case; with keep_quality, around is how much better or worse than the quality to keep, divided by the root of
+// the turns that are known: the fewer, the less sure it is. Otherwise it would go to and fro between routes that are
+// alike.
 const (
 	near   = 0.03
 	dearer = 0.05
 	around = 0.2
 )
+
+// staying is by how much utility another route must gain for a conversation to leave its own: what a saving of dearer
+// is worth there, near at most. What a cold cache costs is in the cost already. It goes by the conversation's own route
+// alone, so that it does not matter which others there are.
+func staying(home *Candidate, rate float64) float64 {
+	if math.IsInf(rate, 1) {
+		return dearer * home.Units
+	}
+	return min(near, dearer*rate*home.Units)
+}
 
 // loopRoute is the place of the candidate that a loop of tool calls is on, -1 for none.
 func loopRoute(in *Input, candidates []Candidate) int {
@@ -130,7 +141,7 @@ func leaves(it *Itinerary, home *Candidate) bool {
 		return home.Quality < it.KeepFrom-unsure ||
 			first.Quality >= it.KeepFrom+unsure && home.Cost > first.Cost*(1+dearer)
 	}
-	return home.Distance-first.Distance > near
+	return first.Utility-home.Utility > staying(home, it.Rate)
 }
 
 func toFront(candidates []Candidate, at int) {
@@ -157,19 +168,4 @@ func (in *Input) rest() float64 {
 		fewest = withTools
 	}
 	return float64(min(max(in.turns(), fewest), mostRest))
-}
-
-// turnCost is what a turn of a conversation costs on a route, in microcents: the mean of this one, which pays for
-// what the upstream does not have in its cache yet, and of the others to come, which find it there.
-func turnCost(c *Candidate, in *Input, turns float64) (cost float64, cached int64) {
-	price, _ := c.Route.Price.At(c.Input)
-	input, output := float64(c.Input), c.Output*float64(price.Output)
-	cached = min(in.Past.warm(c.Route.Name), c.Input)
-	fresh := price.Input
-	if price.CacheRead < price.Input {
-		fresh = price.CacheWrite
-	}
-	now := (input-float64(cached))*float64(fresh) + float64(cached)*float64(price.CacheRead)
-	later := input * math.Min(float64(price.CacheRead), float64(price.Input))
-	return ((now+(turns-1)*later)/turns + output) / 1e6, cached
 }

@@ -80,6 +80,7 @@ func Play(s Setup, set Set) (Result, error) {
 	for i := range fixed {
 		fixed[i] = player{Setup: s}
 	}
+	exchange := routing.NewExchange(s.Routes, []config.Profile{s.Profile}, s.Predictor)
 	at := time.Date(2026, 1, 1, 0, 0, 0, 0, time.UTC)
 	now := func() time.Time { return at }
 	book := affinity.New(affinity.Options{Now: now, Secret: []byte("replay")})
@@ -92,7 +93,7 @@ func Play(s Setup, set Set) (Result, error) {
 		for t := range conversation {
 			turn := &conversation[t]
 			at = at.Add(turn.After)
-			in := routing.Input{Routes: s.Routes, Profile: s.Profile, Needs: routing.NeedsOf(turn.Request),
+			in := routing.Input{Routes: s.Routes, Profile: s.Profile, Exchange: exchange, Needs: routing.NeedsOf(turn.Request),
 				InputTokens: turn.Input, Predictor: s.Predictor, Request: turn.Request}
 			fresh, err := routing.Plan(in)
 			if err != nil {
