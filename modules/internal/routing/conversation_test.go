@@ -65,7 +65,9 @@ func TestConversations(t *testing.T) {
 			nil, "middle", routing.StayHome, "middle"},
 		{"it stays, warm or not, where routes are alike", []config.Route{small, cached(route("twin", 0.5, 1))}, balanced,
 			at50k("twin", 0), chat, nil, "twin", routing.StayHome, "twin"},
-		{"it moves where the gain is large", []config.Route{small, deep}, budget, at50k("deep", 50_000), chat, nil,
+		{"it stays where its cache makes it cheap", []config.Route{small, deep}, budget, at50k("deep", 50_000), chat, nil,
+			"deep", routing.StayHome, "deep"},
+		{"it moves where the gain is large", []config.Route{small, deep}, budget, at50k("deep", 0), chat, nil,
 			"small", routing.StayMoved, "small"},
 		{"a loop of tools is never broken", []config.Route{small, deep}, budget, at50k("deep", 0), answering(), nil,
 			"deep", routing.StayLoop, "deep"},
@@ -76,7 +78,7 @@ func TestConversations(t *testing.T) {
 			&routing.Past{Home: "small", Served: [2]routing.Served{{Route: "deep"}}}, answering(), nil,
 			"small", routing.StayLoop, "small"},
 		{"it comes home", []config.Route{small, deep}, best,
-			&routing.Past{Home: "deep", Served: [2]routing.Served{{Route: "small", Warm: 50_000}}}, chat, nil,
+			&routing.Past{Home: "deep", Served: [2]routing.Served{{Route: "small", Warm: 50_000}}}, turn(hard, "12", hard), nil,
 			"deep", routing.StayHome, "deep"},
 		{"it may come back to a route that is not ready", []config.Route{small, deep}, best, at50k("deep", 50_000), chat,
 			down, "small", routing.StayGone, "deep"},
@@ -156,7 +158,7 @@ func TestOneTurnDoesNotMoveAConversation(t *testing.T) {
 	writer.QualityBy = map[string]float64{config.KindCode: 0.4}
 	const prose = "Write a short poem about the sea, in the tone of a letter to a friend."
 	said := turn(prose, "Done.", prose, "Done.", prose, "Done.", prose, "Done.", prose)
-	for name, profile := range map[string]config.Profile{"keep_quality": {Cost: 1, KeepQuality: 0.9}, "quality": best} {
+	for name, profile := range map[string]config.Profile{"keep_quality": {Cost: 1, KeepQuality: 0.9}, "quality": {Quality: 1}} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			past := at50k("coder", 20_000)

@@ -57,7 +57,7 @@ func begun(turns int, in Input) Input {
 	return in
 }
 
-// usual is a request of one kind of work, in place of what a predictor would read.
+// usual is a usual request, in place of what a predictor would read.
 type usual struct {
 	work   predict.Work
 	output float64 // tokens
@@ -69,8 +69,8 @@ func (u *usual) show(s *sight) {
 	s.now, s.output = u.work, u.output
 }
 
-// usualKinds are usual requests by kind of work, and usualGrades how hard they are: rough numbers, as traffic of chats and
-// agents goes, for models that ship no workload of their own.
+// usualKinds are usual requests by kind of work, usualGrades how hard they are, and usualSigns how much of a kind shows:
+// rough numbers, as traffic of chats and agents goes, for models that ship no workload of their own.
 var (
 	usualKinds = [...]struct {
 		kind   predict.Kind
@@ -99,15 +99,19 @@ var (
 		{share: 0.15, ease: -1, output: 1.5},
 		{share: 0.05, ease: -2, output: 2},
 	}
+	usualSigns = [...]float32{0.9, 0.5}
 )
 
 func usualWorkload() (list []sample) {
 	for _, k := range usualKinds {
 		for _, g := range usualGrades {
-			u := &usual{output: math.Round(k.output * g.output)}
-			u.work.Kinds[k.kind], u.work.Ease = 1, g.ease
-			list = append(list, sample{share: k.share * g.share, in: begun(k.turns, Input{InputTokens: k.input,
-				Needs: Needs{Tools: k.tools}, Traits: &Traits{Turns: k.turns}, usual: u})})
+			for _, sign := range usualSigns {
+				u := &usual{output: math.Round(k.output * g.output)}
+				u.work.Kinds[predict.Knowledge], u.work.Ease = 1-sign, g.ease
+				u.work.Kinds[k.kind] += sign
+				list = append(list, sample{share: k.share * g.share, in: begun(k.turns, Input{InputTokens: k.input,
+					Needs: Needs{Tools: k.tools}, Traits: &Traits{Turns: k.turns}, usual: u})})
+			}
 		}
 	}
 	return list
