@@ -133,20 +133,26 @@ func TestToolsAreExpectedToBeCalled(t *testing.T) {
 	t.Parallel()
 	lasting, plain := cached(route("lasting", 0.6, 1)), route("plain", 0.6, 0.7)
 	plain.Price.CacheRead, plain.Price.CacheWrite = plain.Price.Input, plain.Price.Input
-	in := routing.Input{Routes: []config.Route{lasting, plain}, Profile: budget, InputTokens: 50_000, Request: turn(easy)}
+	in := routing.Input{Routes: []config.Route{lasting, plain}, Profile: budget, InputTokens: 3000, Request: turn(easy)}
 	it, err := routing.Plan(in)
 	require.NoError(t, err)
 	require.Equal(t, "plain", it.Home, "a single question")
-	require.InDelta(t, 50_000*70+500*350, it.Candidates[0].Cost, 1e-6)
+	require.InDelta(t, 3000*70+500*350, it.Candidates[0].Cost, 1e-6)
 	in.Needs.Tools = true
 	it, err = routing.Plan(in)
 	require.NoError(t, err)
 	require.Equal(t, "lasting", it.Home)
 	// Five turns: one writes the cache, four read it.
-	require.InDelta(t, (50_000*125+4*50_000*10)/5+500*500, it.Candidates[0].Cost, 1e-6)
-	require.InDelta(t, 50_000*70+500*350, it.Candidates[1].Cost, 1e-6)
+	require.InDelta(t, (3000*125+4*3000*10)/5+500*500, it.Candidates[0].Cost, 1e-6)
+	require.InDelta(t, 3000*70+500*350, it.Candidates[1].Cost, 1e-6)
 	require.Zero(t, it.Candidates[0].Cached)
 	require.Equal(t, routing.StayNew, it.Stay)
+
+	in.Needs.Tools, in.InputTokens = false, 4000
+	it, err = routing.Plan(in)
+	require.NoError(t, err)
+	require.Equal(t, "lasting", it.Home, "a long first prompt is an agent's, too, or about a document")
+	require.InDelta(t, (4000*125+4*4000*10)/5+500*500, it.Candidates[0].Cost, 1e-6)
 }
 
 // TestOneTurnDoesNotMoveAConversation is issue 13: a conversation is one choice, by what it has been about. A turn of

@@ -17,7 +17,7 @@ func expect(in *Input, it *Itinerary) {
 		s = in.read()
 	}
 	if s != nil {
-		it.Work = s.lasts(in.Past, in.rest())
+		it.Work = s.lasts(in)
 	}
 	for i := range it.Candidates {
 		in.foresee(&it.Candidates[i], s)

@@ -203,7 +203,7 @@ func (x *Exchange) climb(list []sample) {
 func (in *Input) foreseeAll(out []expected, ranks []Candidate) {
 	s := in.read()
 	if s != nil {
-		s.lasts(in.Past, in.rest())
+		s.lasts(in)
 		defer in.Predictor.done(s)
 	}
 	survey := look(in)
@@ -225,13 +225,15 @@ func (in *Input) foreseeAll(out []expected, ranks []Candidate) {
 	}
 }
 
-// dearest is the route with the largest mean cost: of several the one with the highest prices, and then the first.
+// dearest is the route with the largest mean cost: of several the one with the highest prices or the largest output, and
+// then the first.
 func dearest(routes []config.Route, costs []float64) int {
 	best := 0
 	for r := 1; r < len(routes); r++ {
 		a, b := &routes[r].Price, &routes[best].Price
 		if cmp.Or(cmp.Compare(costs[r], costs[best]), cmp.Compare(a.Output, b.Output), cmp.Compare(a.Input, b.Input),
-			cmp.Compare(a.CacheWrite, b.CacheWrite), cmp.Compare(a.CacheRead, b.CacheRead)) > 0 {
+			cmp.Compare(a.CacheWrite, b.CacheWrite), cmp.Compare(a.CacheRead, b.CacheRead),
+			cmp.Compare(routes[r].MaxOutput, routes[best].MaxOutput)) > 0 {
 			best = r
 		}
 	}

@@ -19,10 +19,9 @@ func TestLeaves(t *testing.T) {
 		want        bool
 	}{
 		"as useful":           {Candidate{Utility: 0.5}, Candidate{Utility: 0.5, Units: 1}, 0, false},
-		"a little better":     {Candidate{Utility: near}, Candidate{Units: 1}, 0, false},
-		"much better":         {Candidate{Utility: near + 1e-9}, Candidate{Units: 1}, 0, true},
-		"better than a cheap": {Candidate{Utility: dearer * 0.1}, Candidate{Units: 0.1}, 0, false},
-		"than a cheap, much":  {Candidate{Utility: dearer*0.1 + 1e-9}, Candidate{Units: 0.1}, 0, true},
+		"a little better":     {Candidate{Utility: 2 * patience * 0.1}, Candidate{Units: 0.1}, 0, false},
+		"much better":         {Candidate{Utility: 2*patience*0.1 + 1e-9}, Candidate{Units: 0.1}, 0, true},
+		"better than free":    {Candidate{Utility: 1e-9}, Candidate{}, 0, true},
 		"another specialty":   {Candidate{Matches: 1}, Candidate{}, 0, true},
 		"less cramped":        {Candidate{}, Candidate{Cramped: true}, 0, true},
 		"keeps exactly":       {keeping(0.9, 0), Candidate{Quality: from}, 0, false},
@@ -30,7 +29,7 @@ func TestLeaves(t *testing.T) {
 		"nobody is sure":      {keeping(0.9, 0), Candidate{Quality: from - around}, 1, false},
 		"one turn is enough":  {keeping(0.9, 0), Candidate{Quality: from - around - 1e-9}, 1, true},
 		"after four turns":    {keeping(0.9, 0), Candidate{Quality: from - around/2 - 1e-9}, 4, true},
-		"a little dearer":     {keeping(from, 1), Candidate{Quality: 0.9, Cost: 1 + dearer}, 0, false},
+		"a little dearer":     {keeping(from, 1), Candidate{Quality: 0.9, Cost: 1 + cheaper}, 0, false},
 		"much dearer":         {keeping(from, 1), Candidate{Quality: 0.9, Cost: 1.06}, 0, true},
 		"dearer, and unsure":  {keeping(from, 1), Candidate{Quality: 0.9, Cost: 9}, 1, false},
 		"dearer, surely good": {keeping(from+around, 1), Candidate{Quality: 0.9, Cost: 9}, 1, true},
@@ -38,7 +37,7 @@ func TestLeaves(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			it := &Itinerary{Candidates: []Candidate{tt.first}, KeepFrom: from, Rate: 1}
+			it := &Itinerary{Candidates: []Candidate{tt.first}, KeepFrom: from, Rate: 2}
 			it.Work.Turns = tt.turns
 			require.Equal(t, tt.want, leaves(it, &tt.home))
 		})

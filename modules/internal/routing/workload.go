@@ -116,3 +116,25 @@ func usualWorkload() (list []sample) {
 	}
 	return list
 }
+
+// longWork is the mean of the workload's requests that are long, and as hard as routes' qualities are said for: what is
+// expected of the turns that follow a long first prompt.
+func (p *Predictor) longWork() *predict.Work {
+	mean := new(predict.Work)
+	list, seen := p.workload(), 0.0
+	for i := range list {
+		if list[i].in.InputTokens < longPrompt {
+			continue
+		}
+		if s := list[i].in.read(); s != nil {
+			seen += list[i].share
+			mean.Toward(&s.now, float32(list[i].share/seen))
+			p.done(s)
+		}
+	}
+	if seen == 0 {
+		mean.Kinds[predict.Knowledge] = 1
+	}
+	mean.Ease = 0
+	return mean
+}

@@ -43,7 +43,7 @@ type Setup struct {
 // Way is a way of choosing, and what came of it.
 type Way struct {
 	Microcents float64 `json:"microcents"`
-	Quality    float64 `json:"quality"` // expected, the mean over turns
+	Quality    float64 `json:"quality"` // expected of each turn alone, the mean over turns
 	Moves      int     `json:"moves"`   // turns on another route than the one before
 }
 
@@ -95,6 +95,7 @@ func Play(s Setup, set Set) (Result, error) {
 			at = at.Add(turn.After)
 			in := routing.Input{Routes: s.Routes, Profile: s.Profile, Exchange: exchange, Needs: routing.NeedsOf(turn.Request),
 				InputTokens: turn.Input, Predictor: s.Predictor, Request: turn.Request}
+			in.Past = new(routing.Past) // by this turn alone
 			fresh, err := routing.Plan(in)
 			if err != nil {
 				return r, fmt.Errorf("choosing a route in %s: %w", set.Name, err)
