@@ -45,7 +45,7 @@ func writeExplanation(w io.Writer, v *admin.Explanation) {
 		fmt.Fprintf(w, "keep_quality = %g: the cheapest route of an expected quality of at least %.3f is first.\n",
 			v.Profile.KeepQuality, v.KeepFrom)
 	case v.Refusal == "":
-		fmt.Fprintf(w, "Weights: cost %g, quality %g. The smallest distance is first.\n", v.Profile.Cost, v.Profile.Quality)
+		writeRate(w, v)
 	}
 	if text, ok := stays[v.Stay]; ok {
 		fmt.Fprintln(w, text)
@@ -66,15 +66,16 @@ func writeExplanation(w io.Writer, v *admin.Explanation) {
 	if len(v.Candidates) > 0 {
 		fmt.Fprintln(w)
 		table(w, func(w io.Writer) {
-			fmt.Fprintln(w, "ROUTE\tQUALITY\tCODE\tMATH\tTOOLS\tWRITING\tINPUT\tOUTPUT\tCOST\tHOLD\tALLOWANCE\tDISTANCE\t")
+			fmt.Fprintln(w, "ROUTE\tQUALITY\tCODE\tMATH\tTOOLS\tWRITING\tINPUT\tOUTPUT\tCOST\tHOLD\tALLOWANCE\tUTILITY\t")
 			for _, c := range v.Candidates {
 				k := c.ByKind
 				fmt.Fprintf(w, "%s\t%.3f\t%.2f\t%.2f\t%.2f\t%.2f\t%d\t%.0f\t%s\t%s\t%d\t%.3f\t%s\n", c.Route, c.Quality,
 					k[config.KindCode], k[config.KindMath], k[config.KindTools], k[config.KindWriting], v.InputTokens+c.Template,
-					c.Output, inDollars(c.Cost), inDollars(float64(c.Hold)), c.Allowance, c.Distance, remarks(&c))
+					c.Output, inDollars(c.Cost), inDollars(float64(c.Hold)), c.Allowance, c.Utility, remarks(&c))
 			}
 		})
 		fmt.Fprintln(w, "\nCost is what is expected, hold what is set aside until it is known, both in US dollars.")
+		writeLost(w, v)
 	}
 	if len(v.Rejected) > 0 {
 		fmt.Fprintln(w, "\nNot tried:")
@@ -111,6 +112,9 @@ func writeStrategies(w io.Writer, list []routing.ExplainedStrategy) {
 		fmt.Fprintf(w, "  %s: %s", s.Strategy, s.What)
 		if s.Hold > 0 {
 			fmt.Fprintf(w, "; quality %.3f, cost %s, hold %s", s.Quality, inDollars(s.Cost), inDollars(float64(s.Hold)))
+		}
+		if s.Utility != nil {
+			fmt.Fprintf(w, ", utility %.3f", *s.Utility)
 		}
 		if s.Chosen {
 			fmt.Fprintln(w, ".\n    It goes through this one; the routes below are what is fallen back on.")

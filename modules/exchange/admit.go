@@ -24,7 +24,7 @@ func (x *exchange) admit() *families.Error {
 		return x.call.LedgerError("recording a price", err)
 	}
 	ask := routing.NewInput(x.gen.Config, x.tariff.Routes, x.req.profile, x.req.LLM)
-	ask.Requires = x.req.requires
+	ask.Exchange, ask.Requires = x.tariff.Exchange, x.req.requires
 	who := x.call.Principal.Account
 	ask.Account = config.AccountFacts{ID: who.ID, Name: who.Name, Plan: who.Plan}
 	ask.Standing, ask.Refuses = x.gen.Standing(x.call.Principal.Account.ID), x.gen.Refuses

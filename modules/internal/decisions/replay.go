@@ -170,6 +170,7 @@ type side struct {
 	routes []config.Route
 	// predictor is the configuration's, and unread are requests that it has no signal of.
 	predictor *routing.Predictor
+	exchange  *routing.Exchange
 	unread    int64
 	book      *affinity.Book
 	at        time.Time
@@ -191,11 +192,13 @@ type share struct {
 }
 
 func newSide(cfg *config.Config, now time.Time) *side {
-	s := &side{cfg: cfg, routes: slices.Clone(cfg.Routes), predictor: routing.PredictorOf(cfg), shares: make(map[string]*share), why: make(map[string]int64),
+	s := &side{cfg: cfg, routes: slices.Clone(cfg.Routes), predictor: routing.PredictorOf(cfg),
+		shares: make(map[string]*share), why: make(map[string]int64),
 		unjudged: make(map[Unjudged]int64)}
 	for i := range s.routes {
 		s.routes[i].Price, s.routes[i].Cost = s.routes[i].In(now)
 	}
+	s.exchange = routing.NewExchange(s.routes, cfg.Profiles, s.predictor)
 	s.book = affinity.New(affinity.Options{Now: func() time.Time { return s.at }})
 	return s
 }
@@ -203,7 +206,8 @@ func newSide(cfg *config.Config, now time.Time) *side {
 // add plans a request and returns the route or strategy that it goes to, "" where none can take it.
 func (s *side) add(r *Replay, d *Record, own config.Requires) string {
 	in := d.Input(s.cfg, s.routes)
-	in.Predictor, in.Learned, in.Templates = s.predictor, r.settings.Learned, r.settings.Templates
+	in.Exchange, in.Predictor = s.exchange, s.predictor
+	in.Learned, in.Templates = r.settings.Learned, r.settings.Templates
 	in.Requires = s.cfg.PlanOf(d.Plan).Requires.And(own)
 	if r.settings.Named != nil {
 		in.Account.Name = r.settings.Named(d.Account)

@@ -109,11 +109,13 @@ type Engine struct {
 	background background
 	failed     atomic.Pointer[FailedLoad] // nil when the last load has not failed
 	timer      func(time.Duration) <-chan time.Time
-	builtin    func(plugin string) ([]string, bool)
-	history    *history.History
-	keeping    sync.Mutex // of whoever notes what is in force
-	inForce    InForce
-	opened     time.Time
+	// lastExchange is for a reload that changes nothing of it.
+	lastExchange atomic.Pointer[routing.Exchange]
+	builtin      func(plugin string) ([]string, bool)
+	history      *history.History
+	keeping      sync.Mutex // of whoever notes what is in force
+	inForce      InForce
+	opened       time.Time
 }
 
 // Opened is when the engine was opened: its counters count from then on.

@@ -50,6 +50,9 @@ func (e *Engine) Prepare(ctx context.Context, cfg *config.Config) (*Generation, 
 	if len(cfg.Routes) > 1 || cfg.DecisionLog.Mode == config.DecisionsOn {
 		g.predicts = routing.PredictorOf(cfg)
 	}
+	g.tariffs.exchange = func(routes []config.Route) *routing.Exchange {
+		return e.exchange(routes, cfg.Profiles, g.predicts)
+	}
 	if err := e.fill(ctx, g); err != nil {
 		g.releasePlugins()
 		return nil, err
@@ -60,6 +63,16 @@ func (e *Engine) Prepare(ctx context.Context, cfg *config.Config) (*Generation, 
 	}
 	e.monitor(g)
 	return g, nil
+}
+
+// exchange is what quality is worth: the last one that was made where nothing that it depends on has changed.
+func (e *Engine) exchange(routes []config.Route, profiles []config.Profile, p *routing.Predictor) *routing.Exchange {
+	if last := e.lastExchange.Load(); last.MadeOf(routes, profiles, p) {
+		return last
+	}
+	made := routing.NewExchange(routes, profiles, p)
+	e.lastExchange.Store(made)
+	return made
 }
 
 // refusals are why a gateway that runs does not take a configuration, one a line; nil when it does.

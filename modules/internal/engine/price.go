@@ -9,12 +9,15 @@ import (
 	"time"
 
 	"github.com/fareway/fareway/config"
+	"github.com/fareway/fareway/modules/internal/routing"
 )
 
 // Tariff is what the routes of a configuration charge from some time on. It does not change.
 type Tariff struct {
 	// Routes are those of the configuration, with the prices in force.
 	Routes []config.Route
+	// Exchange says what quality is worth at these prices.
+	Exchange *routing.Exchange
 
 	versions map[string]int64 // by route name
 	until    time.Time        // when the next price begins, zero for never
@@ -31,6 +34,8 @@ type tariffs struct {
 	record func(ctx context.Context, route string, price, cost config.Price) (int64, error)
 	now    func() time.Time
 	routes []config.Route
+	// exchange makes that of routes with their prices in force.
+	exchange func([]config.Route) *routing.Exchange
 
 	current atomic.Pointer[Tariff]
 	mu      sync.Mutex // of whoever makes the next one
@@ -60,6 +65,7 @@ func (t *tariffs) make(ctx context.Context, now time.Time) (*Tariff, error) {
 			made.until = next
 		}
 	}
+	made.Exchange = t.exchange(made.Routes)
 	return made, nil
 }
 

@@ -12,6 +12,7 @@ import (
 
 	"github.com/fareway/fareway/config"
 	"github.com/fareway/fareway/modules/internal/ledger"
+	"github.com/fareway/fareway/modules/internal/routing"
 )
 
 // Issue 11, prices that begin on a date: the price changes with the clock, under a version of its own, and a tariff
@@ -80,7 +81,8 @@ func TestPriceIsRecordedFirst(t *testing.T) {
 			recorded.Add(1)
 			return p.Input, nil
 		},
-		now: func() time.Time { return now },
+		now:      func() time.Time { return now },
+		exchange: func([]config.Route) *routing.Exchange { return nil },
 		routes: []config.Route{{Name: "r", Price: config.Price{Input: 1},
 			LaterPrices: []config.Dated{{From: time.Unix(5, 0), Price: config.Price{Input: 2}}}}},
 	}

@@ -46,7 +46,7 @@ func planCascade(p *parts) (Step, error) {
 	}
 	s.Asked.Output = min(s.Asked.Output, float64(s.Asked.Allowance))
 	s.Asked.Reads = instructions + int64(longest.Output)
-	s.Asked.Cost = expectedCost(s.Asked.Route, s.Asked.Input+s.Asked.Reads, s.Asked.Output)
+	s.Asked.Cost = reading(s.Asked, p.in.rest())
 	return s, nil
 }
 

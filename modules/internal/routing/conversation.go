@@ -62,14 +62,27 @@ const (
 	StayGone  Stay = "gone"      // the route cannot serve it
 )
 
-// near is how much nearer to the ideal another route must be for a conversation to move to it; with keep_quality,
-// dearer is how much cheaper, and around how much better or worse than the quality to keep, divided by the root of the
-// turns that are known: the fewer, the less sure it is. Otherwise it would go to and fro between routes that are alike.
+// With keep_quality, cheaper is how much cheaper another route must be for a conversation to move to it, and around how
+// much better or worse than the quality to keep, divided by the root of the turns that are known: the fewer, the less
+// sure it is. Otherwise it would go to and fro between routes that are alike.
 const (
-	near   = 0.03
-	dearer = 0.05
-	around = 0.2
+	cheaper = 0.05
+	around  = 0.2
 )
+
+// patience is for how much of its route's price a conversation stays there for nothing.
+const patience = 0.01
+
+// staying is by how much utility another route must be ahead for a conversation to leave its own: what a hundredth of its
+// price is worth. What a cold cache costs is in the cost already, so that more would only lose money; with nothing,
+// a conversation would go to and fro between routes that are alike. It goes by the conversation's own route alone, so
+// that it does not matter which others there are.
+func staying(home *Candidate, rate float64) float64 {
+	if math.IsInf(rate, 1) {
+		rate = 1 // utility is in units
+	}
+	return patience * rate * home.Units
+}
 
 // loopRoute is the place of the candidate that a loop of tool calls is on, -1 for none.
 func loopRoute(in *Input, candidates []Candidate) int {
@@ -128,9 +141,9 @@ func leaves(it *Itinerary, home *Candidate) bool {
 			unsure = 0 // nothing is predicted
 		}
 		return home.Quality < it.KeepFrom-unsure ||
-			first.Quality >= it.KeepFrom+unsure && home.Cost > first.Cost*(1+dearer)
+			first.Quality >= it.KeepFrom+unsure && home.Cost > first.Cost*(1+cheaper)
 	}
-	return home.Distance-first.Distance > near
+	return first.Utility-home.Utility > staying(home, it.Rate)
 }
 
 func toFront(candidates []Candidate, at int) {
@@ -139,37 +152,30 @@ func toFront(candidates []Candidate, at int) {
 	candidates[0] = c
 }
 
-// mostRest is the most turns that a conversation is expected to have yet, and withTools the fewest of one that begins
-// with tools: who offers some means them to be called, and each call makes a turn.
+// mostRest is the most turns that a conversation is expected to have yet, and ofAgents the fewest of one that begins as
+// of an agent: who offers tools means them to be called, and each call makes a turn. A first prompt of longPrompt tokens is
+// an agent's too, which has its tools in the text, or about a document, of which more is asked.
 const (
-	mostRest  = 20
-	withTools = 5
+	mostRest   = 20
+	ofAgents   = 5
+	longPrompt = 4000
 )
+
+// beginsLong reports whether it is the first prompt that is known of a conversation, without tools, and a long one: what
+// is asked in it says little about the turns to come.
+func (in *Input) beginsLong() bool {
+	return in.Past == nil && !in.Needs.Tools && in.InputTokens >= longPrompt
+}
 
 // rest is how many turns a conversation is expected to have, with this one: as many as it had, for nothing else is
 // known. What begins may be a single question, unless there are tools.
 func (in *Input) rest() float64 {
 	fewest := 2
 	if in.Past == nil {
-		if !in.Needs.Tools {
+		if !in.Needs.Tools && !in.beginsLong() {
 			return 1
 		}
-		fewest = withTools
+		fewest = ofAgents
 	}
 	return float64(min(max(in.turns(), fewest), mostRest))
-}
-
-// turnCost is what a turn of a conversation costs on a route, in microcents: the mean of this one, which pays for
-// what the upstream does not have in its cache yet, and of the others to come, which find it there.
-func turnCost(c *Candidate, in *Input, turns float64) (cost float64, cached int64) {
-	price, _ := c.Route.Price.At(c.Input)
-	input, output := float64(c.Input), c.Output*float64(price.Output)
-	cached = min(in.Past.warm(c.Route.Name), c.Input)
-	fresh := price.Input
-	if price.CacheRead < price.Input {
-		fresh = price.CacheWrite
-	}
-	now := (input-float64(cached))*float64(fresh) + float64(cached)*float64(price.CacheRead)
-	later := input * math.Min(float64(price.CacheRead), float64(price.Input))
-	return ((now+(turns-1)*later)/turns + output) / 1e6, cached
 }

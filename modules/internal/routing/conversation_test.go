@@ -65,7 +65,9 @@ func TestConversations(t *testing.T) {
 			nil, "middle", routing.StayHome, "middle"},
 		{"it stays, warm or not, where routes are alike", []config.Route{small, cached(route("twin", 0.5, 1))}, balanced,
 			at50k("twin", 0), chat, nil, "twin", routing.StayHome, "twin"},
-		{"it moves where the gain is large", []config.Route{small, deep}, budget, at50k("deep", 50_000), chat, nil,
+		{"it stays where its cache makes it cheap", []config.Route{small, deep}, budget, at50k("deep", 50_000), chat, nil,
+			"deep", routing.StayHome, "deep"},
+		{"it moves where the gain is large", []config.Route{small, deep}, budget, at50k("deep", 0), chat, nil,
 			"small", routing.StayMoved, "small"},
 		{"a loop of tools is never broken", []config.Route{small, deep}, budget, at50k("deep", 0), answering(), nil,
 			"deep", routing.StayLoop, "deep"},
@@ -76,7 +78,7 @@ func TestConversations(t *testing.T) {
 			&routing.Past{Home: "small", Served: [2]routing.Served{{Route: "deep"}}}, answering(), nil,
 			"small", routing.StayLoop, "small"},
 		{"it comes home", []config.Route{small, deep}, best,
-			&routing.Past{Home: "deep", Served: [2]routing.Served{{Route: "small", Warm: 50_000}}}, chat, nil,
+			&routing.Past{Home: "deep", Served: [2]routing.Served{{Route: "small", Warm: 50_000}}}, turn(hard, "12", hard), nil,
 			"deep", routing.StayHome, "deep"},
 		{"it may come back to a route that is not ready", []config.Route{small, deep}, best, at50k("deep", 50_000), chat,
 			down, "small", routing.StayGone, "deep"},
@@ -131,20 +133,26 @@ func TestToolsAreExpectedToBeCalled(t *testing.T) {
 	t.Parallel()
 	lasting, plain := cached(route("lasting", 0.6, 1)), route("plain", 0.6, 0.7)
 	plain.Price.CacheRead, plain.Price.CacheWrite = plain.Price.Input, plain.Price.Input
-	in := routing.Input{Routes: []config.Route{lasting, plain}, Profile: budget, InputTokens: 50_000, Request: turn(easy)}
+	in := routing.Input{Routes: []config.Route{lasting, plain}, Profile: budget, InputTokens: 3000, Request: turn(easy)}
 	it, err := routing.Plan(in)
 	require.NoError(t, err)
 	require.Equal(t, "plain", it.Home, "a single question")
-	require.InDelta(t, 50_000*70+500*350, it.Candidates[0].Cost, 1e-6)
+	require.InDelta(t, 3000*70+500*350, it.Candidates[0].Cost, 1e-6)
 	in.Needs.Tools = true
 	it, err = routing.Plan(in)
 	require.NoError(t, err)
 	require.Equal(t, "lasting", it.Home)
 	// Five turns: one writes the cache, four read it.
-	require.InDelta(t, (50_000*125+4*50_000*10)/5+500*500, it.Candidates[0].Cost, 1e-6)
-	require.InDelta(t, 50_000*70+500*350, it.Candidates[1].Cost, 1e-6)
+	require.InDelta(t, (3000*125+4*3000*10)/5+500*500, it.Candidates[0].Cost, 1e-6)
+	require.InDelta(t, 3000*70+500*350, it.Candidates[1].Cost, 1e-6)
 	require.Zero(t, it.Candidates[0].Cached)
 	require.Equal(t, routing.StayNew, it.Stay)
+
+	in.Needs.Tools, in.InputTokens = false, 4000
+	it, err = routing.Plan(in)
+	require.NoError(t, err)
+	require.Equal(t, "lasting", it.Home, "a long first prompt is an agent's, too, or about a document")
+	require.InDelta(t, (4000*125+4*4000*10)/5+500*500, it.Candidates[0].Cost, 1e-6)
 }
 
 // TestOneTurnDoesNotMoveAConversation is issue 13: a conversation is one choice, by what it has been about. A turn of
@@ -156,7 +164,7 @@ func TestOneTurnDoesNotMoveAConversation(t *testing.T) {
 	writer.QualityBy = map[string]float64{config.KindCode: 0.4}
 	const prose = "Write a short poem about the sea, in the tone of a letter to a friend."
 	said := turn(prose, "Done.", prose, "Done.", prose, "Done.", prose, "Done.", prose)
-	for name, profile := range map[string]config.Profile{"keep_quality": {Cost: 1, KeepQuality: 0.9}, "quality": best} {
+	for name, profile := range map[string]config.Profile{"keep_quality": {Cost: 1, KeepQuality: 0.9}, "quality": {Quality: 1}} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			past := at50k("coder", 20_000)

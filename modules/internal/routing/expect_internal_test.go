@@ -52,14 +52,6 @@ func TestExpectations(t *testing.T) {
 	}
 }
 
-// TestShare: where candidates do not differ, none is far from the best.
-func TestShare(t *testing.T) {
-	t.Parallel()
-	for _, tt := range [][3]float64{{0, 0, 0}, {1, 1, 1}, {0, 1, 0}, {1, 2, 0.5}} {
-		require.InDelta(t, tt[2], share(tt[0], tt[1]), 0)
-	}
-}
-
 // TestAgreeCalls: the seats and, where it is none of them, what is escalated to; all of them can cost.
 func TestAgreeCalls(t *testing.T) {
 	t.Parallel()

@@ -7,7 +7,6 @@ import (
 
 	"github.com/fareway/fareway/config"
 	"github.com/fareway/fareway/modules/internal/routing/predict"
-	"github.com/fareway/fareway/plugins/llm"
 )
 
 // Explanation is an itinerary as data for people, with what led to it.
@@ -23,6 +22,15 @@ type Explanation struct {
 	Trust float64            `json:"trust"`
 	// Difficulty is how hard it seems, 0 to 1, as a strategy's condition asks; 0.5 is usual.
 	Difficulty float64 `json:"difficulty"`
+	// Rate is how much quality Unit's price must bring, Unit the dearest route of the reference workload, and UnitCost what
+	// this request would cost there, in microcents. null: only cost counts.
+	Rate     *float64 `json:"rate"`
+	Unit     string   `json:"unit,omitempty"`
+	UnitCost float64  `json:"unit_microcents"`
+	// Harder and Easier are by how much the request would have to be that for another first choice; absent where nothing
+	// would change, or that cannot be told.
+	Harder *Turn `json:"if_harder,omitempty"`
+	Easier *Turn `json:"if_easier,omitempty"`
 	// KeepFrom is the quality from which on a route keeps, for a profile with keep_quality.
 	KeepFrom float64 `json:"keep_from,omitempty"`
 	// Stay says why the first one is first, where that is for the conversation's sake.
@@ -55,11 +63,14 @@ type Explained struct {
 	Template  int64              `json:"template_tokens,omitempty"`        // that its upstream adds to the input
 	Cost      float64            `json:"expected_microcents"`
 	Hold      int64              `json:"hold_microcents"` // on this route alone
-	CostScore float64            `json:"cost_score"`
-	Shortfall float64            `json:"shortfall"`
-	Distance  float64            `json:"distance"`
-	Specialty int                `json:"specialty_matches,omitempty"`
-	Cramped   bool               `json:"cramped,omitempty"`
+	// Units is the cost as a share of what the request would cost on the unit, and Utility the quality less rate x units.
+	Units   float64 `json:"units"`
+	Utility float64 `json:"utility"`
+	// Lost is why it is not the first choice, null for the one that is.
+	Lost *Lost `json:"lost"`
+
+	Specialty int  `json:"specialty_matches,omitempty"`
+	Cramped   bool `json:"cramped,omitempty"`
 	// Behind is why the route is called only where no other is left.
 	Behind string `json:"behind,omitempty"`
 	Keeps  bool   `json:"keeps,omitempty"`
@@ -67,15 +78,15 @@ type Explained struct {
 
 // ExplainedStrategy is a strategy as it was judged. Costs are microcents.
 type ExplainedStrategy struct {
-	Strategy string  `json:"strategy"`
-	What     string  `json:"what"` // in words
-	When     string  `json:"when,omitempty"`
-	Quality  float64 `json:"quality,omitempty"`
-	Cost     float64 `json:"expected_microcents,omitempty"`
-	Hold     int64   `json:"hold_microcents,omitempty"` // all its calls
-	Distance float64 `json:"distance,omitempty"`
-	Chosen   bool    `json:"chosen,omitempty"`
-	Reason   string  `json:"reason,omitempty"` // why it was not chosen
+	Strategy string   `json:"strategy"`
+	What     string   `json:"what"` // in words
+	When     string   `json:"when,omitempty"`
+	Quality  float64  `json:"quality,omitempty"`
+	Cost     float64  `json:"expected_microcents,omitempty"`
+	Hold     int64    `json:"hold_microcents,omitempty"` // all its calls
+	Utility  *float64 `json:"utility,omitempty"`         // as of a candidate, where its parts can serve
+	Chosen   bool     `json:"chosen,omitempty"`
+	Reason   string   `json:"reason,omitempty"` // why it was not chosen
 }
 
 // ExplainedHedge is a second call beside the first one.
@@ -144,7 +155,10 @@ func (it *Itinerary) explained(hold func(Candidate) int64) (list []ExplainedStra
 	for i := range it.Options {
 		o := &it.Options[i]
 		e := ExplainedStrategy{Strategy: o.Strategy.Name, What: o.Strategy.String(), Quality: o.Quality, Cost: o.Cost,
-			Distance: o.Distance, Chosen: o.Chosen}
+			Chosen: o.Chosen}
+		if o.Step != nil {
+			e.Utility = &o.As.Utility
+		}
 		if o.Strategy.When != nil {
 			e.When = o.Strategy.When.String()
 		}
@@ -168,11 +182,12 @@ type Refused struct {
 // Explain plans, and says how that came. worst is the most that a request can come to on a candidate. fits is whether
 // an account covers that; nil for none in particular.
 func Explain(in Input, worst func(*Candidate) Worst, fits func(Worst) bool) Explanation {
+	in.exchangeFor([]config.Profile{in.Profile})
 	it, err := Plan(in)
 	hold := func(c Candidate) int64 { return worst(&c).Microcents }
 	e := Explanation{Profile: in.Profile, InputTokens: in.InputTokens, Allowance: in.Allowance, Needs: in.Needs.names(),
-		Specialties: look(&in).kinds.names(), Kinds: make(map[string]float64),
-		KeepFrom: it.KeepFrom, Stay: it.Stay, Candidates: []Explained{}, Rejected: []Refused{}}
+		Specialties: look(&in).kinds.names(), Kinds: make(map[string]float64), Stay: it.Stay, Candidates: []Explained{},
+		Rejected: []Refused{}}
 	if err != nil {
 		e.Refusal = err.Error()
 	}
@@ -182,25 +197,25 @@ func Explain(in Input, worst func(*Candidate) Worst, fits func(Worst) bool) Expl
 		e.Steps = &o
 	}
 	e.Hedge = hedgeOf(it.Steps)
-	// One candidate is not predicted, for there is nothing to choose; people want to see it all the same.
+	// Where there is nothing to choose, nothing is predicted; people want to see it all the same.
 	s := in.read()
+	if it.Kinds == [predict.NumKinds]float32{} && len(it.Candidates) > 0 {
+		for i := range it.Candidates {
+			in.foresee(&it.Candidates[i], s)
+		}
+		it.Rate, it.Unit = in.Exchange.Rate(in.Profile), in.unit(s)
+		compareAll(&in, &it)
+	}
+	e.KeepFrom = it.KeepFrom
+	e.Rate, e.Unit, e.UnitCost = finite(in.Exchange.Rate(in.Profile)), in.Exchange.Unit(), it.Unit
 	for i := range it.Candidates {
 		c := &it.Candidates[i]
-		if s != nil {
-			c.Quality, c.Output = s.of(c.Route)
-			c.Output = min(c.Output, float64(c.Allowance))
-		}
-		in.price(c)
 		e.Candidates = append(e.Candidates, Explained{Route: c.Route.Name, Quality: c.Quality, ByKind: s.byKind(c.Route),
 			Allowance: c.Allowance, Output: c.Output, Cached: c.Cached, Template: c.Template, Cost: c.Cost, Hold: hold(*c),
-			CostScore: c.CostScore, Shortfall: c.Shortfall, Distance: c.Distance, Specialty: c.Matches, Cramped: c.Cramped,
-			Keeps: c.Keeps})
+			Units: c.Units, Utility: c.Utility, Lost: it.lost(c), Specialty: c.Matches, Cramped: c.Cramped, Keeps: c.Keeps})
 		if c.Behind != nil {
 			e.Candidates[i].Behind = c.Behind.Error()
 		}
-	}
-	if it.KeepFrom > 0 && len(it.Candidates) == 1 { // it was not predicted before
-		e.KeepFrom = keep(it.Candidates, in.Profile.KeepQuality, in.Predictor.margin(in.Profile.KeepQuality))
 	}
 	for _, r := range it.Rejected {
 		e.Rejected = append(e.Rejected, Refused{r.Route.Name, in.whyNot(r.Why)})
@@ -217,6 +232,10 @@ func Explain(in Input, worst func(*Candidate) Worst, fits func(Worst) bool) Expl
 		}
 		e.Trust, e.Difficulty = float64(s.signal.Trust), s.from.model.Difficulty(&s.signal)
 		in.Predictor.done(s)
+		if len(it.Candidates) > 1 {
+			first := it.Candidates[0].Route.Name
+			e.Harder, e.Easier = in.turn(first, e.Difficulty, true), in.turn(first, e.Difficulty, false)
+		}
 	}
 	return e
 }
@@ -297,30 +316,4 @@ func (s *sight) byKind(r *config.Route) map[string]float64 {
 		s.signal.Kinds, s.now = kinds, now
 	}
 	return out
-}
-
-// names are what is needed, as a route offers it.
-func (n Needs) names() []string {
-	names := []string{}
-	if n.Tools {
-		names = append(names, "tools")
-	}
-	switch n.Format {
-	case llm.FormatJSONObject:
-		names = append(names, "json_object")
-	case llm.FormatJSONSchema:
-		names = append(names, "json_schema or json_object")
-	}
-	return names
-}
-
-func (k kinds) names() []string {
-	names := []string{}
-	if k.graphics {
-		names = append(names, string(config.Graphics))
-	}
-	if k.long {
-		names = append(names, string(config.LongContext))
-	}
-	return names
 }

@@ -34,7 +34,7 @@ func planPanel(p *parts) (Step, error) {
 	for _, seat := range seats {
 		s.Judge.Reads += int64(seat.Output)
 	}
-	s.Judge.Cost = expectedCost(s.Judge.Route, s.Judge.Input+s.Judge.Reads, s.Judge.Output)
+	s.Judge.Cost = reading(s.Judge, p.in.rest())
 	return s, nil
 }
 

@@ -18,15 +18,17 @@ import (
 type Predictor struct {
 	model  *predict.Model
 	output predict.Output
-	known  *known    // which models it was trained on
-	print  uint32    // the model's fingerprint
-	free   sync.Pool // of *sight
+	known  *known               // which models it was trained on
+	print  uint32               // the model's fingerprint
+	free   sync.Pool            // of *sight
+	long   func() *predict.Work // see longWork
 	about  About
 }
 
 // NewPredictor makes a predictor of a trained model.
 func NewPredictor(m *predict.Model) *Predictor {
 	p := &Predictor{model: m, output: m.Output(), print: m.Fingerprint(), known: knownIn(m), about: aboutOf(m)}
+	p.long = sync.OnceValue(p.longWork)
 	p.free.New = func() any { return &sight{from: p, features: predict.NewFeatures()} }
 	return p
 }
@@ -91,17 +93,25 @@ func (s *sight) of(r *config.Route) (quality, output float64) {
 	return s.learned.on(r, &s.signal.Kinds, quality), output
 }
 
-// lasts makes what is expected that of the turns that the conversation is expected to have, of which this is the first
-// and the others are taken to be like the mean of all so far. It returns that mean.
-func (s *sight) lasts(past *Past, turns float64) Work {
-	if past == nil || past.Work.Turns == 0 {
-		return Work{}.and(&s.now)
+// lasts makes what is expected that of the turns that the conversation is expected to have, of which this is the first.
+// The others are taken to be like the mean of all so far or, where a first prompt says little about them, like those of
+// usual requests of that length. It returns the mean of those that there were.
+func (s *sight) lasts(in *Input) Work {
+	known := Work{}.and(&s.now)
+	var later *predict.Work
+	switch {
+	case in.beginsLong():
+		later = s.from.long()
+	case in.Past == nil || in.Past.Work.Turns == 0:
+		return known
+	default:
+		known = in.Past.Work.and(&s.now)
+		later = &known.Work
 	}
-	work := past.Work.and(&s.now)
 	s.mean = s.now
-	s.mean.Toward(&work.Work, float32(1-1/turns))
+	s.mean.Toward(later, float32(1-1/in.rest()))
 	s.work = &s.mean
-	return work
+	return known
 }
 
 func priorOf(r *config.Route) predict.Prior {

@@ -42,16 +42,27 @@ func at(r config.Route, kind string, quality float64) config.Route {
 	return r
 }
 
-// TestProfilesPickForARequest: what the profiles promise holds for whatever is asked, and where routes are more alike
-// than the profile's weights are, the request decides.
+// TestProfilesPickForARequest: what the profiles promise holds for whatever is asked: balanced takes nothing cheaper or
+// worse than budget, and max nothing cheaper or worse than balanced. The request decides where between them.
 func TestProfilesPickForARequest(t *testing.T) {
 	t.Parallel()
 	three := []config.Route{route("small", 0.3, 0.1), route("middle", 0.7, 1), route("deep", 0.95, 10)}
+	used := make(map[string]map[string]bool)
 	for _, text := range []string{easy, hard, coding, greeting, "", strings.Repeat("qzx vkj ", 500)} {
-		for profile, want := range map[*config.Profile]string{&budget: "small", &balanced: "middle", &best: "deep"} {
-			it := choose(t, routing.Input{Routes: three, Profile: *profile, Request: saying(text)})
-			require.Equal(t, want, it.Candidates[0].Route.Name, "PROF-01 PROF-02 PROF-03 %s: %.20q", profile.Name, text)
+		var cost, quality float64
+		for _, profile := range []config.Profile{budget, balanced, best} {
+			first := choose(t, routing.Input{Routes: three, Profile: profile, Request: saying(text)}).Candidates[0]
+			require.GreaterOrEqual(t, first.Cost, cost, "PROF-01 PROF-02 PROF-03 %s: %.20q", profile.Name, text)
+			require.GreaterOrEqual(t, first.Quality, quality, "PROF-01 PROF-02 PROF-03 %s: %.20q", profile.Name, text)
+			cost, quality = first.Cost, first.Quality
+			if used[profile.Name] == nil {
+				used[profile.Name] = make(map[string]bool)
+			}
+			used[profile.Name][first.Route.Name] = true
 		}
+	}
+	for profile, routes := range used {
+		require.Greater(t, len(routes), 1, "GAP-131 the request decides under %s, too", profile)
 	}
 	coder := at(route("coder", 0.5, 1), config.KindCode, 0.95)
 	mathematician := at(route("mathematician", 0.5, 1), config.KindMath, 0.95)

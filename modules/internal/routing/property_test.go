@@ -89,27 +89,28 @@ func TestPlanProperties(t *testing.T) {
 			require.Equal(t, in.Templates.Of(c.Route), c.Template)
 			require.Equal(t, in.InputTokens+c.Template, c.Input)
 			require.LessOrEqual(t, c.Input+c.Allowance, c.Route.ContextWindow)
-			for _, v := range []float64{c.CostScore, c.Shortfall, c.Distance} {
+			for _, v := range []float64{c.Units, c.Utility} {
 				require.False(t, math.IsNaN(v))
-				require.GreaterOrEqual(t, v, 0.0)
-				require.LessOrEqual(t, v, 1.0)
 			}
+			require.GreaterOrEqual(t, c.Units, 0.0)
+			require.LessOrEqual(t, c.Utility, 1.0)
 			if i > 0 {
 				before := it.Candidates[i-1]
 				require.GreaterOrEqual(t, before.Matches, c.Matches)
-				require.True(t, before.Matches > c.Matches || before.Distance <= c.Distance)
+				require.True(t, before.Matches > c.Matches || before.Utility >= c.Utility)
 			}
 		}
 	}))
 	t.Run("file order decides ties only", rapid.MakeCheck(func(t *rapid.T) {
 		in := anyInput(t)
+		in.Exchange = routing.NewExchange(in.Routes, nil, nil)
 		one, _ := routing.Plan(in)
 		in.Routes = rapid.Permutation(in.Routes).Draw(t, "permuted")
 		other, _ := routing.Plan(in)
 		judged := func(it routing.Itinerary) [][3]float64 {
 			values := [][3]float64{}
 			for _, c := range it.Candidates {
-				values = append(values, [3]float64{c.Distance, c.Cost, c.Route.Quality})
+				values = append(values, [3]float64{c.Utility, c.Cost, c.Route.Quality})
 			}
 			return values
 		}

@@ -73,14 +73,14 @@ func TestRequiresIsAFloor(t *testing.T) {
 		for i := range in.Routes {
 			in.Routes[i].Region = rapid.SampledFrom([]string{"", "eu", "us"}).Draw(t, "region")
 		}
-		in.Requires.Regions = []string{"eu"}
+		in.Requires.Regions, in.Exchange = []string{"eu"}, routing.NewExchange(in.Routes, nil, nil)
 		in.Past = &routing.Past{Home: "r0", Served: [2]routing.Served{{Route: "r1", Warm: 1000}}}
 		in.Request = rapid.SampledFrom([]*llm.Request{turn(easy, "Paris.", hard), answering()}).Draw(t, "request")
 		it, err := routing.Plan(in)
 		for _, c := range it.Candidates {
 			require.Equal(t, "eu", c.Route.Region)
 		}
-		// What is below it is as if it were not there.
+		// What is below it is as if it were not there, at the rates of all routes (GAP-131).
 		without := in
 		without.Routes = nil
 		for _, r := range in.Routes {

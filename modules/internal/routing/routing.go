@@ -76,10 +76,7 @@
 package routing
 
 import (
-	"cmp"
 	"errors"
-	"fmt"
-	"math"
 	"slices"
 	"time"
 
@@ -129,7 +126,10 @@ var (
 type Input struct {
 	Routes  []config.Route // in file order
 	Profile config.Profile
-	Needs   Needs
+	// Exchange says what quality is worth. Whoever plans many requests makes it once of all routes; nil: it is made of
+	// Routes, Profile and Predictor each time, which takes milliseconds.
+	Exchange *Exchange
+	Needs    Needs
 	// InputTokens is the estimate of the prompt that clients see (tokens.Estimate), not the bound that
 	// holds are sized by. A guess will do where Decided says so.
 	InputTokens int64
@@ -164,6 +164,9 @@ type Input struct {
 	// Strategies are those of the configuration, and Account is what their conditions can ask of who sent the request.
 	Strategies []config.Strategy
 	Account    config.AccountFacts
+
+	shift float32 // added to what the predictor says of how easy it is, in log odds
+	usual *usual  // in place of what the predictor would read, for a workload without a model's
 }
 
 // Standing is whether a route is to be called at the moment.
@@ -175,105 +178,13 @@ type Standing struct {
 	Back time.Time
 }
 
-// Needs is what a request needs a route to offer.
-type Needs struct {
-	Tools bool
-	// Format is the kind of structured output that is asked for, "" for none.
-	Format llm.FormatKind
-	// ForcedCall: a call of a tool is demanded. FormatWithTools: a format is asked for where there are tools.
-	ForcedCall, FormatWithTools bool
-}
-
-// NeedsOf reads the needs from a request. A conversation that has tool calls in it needs a route that knows
-// tools even when this turn declares none.
-func NeedsOf(req *llm.Request) Needs {
-	tools := len(req.Tools) > 0 || slices.ContainsFunc(req.Messages, func(m llm.Message) bool {
-		return m.Role == llm.RoleTool || slices.ContainsFunc(m.Parts, func(p llm.Part) bool { return p.Call != nil })
-	})
-	needs := Needs{Tools: tools, ForcedCall: req.ForcesCall(), FormatWithTools: req.FormatsWithTools()}
-	if req.Format != nil {
-		needs.Format = req.Format.Kind
-	}
-	return needs
-}
-
-// Candidate is a route that can serve the request, with the values it was judged by.
-type Candidate struct {
-	Route *config.Route // one of Input.Routes
-	// Allowance is the output allowance to send to the route, in tokens, at least 1. The hold counts it
-	// at the route's output price, at its largest over the itinerary (GAP-49).
-	Allowance int64
-	// Template is how many tokens its upstream adds to the request. The hold counts them, as it counts Extra.
-	Template int64
-	// Extra is how many tokens of replies of others it may be sent beside the request.
-	Extra int64
-	// Reads is how many tokens it is expected to be sent beside the request: replies of others, and what to make of them.
-	Reads int64
-	// Matches is how many of the request's kinds are the route's specialties; more are tried first.
-	Matches int
-	// Cramped: the route reasons, and the allowance may not be enough for it to say what it thought.
-	Cramped bool
-	// Light: the request costs little on the route, so that it can be risked to try one that was down.
-	Light bool
-	// Input is the estimate that the route was judged by, in tokens, with what its upstream adds.
-	Input int64
-	// Behind is why the route is to be called where no other is left; nil where it serves.
-	Behind error
-	// Back is when the route is back, zero where it is not away: it is waited for.
-	Back time.Time
-
-	Quality   float64 // expected, 0 to 1
-	Output    float64 // expected, in tokens, at most Allowance
-	Cached    int64   // tokens of the input that the upstream is expected to have in its cache
-	Cost      float64 // expected, in microcents; of a conversation the mean of its turns to come; for comparing only
-	CostScore float64 // c, 0 for the cheapest candidate to 1 for the dearest
-	Shortfall float64 // s, 0 for the best candidate, about 1 for the worst
-	Distance  float64 // from the ideal; the smallest is tried first, after Matches and Cramped
-	Keeps     bool    // the profile's share of the best candidate's quality, where it has one
-}
-
-// Rejected is a route that is not a candidate.
-type Rejected struct {
-	Route *config.Route
-	// Why is ErrRequired, ErrNotOffered, ErrTooLarge, ErrNoJSON, ErrReserved, or wraps ErrUnfit, ErrNotReady or ErrBusy.
-	Why error
-}
-
-// Itinerary is the candidates in the order in which they are tried, each at most once, and the routes that
-// were rejected, in file order.
-type Itinerary struct {
-	Candidates []Candidate
-	Rejected   []Rejected
-	// Waits are the routes among the rejected that are back soon, those that are back first in front: they are waited
-	// for where no candidate has served. Their values for comparing are not filled in.
-	Waits []Candidate
-	// Steps is what is done: the strategy, if there is one, and the candidates one after the other, then Waits. Where
-	// there is no candidate it is those, nil for none.
-	Steps    *First
-	Strategy *config.Strategy // nil for none
-	Options  []Option         // the strategies as they were judged, in file order
-	// Kinds says how likely the request is of each kind of work, and Trust how far what was predicted counts, 0 to 1.
-	// Both are zero where nothing was predicted.
-	Kinds [predict.NumKinds]float32
-	Trust float32
-	// KeepFrom is the quality from which on a candidate keeps; 0 for a profile without keep_quality.
-	KeepFrom float64
-	// Stay says why the first candidate is the first one, where that is for the conversation's sake, and Home which
-	// route is the conversation's from now on.
-	Stay Stay
-	Home string
-	// Work is what the conversation has been about, with this turn.
-	Work Work
-	// Traits let the choice be made again, where Input.Keep asks for them.
-	Traits Traits
-}
-
 // Plan makes the itinerary. When there is no candidate it returns the reason of the route that came furthest:
 // ErrRequired if no route is what the account requires, else ErrNotOffered if none of those offers the tools that are
 // needed, else ErrTooLarge if none of those fits, else ErrNoJSON if none of those offers the format, else ErrUnfit if
 // none of those can carry the request, else ErrNotReady, else ErrBusy if one that is ready takes no more. Where no
 // route at all offers the format, it is ErrNoJSON, whatever fits (GAP-78). Rejected is filled then too.
 func Plan(in Input) (Itinerary, error) {
+	in.exchangeFor([]config.Profile{in.Profile})
 	it := Itinerary{Candidates: make([]Candidate, 0, len(in.Routes)), Traits: in.traits()}
 	all := look(&in)
 	furthest := ErrNotOffered
@@ -312,45 +223,6 @@ func Plan(in Input) (Itinerary, error) {
 	it.choose()
 	it.steps(in.Profile.Hedge)
 	return it, nil
-}
-
-// compareAll fills in how the candidates, and the strategies that compete with them, compare with each other.
-func compareAll(in *Input, it *Itinerary) {
-	all := it.Candidates
-	if len(it.Options) > 0 {
-		all = scored(it)
-	}
-	score(all, in.Profile)
-	if in.Profile.KeepQuality > 0 {
-		it.KeepFrom = keep(all, in.Profile.KeepQuality, in.Predictor.margin(in.Profile.KeepQuality))
-	}
-	at := copy(it.Candidates, all)
-	for i := range it.Options {
-		if o := &it.Options[i]; o.Step != nil && o.Strategy.When == nil {
-			o.Distance, o.Keeps = all[at].Distance, all[at].Keeps
-			at++
-		}
-	}
-}
-
-// compare says which of two candidates is tried first.
-func compare(a, b *Candidate) int {
-	if order := cmp.Or(truth(a.Behind != nil)-truth(b.Behind != nil), cmp.Compare(b.Matches, a.Matches),
-		truth(a.Cramped)-truth(b.Cramped),
-		truth(b.Keeps)-truth(a.Keeps)); order != 0 {
-		return order
-	}
-	if a.Keeps {
-		return cmp.Or(cmp.Compare(a.Cost, b.Cost), cmp.Compare(b.Quality, a.Quality))
-	}
-	return cmp.Or(cmp.Compare(a.Distance, b.Distance), cmp.Compare(a.Cost, b.Cost), cmp.Compare(b.Quality, a.Quality))
-}
-
-func truth(b bool) int {
-	if b {
-		return 1
-	}
-	return 0
 }
 
 // Decided reports whether a request whose input has at most that many tokens gets the same candidates with the same
@@ -392,217 +264,4 @@ func NewInput(cfg *config.Config, routes []config.Route, profile string, req *ll
 
 		Strategies: cfg.Strategies,
 	}
-}
-
-// stages are the reasons that can be those of all routes, in the order in which a route meets them.
-var stages = []error{ErrNotOffered, ErrTooLarge, ErrNoJSON, ErrUnfit, ErrNotReady, ErrBusy}
-
-// stageOf is the stage that a reason is of.
-func stageOf(why error) error {
-	for _, stage := range stages[3:] { // those before are as they are
-		if errors.Is(why, stage) {
-			return stage
-		}
-	}
-	return why
-}
-
-// judge says whether a route is a candidate, and with which values. The error is one of this package's, as it is.
-func judge(in *Input, all survey, route *config.Route) (Candidate, error) {
-	if !in.Requires.MetBy(route) {
-		return Candidate{}, ErrRequired
-	}
-	if in.Needs.Tools && !route.Tools {
-		return Candidate{}, ErrNotOffered
-	}
-	template := in.Templates.Of(route)
-	input := Sum(in.InputTokens, template)
-	allowance, fits := fit(route, input, in.Allowance)
-	if !fits {
-		return Candidate{}, ErrTooLarge
-	}
-	if !offersFormat(route, in.Needs.Format) {
-		return Candidate{}, ErrNoJSON
-	}
-	if why := in.unfit(route); why != nil {
-		return Candidate{}, why
-	}
-	matches := all.kinds.matches(route)
-	if matches == 0 && special(route) && all.open {
-		return Candidate{}, ErrReserved
-	}
-	c := Candidate{Route: route, Allowance: allowance, Template: template, Matches: matches, Input: input,
-		Cramped: route.Reasons && allowance < TinyAllowance,
-		Light:   input <= lightInput && allowance <= lightAllowance}
-	if in.Standing != nil {
-		s := in.Standing(route, c.Light)
-		if s.Why != nil && !s.Behind {
-			c.Back = s.Back
-			return c, s.Why
-		}
-		c.Behind = s.Why
-	}
-	return c, nil
-}
-
-// unfit is why a route cannot carry the request, nil where it can as far as is known (GAP-127). It wraps ErrUnfit.
-func (in *Input) unfit(route *config.Route) error {
-	refuses := func(restriction string) bool {
-		return slices.Contains(route.Unsupported, restriction) || in.Refuses != nil && in.Refuses(route, restriction)
-	}
-	switch {
-	case in.Needs.ForcedCall && refuses(llm.RefusesForcedChoice):
-		return errForced
-	case in.Needs.FormatWithTools && refuses(llm.RefusesJSONWithTools):
-		return errFormatted
-	}
-	return nil
-}
-
-// Why a route is unfit.
-var (
-	errForced    = fmt.Errorf("%w: it cannot be made to call a tool (%s)", ErrUnfit, llm.RefusesForcedChoice)
-	errFormatted = fmt.Errorf("%w: it takes no format beside tools (%s)", ErrUnfit, llm.RefusesJSONWithTools)
-)
-
-// A request is light with at most that many tokens of input and of allowance.
-const (
-	lightInput     = 4000
-	lightAllowance = 4096
-)
-
-func offersFormat(route *config.Route, format llm.FormatKind) bool {
-	switch format {
-	case llm.FormatJSONObject:
-		return route.JSONObject
-	case llm.FormatJSONSchema:
-		return route.JSONObject || route.JSONSchema
-	}
-	return true
-}
-
-// fit returns the allowance that a route would be sent (ALLOW-04 to ALLOW-17). given is 0 for none.
-func fit(route *config.Route, input, given int64) (allowance int64, fits bool) {
-	room := route.ContextWindow - input
-	if given > 0 {
-		sent := given
-		if special(route) {
-			sent = min(max(given, RaisedAllowance), room)
-		}
-		return min(sent, route.MaxOutput), given <= room
-	}
-	return min(DefaultAllowance, route.MaxOutput, room), room >= 1
-}
-
-// expect fills in what is expected of each candidate: by the predictor, and where there is none, or nothing to choose,
-// by what the operator says.
-func expect(in *Input, it *Itinerary) {
-	var s *sight
-	if in.Past != nil {
-		it.Work = in.Past.Work
-	}
-	if len(it.Candidates)+len(in.Strategies) > 1 && loopRoute(in, it.Candidates) < 0 {
-		s = in.read()
-	}
-	if s != nil {
-		it.Work = s.lasts(in.Past, in.rest())
-	}
-	for i := range it.Candidates {
-		c := &it.Candidates[i]
-		c.Quality, c.Output = c.Route.Quality, ExpectedOutput
-		if s != nil {
-			c.Quality, c.Output = s.of(c.Route)
-		}
-		c.Output = min(c.Output, float64(c.Allowance))
-		in.price(c)
-	}
-	in.keep(it, s)
-	options(in, it, s)
-	if s != nil {
-		it.Kinds, it.Trust = s.signal.Kinds, s.signal.Trust
-		in.Predictor.done(s)
-	}
-}
-
-// price fills in what the request is expected to cost on a route.
-func (in *Input) price(c *Candidate) {
-	if turns := in.rest(); turns > 1 {
-		c.Cost, c.Cached = turnCost(c, in, turns)
-		return
-	}
-	c.Cost = expectedCost(c.Route, c.Input, c.Output)
-}
-
-// expectedCost is what the request is likely to cost on a route, in microcents. Prices are in microcents per
-// million tokens.
-func expectedCost(route *config.Route, input int64, output float64) float64 {
-	price, _ := route.Price.At(input)
-	return (float64(input)*float64(price.Input) + output*float64(price.Output)) / 1e6
-}
-
-// score fills in how far each candidate is from the ideal.
-func score(candidates []Candidate, profile config.Profile) {
-	low, high, best := math.MaxFloat64, 0.0, 0.0
-	for i := range candidates {
-		c := &candidates[i]
-		low, high, best = min(low, c.Cost), max(high, c.Cost), max(best, c.Quality)
-	}
-	cost, quality := weights(profile)
-	apart := spread(candidates)
-	for i := range candidates {
-		c := &candidates[i]
-		c.CostScore = share(math.Log1p(c.Cost)-math.Log1p(low), math.Log1p(high)-math.Log1p(low))
-		c.Shortfall = share(best-c.Quality, apart)
-		c.Distance = math.Hypot(cost*c.CostScore, quality*c.Shortfall)
-	}
-}
-
-// spread is how far apart the operator says that the candidates are, at the kind of work where that is the most.
-func spread(candidates []Candidate) (most float64) {
-	for k := range predict.NumKinds {
-		low, high := math.Inf(1), math.Inf(-1)
-		for i := range candidates {
-			q := candidates[i].Route.QualityFor(k.String())
-			low, high = min(low, q), max(high, q)
-		}
-		most = max(most, high-low)
-	}
-	return most
-}
-
-// keep marks the candidates that keep a share of the best one's quality. Those that are cramped may not answer at all,
-// and those that stand behind are not to be called: they count only among themselves. It returns the quality from which
-// on one keeps.
-func keep(candidates []Candidate, share, margin float64) (from float64) {
-	last := func(c *Candidate) bool { return c.Cramped || c.Behind != nil }
-	free := slices.ContainsFunc(candidates, func(c Candidate) bool { return !last(&c) })
-	best := math.Inf(-1)
-	for i := range candidates {
-		if c := &candidates[i]; !free || !last(c) {
-			best = max(best, c.Quality)
-		}
-	}
-	from = min(share*best+margin, best)
-	for i := range candidates {
-		c := &candidates[i]
-		c.Keeps = c.Quality >= from
-	}
-	return from
-}
-
-// share is part / whole, and 0 where the candidates do not differ.
-func share(part, whole float64) float64 {
-	if whole == 0 {
-		return 0
-	}
-	return part / whole
-}
-
-// weights scales a profile's weights to a sum of 1. A profile without any weighs both alike.
-func weights(p config.Profile) (cost, quality float64) {
-	sum := p.Cost + p.Quality
-	if sum <= 0 {
-		return 0.5, 0.5
-	}
-	return p.Cost / sum, p.Quality / sum
 }

@@ -46,35 +46,43 @@ func TestProfilesPick(t *testing.T) {
 		name    string
 		profile config.Profile
 		routes  []config.Route
-		order   []string
+		text    string
+		order   []string // the first ones
 	}{
-		{"PROF-01 budget favours cost", budget, []config.Route{deep, small}, []string{"small", "deep"}},
-		{"PROF-02 max favours quality", best, []config.Route{small, deep}, []string{"deep", "small"}},
-		{"PROF-03 balanced picks the middle", balanced, []config.Route{small, deep, middle},
-			[]string{"middle", "small", "deep"}},
-		{"PROF-01 budget of three", budget, []config.Route{deep, middle, small}, []string{"small", "middle", "deep"}},
-		{"PROF-02 max of three", best, []config.Route{small, middle, deep}, []string{"deep", "middle", "small"}},
-		{"PROF-03 balanced of two extremes takes the cheaper", balanced, []config.Route{deep, small},
+		{"PROF-01 budget favours cost", budget, []config.Route{deep, small}, easy, []string{"small", "deep"}},
+		{"PROF-02 max favours quality", best, []config.Route{small, deep}, hard, []string{"deep", "small"}},
+		{"PROF-03 balanced picks the middle", balanced, []config.Route{small, deep, middle}, coding,
+			[]string{"middle"}},
+		{"PROF-01 budget of three", budget, []config.Route{deep, middle, small}, easy,
+			[]string{"small", "middle", "deep"}},
+		{"PROF-02 max of three", best, []config.Route{small, middle, deep}, hard, []string{"deep", "middle", "small"}},
+		{"PROF-03 balanced of two extremes takes the cheaper for what is easy", balanced, []config.Route{deep, small}, easy,
 			[]string{"small", "deep"}},
-		{"PROF-03 balanced picks a middle that a weighted sum would not", balanced,
-			[]config.Route{small, deep, route("fair", 0.67, 0.7)}, []string{"fair", "small", "deep"}},
-		{"one route", budget, []config.Route{deep}, []string{"deep"}},
-		{"free routes differ by quality", budget, []config.Route{route("a", 0.1, 0), route("b", 0.9, 0)}, []string{"b", "a"}},
-		{"equal quality goes to the cheaper", best, []config.Route{route("a", 0.5, 2), route("b", 0.5, 1)},
+		{"PROF-03 balanced of two extremes takes the dearer for what is hard", balanced, []config.Route{deep, small}, hard,
+			[]string{"deep", "small"}},
+		{"one route", budget, []config.Route{deep}, easy, []string{"deep"}},
+		{"free routes differ by quality", budget, []config.Route{route("a", 0.1, 0), route("b", 0.9, 0)}, easy,
 			[]string{"b", "a"}},
-		{"equal distance and cost goes to the better", config.Profile{Cost: 1},
-			[]config.Route{route("a", 0.4, 1), route("b", 0.5, 1)}, []string{"b", "a"}},
-		{"equal routes keep file order", balanced, []config.Route{route("b", 0.5, 1), route("a", 0.5, 1)},
+		{"equal quality goes to the cheaper", best, []config.Route{route("a", 0.5, 2), route("b", 0.5, 1)}, easy,
 			[]string{"b", "a"}},
-		{"no weights weigh both alike", config.Profile{}, []config.Route{small, deep, middle},
-			[]string{"middle", "small", "deep"}},
+		{"equal utility goes to the cheaper, though cost has no weight", config.Profile{Quality: 1},
+			[]config.Route{route("a", 0.5, 2), route("b", 0.5, 1)}, easy, []string{"b", "a"}},
+		{"equal cost goes to the better", config.Profile{Cost: 1}, []config.Route{route("a", 0.4, 1), route("b", 0.5, 1)},
+			easy, []string{"b", "a"}},
+		{"only cost counts", config.Profile{Cost: 1}, []config.Route{deep, middle, small}, hard,
+			[]string{"small", "middle", "deep"}},
+		{"only quality counts", config.Profile{Quality: 1}, []config.Route{small, middle, deep}, easy,
+			[]string{"deep", "middle", "small"}},
+		{"equal routes keep file order", balanced, []config.Route{route("b", 0.5, 1), route("a", 0.5, 1)}, easy,
+			[]string{"b", "a"}},
+		{"no weights weigh both alike", config.Profile{}, []config.Route{small, deep, middle}, coding,
+			[]string{"middle"}},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			t.Parallel()
-			it, err := routing.Plan(routing.Input{Routes: tt.routes, Profile: tt.profile, InputTokens: 1000})
-			require.NoError(t, err)
-			require.Equal(t, tt.order, order(it))
-			require.Empty(t, it.Rejected)
+			it := choose(t, routing.Input{Routes: tt.routes, Profile: tt.profile, Request: saying(tt.text)})
+			require.Equal(t, tt.order, order(it)[:len(tt.order)])
+			require.Len(t, it.Candidates, len(tt.routes))
 		})
 	}
 }
@@ -182,7 +190,7 @@ func TestNeedsOf(t *testing.T) {
 	}
 }
 
-// TestScores follows the formula of the package's doc by hand.
+// TestScores follows the formula of the package's doc by hand (GAP-131).
 func TestScores(t *testing.T) {
 	t.Parallel()
 	cheap, dear := route("cheap", 0.4, 0.01), route("dear", 0.8, 1)
@@ -190,17 +198,19 @@ func TestScores(t *testing.T) {
 		Routes: []config.Route{cheap, dear}, Profile: config.Profile{Cost: 3, Quality: 1}, InputTokens: 1000, Allowance: 100,
 	})
 	require.NoError(t, err)
-	first, second := it.Candidates[0], it.Candidates[1]
+	first, second := it.Candidates[1], it.Candidates[0]
 
 	// 1000 input tokens x 1 microcent and 100 output tokens x 5; a hundred times that.
 	require.InDelta(t, 1500, first.Cost, 1e-9)
 	require.InDelta(t, 150_000, second.Cost, 1e-9)
-	require.Zero(t, first.CostScore)
-	require.InDelta(t, 1, second.CostScore, 1e-9)
-	require.InDelta(t, 1, first.Shortfall, 1e-9)
-	require.Zero(t, second.Shortfall)
-	require.InDelta(t, 0.25, first.Distance, 1e-9)
-	require.InDelta(t, 0.75, second.Distance, 1e-9)
+	require.InDelta(t, 150_000, it.Unit, 1e-9)
+	require.InDelta(t, 0.01, first.Units, 1e-9)
+	require.InDelta(t, 1, second.Units, 1e-9)
+	// 0.4 more quality for 0.99 of the unit, at every length.
+	require.InEpsilon(t, 0.4/0.99, it.Rate, 2e-6)
+	require.Less(t, it.Rate, 0.4/0.99, "at the edge itself none would be better")
+	require.InDelta(t, 0.4-0.01*it.Rate, first.Utility, 1e-9)
+	require.InDelta(t, 0.8-it.Rate, second.Utility, 1e-9)
 }
 
 func TestExpectedOutputIsBounded(t *testing.T) {

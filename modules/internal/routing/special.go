@@ -82,3 +82,14 @@ func look(in *Input) survey {
 	}
 	return survey{kinds: k, open: ordinary || graphics && k.graphics || long && k.long, format: format, met: met}
 }
+
+func (k kinds) names() []string {
+	names := []string{}
+	if k.graphics {
+		names = append(names, string(config.Graphics))
+	}
+	if k.long {
+		names = append(names, string(config.LongContext))
+	}
+	return names
+}

@@ -18,9 +18,10 @@ func TestLeaves(t *testing.T) {
 		turns       int // that something is predicted of; 0: nothing is
 		want        bool
 	}{
-		"as near":             {Candidate{Distance: 0.5}, Candidate{Distance: 0.5}, 0, false},
-		"a little nearer":     {Candidate{Distance: 0}, Candidate{Distance: near}, 0, false},
-		"much nearer":         {Candidate{Distance: 0}, Candidate{Distance: near + 1e-9}, 0, true},
+		"as useful":           {Candidate{Utility: 0.5}, Candidate{Utility: 0.5, Units: 1}, 0, false},
+		"a little better":     {Candidate{Utility: 2 * patience * 0.1}, Candidate{Units: 0.1}, 0, false},
+		"much better":         {Candidate{Utility: 2*patience*0.1 + 1e-9}, Candidate{Units: 0.1}, 0, true},
+		"better than free":    {Candidate{Utility: 1e-9}, Candidate{}, 0, true},
 		"another specialty":   {Candidate{Matches: 1}, Candidate{}, 0, true},
 		"less cramped":        {Candidate{}, Candidate{Cramped: true}, 0, true},
 		"keeps exactly":       {keeping(0.9, 0), Candidate{Quality: from}, 0, false},
@@ -28,15 +29,15 @@ func TestLeaves(t *testing.T) {
 		"nobody is sure":      {keeping(0.9, 0), Candidate{Quality: from - around}, 1, false},
 		"one turn is enough":  {keeping(0.9, 0), Candidate{Quality: from - around - 1e-9}, 1, true},
 		"after four turns":    {keeping(0.9, 0), Candidate{Quality: from - around/2 - 1e-9}, 4, true},
-		"a little dearer":     {keeping(from, 1), Candidate{Quality: 0.9, Cost: 1 + dearer}, 0, false},
+		"a little dearer":     {keeping(from, 1), Candidate{Quality: 0.9, Cost: 1 + cheaper}, 0, false},
 		"much dearer":         {keeping(from, 1), Candidate{Quality: 0.9, Cost: 1.06}, 0, true},
 		"dearer, and unsure":  {keeping(from, 1), Candidate{Quality: 0.9, Cost: 9}, 1, false},
 		"dearer, surely good": {keeping(from+around, 1), Candidate{Quality: 0.9, Cost: 9}, 1, true},
-		"whatever is near":    {keeping(0.9, 0), Candidate{Quality: 0.9, Distance: 1}, 0, false},
+		"whatever is near":    {keeping(0.9, 0), Candidate{Quality: 0.9, Utility: -1}, 0, false},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			it := &Itinerary{Candidates: []Candidate{tt.first}, KeepFrom: from}
+			it := &Itinerary{Candidates: []Candidate{tt.first}, KeepFrom: from, Rate: 2}
 			it.Work.Turns = tt.turns
 			require.Equal(t, tt.want, leaves(it, &tt.home))
 		})

@@ -3,7 +3,6 @@ package routing
 import (
 	"errors"
 	"fmt"
-	"slices"
 
 	"github.com/fareway/fareway/config"
 	"github.com/fareway/fareway/modules/internal/routing/predict"
@@ -27,11 +26,12 @@ var (
 type Option struct {
 	Strategy *config.Strategy
 	Step     Step // nil where a part is missing
-	// Quality and Cost are what is expected of its parts together; Distance and Keeps are those of a Candidate.
-	Quality, Cost, Distance float64
-	Keeps                   bool
-	Chosen                  bool
-	Why                     error // why it was not chosen
+	// Quality and Cost are what is expected of its parts together.
+	Quality, Cost float64
+	// As is the strategy as a candidate, where it has a Step: what it is compared with the others by.
+	As     Candidate
+	Chosen bool
+	Why    error // why it was not chosen
 }
 
 // planned are the kinds of strategies: each makes a step of the candidates on its routes. The file of a kind adds it.
@@ -129,17 +129,23 @@ func (in *Input) facts(s *sight) config.Facts {
 	return f
 }
 
-// scored are candidates as the options are compared with them: those with a condition are not.
-func scored(it *Itinerary) []Candidate {
-	all := slices.Clone(it.Candidates)
-	for i := range it.Options {
-		if o := &it.Options[i]; o.Step != nil && o.Strategy.When == nil {
-			c := *Opening(o.Step)
-			c.Quality, c.Cost = o.Quality, o.Cost
-			all = append(all, c)
+// competes reports whether the strategy is compared with the routes: it has its parts, and no condition.
+func (o *Option) competes() bool { return o.Step != nil && o.Strategy.When == nil }
+
+// candidate is the strategy as a candidate among the routes: as special as the least of the calls that it always needs,
+// and cramped, or to be called where no other is left, where one of them is.
+func (o *Option) candidate() Candidate {
+	c := *Opening(o.Step)
+	if _, list := o.Step.(*First); !list {
+		for part := range o.Step.Calls() {
+			c.Matches, c.Cramped = min(c.Matches, part.Matches), c.Cramped || part.Cramped
+			if part.Behind != nil {
+				c.Behind = part.Behind
+			}
 		}
 	}
-	return all
+	c.Quality, c.Cost = o.Quality, o.Cost
+	return c
 }
 
 // choose takes the first strategy whose condition holds, else the one that comes before the first candidate and before
@@ -156,10 +162,8 @@ func (it *Itinerary) choose() {
 			best = i
 			break
 		}
-		c := Candidate{Route: first.Route, Matches: first.Matches, Cramped: first.Cramped,
-			Quality: o.Quality, Cost: o.Cost, Distance: o.Distance, Keeps: o.Keeps}
-		if compare(&c, first) < 0 {
-			best, first = i, &c
+		if compare(&o.As, first) < 0 {
+			best, first = i, &o.As
 		}
 	}
 	if best >= 0 {

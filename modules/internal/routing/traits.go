@@ -55,13 +55,22 @@ func (in *Input) turns() (n int) {
 
 // read looks at the request, or at what is kept of it; nil where that tells nothing.
 func (in *Input) read() (s *sight) {
-	if in.Traits != nil {
+	switch {
+	case in.usual != nil:
+		if s = in.Predictor.read(new(llm.Request)); s != nil {
+			in.usual.show(s)
+		}
+	case in.Traits != nil:
 		s = in.Predictor.unpack(in.Traits.Signal)
-	} else {
+	default:
 		s = in.Predictor.read(in.Request)
 	}
 	if s != nil {
-		s.learned, s.now, s.work = in.Learned, in.Predictor.model.Work(&s.signal), nil
+		s.learned, s.work = in.Learned, nil
+		if in.usual == nil {
+			s.now = in.Predictor.model.Work(&s.signal)
+		}
+		s.now.Ease += in.shift
 	}
 	return s
 }
@@ -84,10 +93,7 @@ func Foresee(in *Input, it *Itinerary) {
 		return
 	}
 	for i := range it.Candidates {
-		c := &it.Candidates[i]
-		c.Quality, c.Output = s.of(c.Route)
-		c.Output = min(c.Output, float64(c.Allowance))
-		in.price(c)
+		in.foresee(&it.Candidates[i], s)
 	}
 	in.Predictor.done(s)
 }

@@ -43,7 +43,7 @@ type Setup struct {
 // Way is a way of choosing, and what came of it.
 type Way struct {
 	Microcents float64 `json:"microcents"`
-	Quality    float64 `json:"quality"` // expected, the mean over turns
+	Quality    float64 `json:"quality"` // expected of each turn alone, the mean over turns
 	Moves      int     `json:"moves"`   // turns on another route than the one before
 }
 
@@ -80,6 +80,7 @@ func Play(s Setup, set Set) (Result, error) {
 	for i := range fixed {
 		fixed[i] = player{Setup: s}
 	}
+	exchange := routing.NewExchange(s.Routes, []config.Profile{s.Profile}, s.Predictor)
 	at := time.Date(2026, 1, 1, 0, 0, 0, 0, time.UTC)
 	now := func() time.Time { return at }
 	book := affinity.New(affinity.Options{Now: now, Secret: []byte("replay")})
@@ -92,8 +93,9 @@ func Play(s Setup, set Set) (Result, error) {
 		for t := range conversation {
 			turn := &conversation[t]
 			at = at.Add(turn.After)
-			in := routing.Input{Routes: s.Routes, Profile: s.Profile, Needs: routing.NeedsOf(turn.Request),
+			in := routing.Input{Routes: s.Routes, Profile: s.Profile, Exchange: exchange, Needs: routing.NeedsOf(turn.Request),
 				InputTokens: turn.Input, Predictor: s.Predictor, Request: turn.Request}
+			in.Past = new(routing.Past) // by this turn alone
 			fresh, err := routing.Plan(in)
 			if err != nil {
 				return r, fmt.Errorf("choosing a route in %s: %w", set.Name, err)

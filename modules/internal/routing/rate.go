@@ -1,0 +1,270 @@
+package routing
+
+import (
+	"cmp"
+	"math"
+	"reflect"
+	"slices"
+
+	"github.com/fareway/fareway/config"
+)
+
+// The bounds of a rate, but for profiles without a weight of cost (0) or of quality (infinite).
+const (
+	LeastRate = 0.025
+	MostRate  = 5.0
+)
+
+// rounding is no difference of qualities.
+const rounding = 1e-12
+
+// hair is by how much a rate is less than where the workload's choices change: there they would be equal.
+const hair = 1e-6
+
+// Exchange is what quality is worth in money under a configuration (GAP-131): a unit, which is the route that is the
+// dearest on the reference workload, and for each profile a rate, which is how much quality the unit's price must bring.
+// It is made once of all routes, and does not depend on which of them can serve a request. It is never changed; many may
+// use it at once.
+type Exchange struct {
+	unit  *config.Route // nil where there is no route
+	rates []profileRate
+	// from is what the workload comes to at an infinite rate, where each request takes the cheapest route, and ladder
+	// what it comes to as the rate falls to 0.
+	from   Point
+	ladder []Point
+	free   bool // the unit costs nothing
+
+	made madeOf
+}
+
+// madeOf is all that an exchange depends on.
+type madeOf struct {
+	routes    []config.Route
+	profiles  []config.Profile
+	predictor *Predictor
+}
+
+type profileRate struct{ cost, quality, rate float64 }
+
+// Point is what the reference workload comes to at rates below Rate, down to that of the next one: means over its
+// requests.
+type Point struct {
+	Rate       float64
+	Quality    float64 // expected, 0 to 1
+	Microcents float64 // expected, for a request
+}
+
+// NewExchange sets the rates of profiles for the routes of a configuration, with their prices in force. Nothing that was
+// learned since is in it.
+func NewExchange(routes []config.Route, profiles []config.Profile, p *Predictor) *Exchange {
+	x := &Exchange{made: madeOf{slices.Clone(routes), slices.Clone(profiles), p}}
+	x.climb(p.workload())
+	for _, profile := range profiles {
+		x.rates = append(x.rates, profileRate{profile.Cost, profile.Quality, x.rate(profile)})
+	}
+	return x
+}
+
+// MadeOf reports whether the exchange is that of these.
+func (x *Exchange) MadeOf(routes []config.Route, profiles []config.Profile, p *Predictor) bool {
+	return x != nil && reflect.DeepEqual(x.made.routes, routes) && reflect.DeepEqual(x.made.profiles, profiles) &&
+		x.made.predictor == p
+}
+
+// Unit is the name of the route that is the unit, "" where there is no route.
+func (x *Exchange) Unit() string {
+	if x.unit == nil {
+		return ""
+	}
+	return x.unit.Name
+}
+
+// Rate is a profile's: 0 where cost does not count, and infinite where only cost does.
+func (x *Exchange) Rate(p config.Profile) float64 {
+	for _, r := range x.rates {
+		if r.cost == p.Cost && r.quality == p.Quality {
+			return r.rate
+		}
+	}
+	return x.rate(p)
+}
+
+// rate is the largest rate at which the workload has come as much of the way from its cheapest choice's quality to the
+// best as quality counts beside cost, within the bounds. A profile without any weights weighs both alike.
+func (x *Exchange) rate(p config.Profile) float64 {
+	whole := 0.0 // of the way
+	if len(x.ladder) > 0 {
+		whole = x.ladder[len(x.ladder)-1].Quality - x.from.Quality
+	}
+	way := 0.5
+	if p.Cost > 0 || p.Quality > 0 {
+		way = p.Quality / (p.Cost + p.Quality)
+	}
+	switch {
+	case way <= 0:
+		return math.Inf(1)
+	case way >= 1, x.free:
+		return 0
+	case whole <= rounding:
+		return MostRate
+	}
+	at := slices.IndexFunc(x.ladder, func(p Point) bool { return p.Quality-x.from.Quality >= way*whole-rounding })
+	if at < 0 {
+		at = len(x.ladder) - 1
+	}
+	return min(max(x.ladder[at].Rate*(1-hair), LeastRate), MostRate)
+}
+
+// Why says why a profile's rate is what it is, where that is not its weights alone; "" where it is.
+func (x *Exchange) Why(p config.Profile) string {
+	rate := x.Rate(p)
+	best := len(x.ladder) - 1
+	switch {
+	case len(x.made.routes) == 1:
+		return "there is one route"
+	case math.IsInf(rate, 1):
+		return "quality has no weight: the cheapest route is taken"
+	case p.Cost <= 0 && p.Quality > 0:
+		return "cost has no weight: the best route is taken"
+	case x.free:
+		return "all routes are free: the best one is taken"
+	case best < 0 || x.ladder[best].Quality-x.from.Quality <= rounding:
+		return "no route is expected to be better than the cheapest one"
+	case rate >= MostRate:
+		return "that is the most that it is set to"
+	case rate <= LeastRate:
+		return "that is the least that it is set to"
+	}
+	return ""
+}
+
+// Points are what the workload comes to as the rate falls from infinity to 0.
+func (x *Exchange) Points() []Point { return append([]Point{x.from}, x.ladder...) }
+
+// expected is what is expected of one route for one request of the workload.
+type expected struct {
+	quality, cost, units float64
+	takes                bool // it is among those that the choice is between
+}
+
+// climb finds the unit, and the way of the workload's choices from the cheapest to the best.
+func (x *Exchange) climb(list []sample) {
+	routes := x.made.routes
+	if len(routes) == 0 {
+		return
+	}
+	n := len(routes)
+	all, units := make([]expected, n*len(list)), make([]float64, len(list))
+	costs, ranks := make([]float64, n), make([]Candidate, n)
+	for i := range list {
+		in := list[i].in
+		in.Routes = routes
+		in.foreseeAll(all[i*n:(i+1)*n], ranks)
+		for r := range routes {
+			costs[r] += list[i].share * all[i*n+r].cost
+		}
+	}
+	at := dearest(routes, costs)
+	x.unit, x.free = &routes[at], costs[at] <= 0
+	for i := range list {
+		units[i] = all[i*n+at].cost
+	}
+	x.from.Rate = math.Inf(1)
+	var hull []expected
+	served := 0.0
+	for i := range list {
+		hull = upper(all[i*n:(i+1)*n], units[i], hull[:0])
+		share := list[i].share
+		for k := range hull {
+			if k == 0 {
+				served += share
+				x.from.Quality += share * hull[0].quality
+				x.from.Microcents += share * hull[0].cost
+				continue
+			}
+			x.ladder = append(x.ladder, Point{Rate: slope(&hull[k-1], &hull[k]),
+				Quality: share * (hull[k].quality - hull[k-1].quality), Microcents: share * (hull[k].cost - hull[k-1].cost)})
+		}
+	}
+	slices.SortStableFunc(x.ladder, func(a, b Point) int { return cmp.Compare(b.Rate, a.Rate) })
+	if served > 0 {
+		x.from.Quality, x.from.Microcents = x.from.Quality/served, x.from.Microcents/served
+	}
+	before := x.from
+	for i := range x.ladder {
+		p := &x.ladder[i]
+		p.Quality, p.Microcents = before.Quality+p.Quality/served, before.Microcents+p.Microcents/served
+		before = *p
+	}
+}
+
+// foreseeAll fills in what is expected of each route, also of those that cannot take the request.
+// ranks is room for as many candidates.
+func (in *Input) foreseeAll(out []expected, ranks []Candidate) {
+	s := in.read()
+	if s != nil {
+		s.lasts(in)
+		defer in.Predictor.done(s)
+	}
+	survey := look(in)
+	var first *Candidate
+	for r := range out {
+		c := in.asIf(&in.Routes[r], s)
+		out[r] = expected{quality: c.Quality, cost: c.Cost}
+		as, why := judge(in, survey, &in.Routes[r])
+		if why != nil {
+			continue
+		}
+		out[r].takes, ranks[r] = true, as
+		if first == nil || compareRank(&as, first) < 0 {
+			first = &ranks[r]
+		}
+	}
+	for r := range out {
+		out[r].takes = out[r].takes && compareRank(&ranks[r], first) == 0
+	}
+}
+
+// dearest is the route with the largest mean cost: of several the one with the highest prices or the largest output, and
+// then the first.
+func dearest(routes []config.Route, costs []float64) int {
+	best := 0
+	for r := 1; r < len(routes); r++ {
+		a, b := &routes[r].Price, &routes[best].Price
+		if cmp.Or(cmp.Compare(costs[r], costs[best]), cmp.Compare(a.Output, b.Output), cmp.Compare(a.Input, b.Input),
+			cmp.Compare(a.CacheWrite, b.CacheWrite), cmp.Compare(a.CacheRead, b.CacheRead),
+			cmp.Compare(routes[r].MaxOutput, routes[best].MaxOutput)) > 0 {
+			best = r
+		}
+	}
+	return best
+}
+
+// upper are the routes that some rate chooses for one request, from the cheapest to the best: the upper hull of quality
+// over cost in units. Where the unit costs nothing for it, they are the best alone, which any rate chooses.
+func upper(all []expected, unit float64, hull []expected) []expected {
+	for i := range all {
+		if e := all[i]; e.takes {
+			e.units, _ = worth(0, e.cost, unit, 0)
+			hull = append(hull, e)
+		}
+	}
+	slices.SortFunc(hull, func(a, b expected) int {
+		return cmp.Or(cmp.Compare(a.units, b.units), cmp.Compare(b.quality, a.quality), cmp.Compare(a.cost, b.cost))
+	})
+	n := 0
+	for _, e := range hull {
+		if n > 0 && e.quality <= hull[n-1].quality {
+			continue
+		}
+		for n > 1 && slope(&hull[n-2], &hull[n-1]) <= slope(&hull[n-1], &e) {
+			n--
+		}
+		hull[n] = e
+		n++
+	}
+	return hull[:n]
+}
+
+// slope is the rate at which a better route's utility is that of one before it.
+func slope(a, b *expected) float64 { return (b.quality - a.quality) / (b.units - a.units) }
