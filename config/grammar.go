@@ -661,11 +661,20 @@ const predictorExample = `predictor {
 var predictorGrammar = grammar{
 	noun: "attribute",
 	attributes: []attributeRule{
-		{name: "model", kind: aPath, required: true, example: `"routes.model"`,
+		{name: "model", kind: aPath, instead: "the one that is built in", example: `"routes.model"`,
 			doc: "A file that `fareway gateway route train` or `route calibrate` has written, relative to this file. Must be " +
 				"written out, without `env` or `file`. Saving it is enough, as with this file: it is checked whole, and one that " +
 				"cannot be used (cut short, of another version, of other routes) changes nothing. Whoever can change it decides " +
 				"which routes requests go to, and so what they cost."},
+		{name: "provider", kind: aText(64), instead: "nobody", example: `"local"`,
+			doc: "A provider whose plugin predicts (`fareway gateway plugin info NAME` shows the capability `predict`): a " +
+				"classifier of your own. It is asked how well each route would serve a request, where there are several. What it " +
+				"does not know, or does not say in time, the model predicts. It needs no route."},
+		{name: "deadline", kind: aDuration(maxPredicting), fallback: `"5ms"`, example: `"10ms"`,
+			doc: "How long a request waits for the provider; while an answer is late, none waits for the next. " +
+				"`fareway_predictor_seconds` shows how long it takes."},
+		{name: "max_text", kind: aSize, fallback: `"16KiB"`, example: `"32KiB"`,
+			doc: "How much of a conversation the provider is sent, from its end."},
 	},
 }
 

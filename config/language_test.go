@@ -161,7 +161,7 @@ func (k *kind) samples() []string {
 	case k.most > 0:
 		return []string{"33", "44", "300", "400"}
 	case k.longest > 0:
-		return []string{`"21s"`, `"22s"`}
+		return []string{`"21s"`, `"22s"`, `"22ms"`}
 	}
 	return []string{"true", "false", `"41MiB"`, `"42MiB"`, "0.25", "0.75", `["xx"]`, `["yy"]`, `{ a = "stop" }`,
 		`{ a = "length" }`, `"x"`, `"y"`, `"` + strings.Repeat("a1", 32) + `"`, `"` + strings.Repeat("b2", 32) + `"`}

@@ -51,9 +51,9 @@ type Options struct {
 	// Known are the models that a plugin which has answered Schema knows without asking its upstream. A price far from
 	// what it says becomes a warning, and a missing one is proposed. Nil: none.
 	Known func(ctx context.Context, ref PluginRef) []llm.Model
-	// Screens reports whether a plugin that has answered Schema judges requests by a content policy. Nil: whoever starts
-	// it will see.
-	Screens func(ctx context.Context, ref PluginRef) bool
+	// Can reports whether a plugin that has answered Schema has an optional part of the protocol: "screen" or "predict".
+	// Nil: whoever starts it will see.
+	Can func(ctx context.Context, ref PluginRef, capability string) bool
 	// Try starts a provider for a moment, with settings that are right by its plugin's schema. What it objects to, a
 	// line for each, becomes diagnostics at the settings that the lines name ("setting base_url must ..."). Nil: whoever
 	// starts it will see.
@@ -251,8 +251,8 @@ func (l *loader) load() *Config {
 	l.config.Limiter = l.limiter(file)
 	l.config.Breaker = l.breaker(file)
 	l.config.RetryBudget = l.retryBudget(file)
-	l.config.Predictor = l.readPredictor(file)
 	providers := l.providers(file)
+	l.config.Predictor = l.readPredictor(file, providers)
 	l.config.Screening = l.screening(file, providers)
 	l.routes(file, providers)
 	l.checkPredictor()

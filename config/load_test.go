@@ -106,8 +106,8 @@ func testSchema(_ context.Context, ref PluginRef) (settings.Schema, error) {
 
 func testLoad(t testing.TB, path string) (*Config, *Diagnostics) {
 	t.Helper()
-	screens := func(_ context.Context, ref PluginRef) bool { return ref.Plugin != "openai" }
-	return Load(t.Context(), path, Options{Schema: testSchema, Screens: screens, Env: testEnv})
+	can := func(_ context.Context, ref PluginRef, _ string) bool { return ref.Plugin != "openai" }
+	return Load(t.Context(), path, Options{Schema: testSchema, Can: can, Env: testEnv})
 }
 
 // loadText loads a text as a file of its own.

@@ -8,6 +8,7 @@ import (
 	"slices"
 	"strings"
 	"sync"
+	"time"
 
 	"github.com/hashicorp/hcl/v2"
 	"github.com/hashicorp/hcl/v2/hclsyntax"
@@ -19,6 +20,10 @@ type Predictor struct {
 	File   string // absolute, "" for the model that is built in
 	SHA256 string // of its content, in hex
 	Model  Model  // what was read of it; nil for the built-in one, and where nobody has read it
+	// Provider predicts what it knows before the model does, "" for nobody. What follows is about it.
+	Provider string
+	Deadline time.Duration
+	MaxText  int64 // bytes of a conversation that it is sent, from its end
 }
 
 // MarshalJSON prints the file and the beginning of its digest, so that another content is seen as a change.
@@ -26,7 +31,11 @@ func (p Predictor) MarshalJSON() ([]byte, error) {
 	return json.Marshal(struct {
 		Model  string `json:"model,omitempty"`
 		SHA256 string `json:"sha256,omitempty"`
-	}{p.File, p.Fingerprint()})
+
+		Provider string `json:"provider,omitempty"`
+		Deadline string `json:"deadline,omitempty"`
+		MaxText  int64  `json:"max_text,omitempty"`
+	}{p.File, p.Fingerprint(), p.Provider, shownUnlessZero(p.Deadline), p.MaxText})
 }
 
 // FingerprintDigits is how many hex digits of a model file's SHA-256 people are shown.
@@ -75,10 +84,45 @@ func (t *trained) figures(model string) (quality float64, by map[string]float64,
 	return quality, by, ok
 }
 
+// shownUnlessZero is a duration as people write it, "" for none.
+func shownUnlessZero(d time.Duration) string {
+	if d == 0 {
+		return ""
+	}
+	return d.String()
+}
+
+// maxPredicting is the longest that a request may wait for who predicts.
+const maxPredicting = time.Second
+
+// minPredicted is the least text that a provider may be sent to predict by, in bytes.
+const minPredicted = 1 << 10
+
+// classifier reads which provider predicts, and how.
+func (s *section) classifier(out *Predictor, providers map[string]hcl.Range) {
+	name, at, ok := s.capableProvider(providers, "predict", "or leave it out", "deadline", "max_text")
+	if at == (hcl.Range{}) {
+		return
+	}
+	out.Deadline, out.MaxText = 5*time.Millisecond, 16<<10
+	s.duration("deadline", &out.Deadline)
+	if s.size("max_text", &out.MaxText); out.MaxText < minPredicted {
+		s.fail(s.anyOf("max_text"), "Invalid size", "max_text must be at least \"1KiB\": less tells little of a request.")
+	}
+	if ok {
+		out.Provider = name
+	}
+}
+
 // readPredictor decodes the block, and reads the file that it names.
-func (l *loader) readPredictor(file *section) (p Predictor) {
+func (l *loader) readPredictor(file *section, providers map[string]hcl.Range) (p Predictor) {
 	for _, block := range file.blocks["predictor"] {
 		s := l.open(block, &predictorGrammar)
+		s.classifier(&p, providers)
+		if s.attributes["model"] == nil && s.attributes["provider"] == nil && !l.diags.HasErrors() {
+			s.fail(block.TypeRange, "Nothing to predict by", "Name a `model`, or a `provider` whose plugin predicts, or leave the "+
+				"block out: then the model that is built in predicts.")
+		}
 		var path string
 		v, ok := s.text("model", &path)
 		if !ok {

@@ -168,6 +168,8 @@ func around(block, line string) string {
 		top = "plan \"p\" {\nrequests_per_minute {\n" + line + "\n}\n}\n"
 	case "suspend_after_declines":
 		top = "plan \"p\" {\nsuspend_after_declines {\n" + line + "\n}\n}\n"
+	case "predictor":
+		top = "predictor {\n" + drop("provider = \"local\"\n") + line + "\n}\n"
 	case "screening":
 		top = "screening {\n" + drop("provider = \"local\"\n") + line + "\nrule \"r\" {\nterms = [\"nitroglycerin\"]\n}\n}\n"
 	case "rule":

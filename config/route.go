@@ -93,7 +93,7 @@ func (l *loader) routes(file *section, providers map[string]hcl.Range) {
 		return // something is missing, and reported; a warning would be its echo
 	}
 	for _, name := range slices.Sorted(maps.Keys(providers)) {
-		if !used[name] && name != l.config.Screening.Provider {
+		if !used[name] && name != l.config.Screening.Provider && name != l.config.Predictor.Provider {
 			l.warn(providers[name], fmt.Sprintf("Provider %q has no route", name),
 				"Its process would run for nothing. Add a route to it, or remove it.")
 		}

@@ -122,15 +122,8 @@ func (l *loader) screening(file *section, providers map[string]hcl.Range) Screen
 
 // screener reads which provider judges requests, and how.
 func (s *section) screener(out *Screening, providers map[string]hcl.Range) {
-	var name string
-	v, ok := s.text("provider", &name)
-	if s.attributes["provider"] == nil {
-		for _, other := range [...]string{"timeout", "on_error", "max_text"} {
-			if attr := s.attributes[other]; attr != nil {
-				s.fail(attr.NameRange, other+" without provider", "It is about the provider that screens, and none is named. "+
-					"Name one, or remove it.")
-			}
-		}
+	name, at, ok := s.capableProvider(providers, "screen", "or screen by rules", "timeout", "on_error", "max_text")
+	if at == (hcl.Range{}) {
 		return
 	}
 	out.Timeout, out.OnError, out.MaxText = 2*time.Second, OnErrorRefuse, 1<<20
@@ -142,25 +135,46 @@ func (s *section) screener(out *Screening, providers map[string]hcl.Range) {
 		s.fail(s.anyOf("max_text"), "Invalid size", "max_text must be at least \"1KiB\": nearly no request "+
 			"would be screened.")
 	}
-	if !ok {
-		return
+	if ok {
+		out.Provider = name
 	}
-	out.Provider = name
+}
+
+// capableProvider reads the name of a provider whose plugin has an optional part of the protocol; instead is what else to
+// do, and others are attributes that say nothing without one. ok is false where it is not to be used, and at is nowhere
+// where none is named.
+func (s *section) capableProvider(providers map[string]hcl.Range, capability, instead string, others ...string,
+) (name string, at hcl.Range, ok bool) {
+	v, read := s.text("provider", &name)
+	if s.attributes["provider"] == nil {
+		for _, other := range others {
+			if attr := s.attributes[other]; attr != nil {
+				s.fail(attr.NameRange, other+" without provider", fmt.Sprintf("It is about the provider that %ss, and none is "+
+					"named. Name one, or remove it.", capability))
+			}
+		}
+		return "", hcl.Range{}, false
+	}
+	at = s.attributes["provider"].Range()
+	if !read {
+		return "", at, false
+	}
 	s.knownProvider(v, name, providers)
 	i := slices.IndexFunc(s.config.Providers, func(p Provider) bool { return p.Name == name })
 	if i < 0 {
-		return
+		return name, at, true
 	}
 	p := &s.config.Providers[i]
 	ref := PluginRef{Plugin: p.Plugin, SHA256: p.SHA256, Dir: s.config.Gateway.PluginDir}
 	if p.StartTimeout != defaultStartTimeout {
 		ref.StartTimeout = p.StartTimeout
 	}
-	if s.opts.Screens != nil && !s.opts.Screens(s.ctx, ref) {
-		s.fail(v.at, fmt.Sprintf("Provider %q does not screen", name), fmt.Sprintf("Its plugin %q does not have the "+
-			"capability screen. Name a provider whose plugin has it (`fareway gateway plugin info NAME` says so; "+
-			"plugins/README.md shows how to write one), or screen by rules.", p.Plugin))
+	if s.opts.Can != nil && !s.opts.Can(s.ctx, ref, capability) {
+		s.fail(v.at, fmt.Sprintf("Provider %q does not %s", name, capability), fmt.Sprintf("Its plugin %q does not have the "+
+			"capability %s. Name a provider whose plugin has it (`fareway gateway plugin info NAME` says so; "+
+			"plugins/README.md shows how to write one), %s.", p.Plugin, capability, instead))
 	}
+	return name, at, true
 }
 
 // minScreened is the least text that a screening provider may be sent, in bytes.

@@ -33,6 +33,7 @@ func (x *exchange) admit() *families.Error {
 	x.recall(&ask)
 	x.measure(&ask)
 	ask.Keep = x.traits()
+	_ = x.gen.Classify(x.request.Context(), &ask) // it is counted, and the model predicts then
 	plan, err := routing.Plan(ask)
 	x.noteChoice(&ask, &plan)
 	if err != nil && plan.Steps == nil {

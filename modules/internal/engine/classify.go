@@ -6,6 +6,9 @@ import (
 	"sync"
 	"time"
 
+	"github.com/fareway/fareway/modules/internal/policy"
+	"github.com/fareway/fareway/modules/internal/routing"
+	"github.com/fareway/fareway/plugins/host"
 	"github.com/fareway/fareway/plugins/llm"
 )
 
@@ -23,11 +26,61 @@ var (
 	errClassifierBusy = errors.New("the provider that predicts is late with requests of before")
 )
 
+// findClassifier finds the provider that predicts.
+func (g *Generation) findClassifier(m *Metrics) error {
+	p := &g.Config.Predictor
+	if p.Provider == "" || len(g.Config.Routes) < 2 {
+		return nil
+	}
+	plugins, err := g.judges("predictor", p.Provider, "predict", "or leave it out",
+		func(c host.Capabilities) bool { return c.Predict })
+	if err != nil || len(plugins) == 0 { // it is not named by a provider block, or has not started
+		return err
+	}
+	g.classifier = &classifier{deadline: p.Deadline,
+		predict: func(ctx context.Context, requests []llm.PredictRequest) ([]llm.Prediction, error) {
+			return readyOf(plugins).Predict(ctx, requests)
+		},
+		noted: func(took time.Duration, what string) { m.Classified(p.Provider, what, took) }}
+	return nil
+}
+
+// Classify asks the provider that predicts, where the configuration names one and there is something to choose, and puts
+// what it says into the question. A turn that answers tool calls stays on its route, whatever is predicted. The error
+// says why the model predicts alone.
+func (g *Generation) Classify(ctx context.Context, ask *routing.Input) error {
+	if g.classifier == nil || len(ask.Routes) < 2 || ask.Request == nil || ask.Loops() {
+		return nil
+	}
+	texts := policy.Last(ask.Request, int(g.Config.Predictor.MaxText))
+	if len(texts) == 0 {
+		return nil
+	}
+	r := llm.PredictRequest{Texts: texts, InputTokens: ask.InputTokens, Tools: ask.Needs.Tools,
+		Routes: make([]llm.PredictRoute, len(ask.Routes))}
+	for i := range ask.Routes {
+		r.Routes[i] = llm.PredictRoute{Name: ask.Routes[i].Name, Model: ask.Routes[i].Model, Quality: ask.Routes[i].Quality}
+	}
+	var err error
+	ask.Classified, err = g.classifier.Predict(ctx, r)
+	return err
+}
+
+// Outcomes of asking the provider that predicts.
+const (
+	ClassifiedKnown   = "known"
+	ClassifiedUnknown = "unknown" // it knows nothing of the request
+	ClassifiedLate    = "late"
+	ClassifiedSkipped = "skipped" // it was late with others
+	ClassifiedFailed  = "failed"
+)
+
 // classifier has a provider predict requests: one call at a time, with all the requests that came while the one before
 // ran. Nobody waits longer than the deadline, nor at all while a call is late.
 type classifier struct {
 	predict  func(ctx context.Context, requests []llm.PredictRequest) ([]llm.Prediction, error)
 	deadline time.Duration
+	noted    func(took time.Duration, what string) // what came of a request; nil for nobody
 
 	mu      sync.Mutex
 	begun   time.Time // of the call that runs; zero for none
@@ -45,7 +98,29 @@ type classified struct {
 
 // Predict returns what the provider says of a request, nil where it knows nothing. The error says why it has not
 // answered.
-func (c *classifier) Predict(ctx context.Context, request llm.PredictRequest) (llm.Prediction, error) {
+func (c *classifier) Predict(ctx context.Context, request llm.PredictRequest) (p llm.Prediction, err error) {
+	begun := time.Now()
+	p, err = c.ask(ctx, request)
+	what := ClassifiedKnown
+	switch {
+	case errors.Is(err, errClassifiedLate):
+		what = ClassifiedLate
+	case errors.Is(err, errClassifierBusy):
+		what = ClassifiedSkipped
+	case err != nil && ctx.Err() != nil: // the client has left
+		return nil, err
+	case err != nil:
+		what = ClassifiedFailed
+	case len(p) == 0:
+		what = ClassifiedUnknown
+	}
+	if c.noted != nil {
+		c.noted(time.Since(begun), what)
+	}
+	return p, err
+}
+
+func (c *classifier) ask(ctx context.Context, request llm.PredictRequest) (llm.Prediction, error) {
 	ctx, cancel := context.WithTimeoutCause(ctx, c.deadline, errClassifiedLate)
 	defer cancel()
 	one := &classified{ctx: ctx, request: request, done: make(chan struct{})}

@@ -267,9 +267,10 @@ func optionsOf(h *host.Host) config.Options {
 			known, _ := h.KnownModels(ctx, sourceOf(ref)) // a plugin that does not answer is one for Schema to tell of
 			return known
 		},
-		Screens: func(ctx context.Context, ref config.PluginRef) bool {
+		Can: func(ctx context.Context, ref config.PluginRef, capability string) bool {
 			can, err := h.Capabilities(ctx, sourceOf(ref))
-			return err != nil || can.Screen // that it does not answer is for Schema to tell of
+			// That it does not answer is for Schema to tell of.
+			return err != nil || map[string]bool{"screen": can.Screen, "predict": can.Predict}[capability]
 		},
 		Model:      routing.ReadModel,
 		Outside:    h.Redact,

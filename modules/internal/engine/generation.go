@@ -19,20 +19,21 @@ import (
 type Generation struct {
 	Config *config.Config
 
-	engine    *Engine
-	now       func() time.Time
-	routes    map[string]*monitored // by name
-	live      *Live                 // that keeps up with its file; nil without one
-	backends  map[string]Backend    // by provider name
-	setups    map[string]uint64     // by provider name: which service it is, for the states
-	states    *States
-	replies   replies
-	tariffs   tariffs
-	screeners []*host.Plugin            // of the provider that screens, one for each of its keys
-	predicts  *routing.Predictor        // nil where there is one route, and nothing to remember
-	plugins   []instance                // of each provider, and of each of its keys, in the configuration's order
-	upstreams atomic.Pointer[Upstreams] // what they said when they were asked last
-	refs      int                       // requests, and one for whoever made it; guarded by the lifecycle's lock
+	engine     *Engine
+	now        func() time.Time
+	routes     map[string]*monitored // by name
+	live       *Live                 // that keeps up with its file; nil without one
+	backends   map[string]Backend    // by provider name
+	setups     map[string]uint64     // by provider name: which service it is, for the states
+	states     *States
+	replies    replies
+	tariffs    tariffs
+	screeners  []*host.Plugin            // of the provider that screens, one for each of its keys
+	predicts   *routing.Predictor        // nil where there is one route, and nothing to remember
+	classifier *classifier               // nil for none
+	plugins    []instance                // of each provider, and of each of its keys, in the configuration's order
+	upstreams  atomic.Pointer[Upstreams] // what they said when they were asked last
+	refs       int                       // requests, and one for whoever made it; guarded by the lifecycle's lock
 }
 
 // Prepare starts what the configuration needs and records its prices. The result serves nobody until
@@ -57,7 +58,7 @@ func (e *Engine) Prepare(ctx context.Context, cfg *config.Config) (*Generation, 
 		g.releasePlugins()
 		return nil, err
 	}
-	if err := g.findScreeners(); err != nil {
+	if err := errors.Join(g.findScreeners(), g.findClassifier(e.metrics)); err != nil {
 		g.releasePlugins()
 		return nil, err
 	}

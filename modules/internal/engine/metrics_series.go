@@ -37,7 +37,9 @@ var (
 		ShadowRouteBusy, ShadowNoCredits, ShadowLedger, ShadowLeaving, ShadowPanic}
 	strategyOutcomes = []string{StrategyAccepted, StrategyRejected, StrategyLast, StrategyAgreed, StrategySplit,
 		StrategyEscalated, StrategyJudged}
-	screenings = []string{ScreenedPassed, ScreenedFlagged, ScreenedBlocked, ScreenedNot}
+	screenings      = []string{ScreenedPassed, ScreenedFlagged, ScreenedBlocked, ScreenedNot}
+	classifications = []string{ClassifiedKnown, ClassifiedUnknown, ClassifiedLate, ClassifiedSkipped, ClassifiedFailed}
+
 	judgements = []string{string(llm.VerdictAllow), string(llm.VerdictFlag), string(llm.VerdictBlock), JudgedTooLarge,
 		JudgedLate, JudgedFailed}
 	operations = []string{"lookup", "check", "hold", "settle"} // those of requests
@@ -178,6 +180,11 @@ func (m *Metrics) start(c *config.Config) {
 			}
 		}
 	}
+	if p := c.Predictor.Provider; p != "" && len(c.Routes) > 1 {
+		for _, outcome := range classifications {
+			m.predicted.WithLabelValues(p, outcome)
+		}
+	}
 	if c.Screening.On() {
 		for _, verdict := range screenings {
 			m.screened.WithLabelValues(string(c.Screening.Mode), verdict)
@@ -280,7 +287,7 @@ func (m *Metrics) prune() {
 	ended := false
 	for _, v := range []vec{m.tokens, m.charged, m.cost, m.over, m.upstreamError, m.outcomes, m.attempts, m.attemptTime,
 		m.firstToken, m.hedges, m.failures, m.violations, m.receipts, m.keyAttempts, m.strategies, m.shadows,
-		m.shadowSeconds, m.shadowOutput, m.shadowCost, m.rules, m.judged} {
+		m.shadowSeconds, m.shadowOutput, m.shadowCost, m.rules, m.judged, m.predicted} {
 		for _, labels := range labelsOf(v) {
 			if !known.has(labels) {
 				ended = v.Delete(labels) || ended

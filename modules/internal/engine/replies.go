@@ -56,6 +56,7 @@ type policyMetrics struct {
 	screened  *prometheus.CounterVec
 	rules     *prometheus.CounterVec
 	judged    *prometheus.HistogramVec
+	predicted *prometheus.HistogramVec
 	lookups   *prometheus.CounterVec
 	suspended prometheus.Counter
 	policy    []prometheus.Collector
@@ -73,12 +74,16 @@ func newPolicyMetrics() policyMetrics {
 			Help: "How long the provider that screens took to judge a request, by what came of it: allow, flag or block; " +
 				"late, failed or too_large where it did not.", Buckets: prometheus.ExponentialBuckets(0.005, 2, 12)},
 			[]string{"provider", "verdict"}),
+		predicted: prometheus.NewHistogramVec(prometheus.HistogramOpts{Name: "fareway_predictor_seconds",
+			Help: "How long requests waited for the provider that predicts, by what came of it: known or unknown; late, failed " +
+				"or skipped (it was late with others) where it did not answer.",
+			Buckets: prometheus.ExponentialBuckets(0.0005, 2, 12)}, []string{"provider", "outcome"}),
 		lookups: prometheus.NewCounterVec(prometheus.CounterOpts{Name: "fareway_cache_lookups_total",
 			Help: "Requests that were looked for in the response cache, by what came of it: hit or miss."}, []string{"result"}),
 		suspended: prometheus.NewCounter(prometheus.CounterOpts{Name: "fareway_suspensions_total",
 			Help: "Accounts that were suspended by themselves, for declined requests."}),
 	}
-	m.policy = []prometheus.Collector{m.screened, m.rules, m.judged, m.lookups, m.suspended}
+	m.policy = []prometheus.Collector{m.screened, m.rules, m.judged, m.predicted, m.lookups, m.suspended}
 	return m
 }
 
@@ -95,6 +100,11 @@ func (m *policyMetrics) RuleFound(rule, category, action string) {
 // Judged notes how long the provider that screens took, and what came of it.
 func (m *policyMetrics) Judged(provider, verdict string, took time.Duration) {
 	m.judged.WithLabelValues(provider, verdict).Observe(took.Seconds())
+}
+
+// Classified counts a request that the provider was asked about that predicts.
+func (m *Metrics) Classified(provider, outcome string, waited time.Duration) {
+	m.predicted.WithLabelValues(provider, outcome).Observe(waited.Seconds())
 }
 
 // CacheLookup counts a request that was looked for in the response cache.

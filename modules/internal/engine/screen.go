@@ -7,6 +7,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/fareway/fareway/plugins/host"
 	"github.com/fareway/fareway/plugins/llm"
 )
 
@@ -15,33 +16,48 @@ var ErrScreeningLate = errors.New("the provider that screens took too long; rais
 	"block, or look at the provider")
 
 // findScreeners finds the plugins of the provider that screens.
-func (g *Generation) findScreeners() error {
+func (g *Generation) findScreeners() (err error) {
 	s := &g.Config.Screening
 	if !s.On() || s.Provider == "" {
 		return nil
 	}
+	g.screeners, err = g.judges("screening", s.Provider, "screen", "or screen by rules",
+		func(c host.Capabilities) bool { return c.Screen })
+	return err
+}
+
+// judges are the plugins of a provider, one for each of its keys, which have an optional part of the protocol. block is
+// where it is named, and instead what else to do.
+func (g *Generation) judges(block, provider, capability, instead string, can func(host.Capabilities) bool,
+) (plugins []*host.Plugin, err error) {
 	for _, i := range g.plugins {
-		if name, _, _ := strings.Cut(i.Name(), "/"); name != s.Provider { // of one with keys
+		if name, _, _ := strings.Cut(i.Name(), "/"); name != provider { // of one with keys
 			continue
 		}
-		if !i.Capabilities().Screen {
-			return objection{"screening", fmt.Sprintf("Provider %q does not screen", s.Provider), "With its settings, its " +
-				"plugin does not have the capability screen. Change them, name another provider, or screen by rules."}
+		if !can(i.Capabilities()) {
+			return nil, objection{block, fmt.Sprintf("Provider %q does not %s", provider, capability),
+				fmt.Sprintf("With its settings, its plugin does not have the capability %s. Change them, name another "+
+					"provider, %s.", capability, instead)}
 		}
-		g.screeners = append(g.screeners, i.Plugin)
+		plugins = append(plugins, i.Plugin)
 	}
-	return nil
+	return plugins, nil
+}
+
+// readyOf is the first plugin that is ready, or else the first.
+func readyOf(plugins []*host.Plugin) *host.Plugin {
+	for _, p := range plugins {
+		if p.Ready() {
+			return p
+		}
+	}
+	return plugins[0]
 }
 
 // Screen has the provider that screens judge what a model would read, within the time that the operator allows. The
 // error is ErrScreeningLate or an *llm.Error.
 func (g *Generation) Screen(ctx context.Context, texts []llm.ScreenText) (llm.Verdict, error) {
-	p := g.screeners[0]
-	for _, other := range g.screeners[1:] {
-		if !p.Ready() {
-			p = other
-		}
-	}
+	p := readyOf(g.screeners)
 	// The bound is no deadline, which would be a violation of the protocol: it is the operator's.
 	bounded, cancel := context.WithCancelCause(ctx)
 	defer cancel(nil)

@@ -37,12 +37,14 @@ type Candidate struct {
 	Back time.Time
 
 	Quality float64 // expected, 0 to 1
-	Output  float64 // expected, in tokens, at most Allowance
-	Cached  int64   // tokens of the input that the upstream is expected to have in its cache
-	Cost    float64 // expected, in microcents; of a conversation the mean of its turns to come; for comparing only
-	Units   float64 // Cost as a share of what the request would cost on the dearest route (Exchange.Unit)
-	Utility float64 // Quality less what Units are worth; the largest is tried first, after Matches and Cramped
-	Keeps   bool    // the profile's share of the best candidate's quality, where it has one
+	// Classified: the quality is what a classifier of the operator's says.
+	Classified bool
+	Output     float64 // expected, in tokens, at most Allowance
+	Cached     int64   // tokens of the input that the upstream is expected to have in its cache
+	Cost       float64 // expected, in microcents; of a conversation the mean of its turns to come; for comparing only
+	Units      float64 // Cost as a share of what the request would cost on the dearest route (Exchange.Unit)
+	Utility    float64 // Quality less what Units are worth; the largest is tried first, after Matches and Cramped
+	Keeps      bool    // the profile's share of the best candidate's quality, where it has one
 }
 
 // Rejected is a route that is not a candidate.

@@ -86,7 +86,7 @@ func staying(home *Candidate, rate float64) float64 {
 
 // loopRoute is the place of the candidate that a loop of tool calls is on, -1 for none.
 func loopRoute(in *Input, candidates []Candidate) int {
-	if in.Past == nil || !in.loops() {
+	if in.Past == nil || !in.Loops() {
 		return -1
 	}
 	if at := place(candidates, in.Past.Served[0].Route); at >= 0 {

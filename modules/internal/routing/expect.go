@@ -4,6 +4,7 @@ import (
 	"math"
 
 	"github.com/fareway/fareway/config"
+	"github.com/fareway/fareway/plugins/llm"
 )
 
 // expect fills in what is expected of each candidate: by the predictor, and where there is none, or nothing to choose,
@@ -37,12 +38,28 @@ func (in *Input) foresee(c *Candidate, s *sight) {
 	if s != nil {
 		c.Quality, c.Output = s.of(c.Route)
 	}
+	if own, ok := in.classified(c.Route); ok {
+		c.Quality, c.Classified = own, true
+		if s != nil {
+			c.Quality = s.learned.on(c.Route, &s.signal.Kinds, own)
+		}
+	}
 	c.Output = min(c.Output, float64(c.Allowance))
 	turns := in.rest()
 	if turns > 1 {
 		c.Cached = min(in.Past.warm(c.Route.Name), c.Input)
 	}
 	c.Cost = costOf(c, turns)
+}
+
+// classified is what the operator's classifier says of a route.
+func (in *Input) classified(route *config.Route) (float64, bool) {
+	for i := range in.Classified {
+		if &in.Routes[i] == route {
+			return in.Classified[i], in.Classified[i] != llm.Unknown
+		}
+	}
+	return 0, false
 }
 
 // unit is what the request would cost on the route that is the unit, in microcents, 0 where that is free.

@@ -151,6 +151,9 @@ type Input struct {
 	// as the operator says. It is asked only where there is a choice.
 	Predictor *Predictor
 	Request   *llm.Request
+	// Classified is what a classifier of the operator's says of the routes, in their order, which comes before the
+	// Predictor's quality where it is known; nil for nothing.
+	Classified llm.Prediction
 	// Traits stand for a Request that is not there any more.
 	Traits *Traits
 	// Keep says whether Itinerary.Traits are wanted.

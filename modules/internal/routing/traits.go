@@ -25,8 +25,8 @@ const (
 	KeepAll          // all; the predictor is asked also where there is no choice
 )
 
-// loops reports whether the request is a turn in a loop of tool calls: it answers them.
-func (in *Input) loops() bool {
+// Loops reports whether the request is a turn in a loop of tool calls: it answers them.
+func (in *Input) Loops() bool {
 	if in.Traits != nil {
 		return in.Traits.Loop
 	}
@@ -80,7 +80,7 @@ func (in *Input) traits() Traits {
 	if in.Keep == KeepNothing {
 		return Traits{}
 	}
-	return Traits{Turns: in.turns(), Loop: in.loops()}
+	return Traits{Turns: in.turns(), Loop: in.Loops()}
 }
 
 // Foresee fills in what is expected of the candidates where Plan did not ask, because there was nothing to choose.
