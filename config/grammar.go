@@ -396,12 +396,13 @@ var profileGrammar = grammar{
 	noun: "attribute",
 	attributes: []attributeRule{
 		{name: "cost", kind: aWeight, required: true, example: "0.5",
-			doc: "How much cost counts when a route is chosen. Only its relation to the other weight matters."},
+			doc: "How much cost counts when a route is chosen. Only its relation to the other weight matters. 0: cost does " +
+				"not count, and the best route is first."},
 		{name: "quality", kind: aWeight, required: true, example: "0.5",
-			doc: "How much quality counts when a route is chosen. Only its relation to the other weight matters. The route " +
-				"with the smallest sqrt((cost x c)^2 + (quality x s)^2) is first, the weights scaled to a sum of 1: c is where " +
-				"the logarithm of its expected cost is between the cheapest (0) and the dearest (1), s by how much its " +
-				"expected quality is less than the best one's, in shares of how far apart the routes' `quality` is at most."},
+			doc: "How much quality counts when a route is chosen. Only its relation to the other weight matters. 0: the " +
+				"cheapest route is first. The route with the largest expected quality less rate x c is first: c is its " +
+				"expected price as a share of the request's price on the dearest route, and the rate follows from both " +
+				"weights and all routes, when the file is loaded."},
 		{name: "keep_quality", kind: aShare, instead: "the weights decide", example: "0.98",
 			doc: "The cheapest route is chosen whose expected quality is at least this share of the best one's, with a " +
 				"margin (0 or more, calibrated on recorded answers) so that it is kept in truth; over 0. Behind it come the " +

@@ -15,6 +15,7 @@ import (
 	"github.com/fareway/fareway/config/change"
 	"github.com/fareway/fareway/modules/internal/engine"
 	"github.com/fareway/fareway/modules/internal/history"
+	"github.com/fareway/fareway/modules/internal/routing"
 )
 
 // PlanRequest asks what a configuration would change: one of the two.
@@ -34,6 +35,8 @@ type Plan struct {
 	Refused     []string            `json:"refused"`        // why a gateway that runs would not take it
 	Diagnostics []config.Diagnostic `json:"diagnostics"`    // as `gateway check --json` has them
 	Text        string              `json:"text,omitempty"` // as `gateway check` prints them
+	// Profiles are those whose rate, or what they make of the reference workload, would change.
+	Profiles []ProfileChange `json:"profiles"`
 
 	// ConfigHash and Number are of the configuration that serves: of what it was compared with.
 	ConfigHash string `json:"config_hash"`
@@ -42,6 +45,25 @@ type Plan struct {
 	NewHash string `json:"new_config_hash"`
 	// Files are those that installing it changes, with the digests of what they replace.
 	Files []PlanFile `json:"files"`
+}
+
+// ProfileChange is what a profile makes of the reference workload, by either configuration.
+type ProfileChange struct {
+	Profile string            `json:"profile"`
+	Before  *routing.Prospect `json:"before"`
+	After   *routing.Prospect `json:"after"`
+}
+
+// ProfileChanges are the profiles that two configurations make another thing of.
+func ProfileChanges(before, after []routing.Prospect) []ProfileChange {
+	list := []ProfileChange{}
+	for i := range after {
+		at := slices.IndexFunc(before, func(p routing.Prospect) bool { return p.Profile == after[i].Profile })
+		if at >= 0 && !before[at].Same(&after[i]) {
+			list = append(list, ProfileChange{after[i].Profile, &before[at], &after[i]})
+		}
+	}
+	return list
 }
 
 // PlanFile is a file that differs from what is saved.
@@ -159,7 +181,8 @@ func planFiles(serving *config.Config, installed config.Overlay) ([]PlanFile, er
 
 func viewPlan(p *engine.Planned, number int64) Plan {
 	v := Plan{OK: p.OK(), Config: p.Serving.Path, Changes: p.Changes, Refused: p.Refused,
-		Diagnostics: p.Diagnostics.All(), ConfigHash: p.Serving.Hash, Number: number, Files: []PlanFile{}}
+		Diagnostics: p.Diagnostics.All(), ConfigHash: p.Serving.Hash, Number: number, Files: []PlanFile{},
+		Profiles: ProfileChanges(p.Before, p.After)}
 	v.Different = p.Config != nil && len(p.Changes) > 0
 	if v.Changes == nil {
 		v.Changes = []change.Block{}

@@ -59,6 +59,15 @@ func (a *API) routes(*http.Request) (any, error) {
 	return list, nil
 }
 
+// profiles lists what each profile makes of the reference workload.
+func (a *API) profiles(r *http.Request) (any, error) {
+	g := a.engine.Current()
+	if g == nil {
+		return []routing.Prospect{}, nil
+	}
+	return g.Prospects(r.Context())
+}
+
 func viewRoute(r *config.Route, learned routing.Learned, counted func(kind string) outcome.Row) LearnedRoute {
 	v := LearnedRoute{Name: r.Name, Provider: r.Provider, Model: r.Model, Learns: r.Learns()}
 	for k := range predict.NumKinds {

@@ -34,7 +34,8 @@ func planCommand() *cobra.Command {
 		Use:   "plan NEW.hcl",
 		Short: "Shows what a configuration would change",
 		Long: `Shows what a configuration would change in place of the one that serves: routes
-that come and go, prices with what a typical request costs, plans with how many
+that come and go, prices with what a typical request costs, what each profile
+makes of usual requests (its rate, see ` + "`gateway route show`" + `), plans with how many
 accounts are on them, processes that would start or restart, and what the
 gateway would refuse. It changes nothing. What NEW.hcl names is looked for where
 it would be installed, beside the gateway's own file.
@@ -124,7 +125,7 @@ func askPlan(cmd *cobra.Command, to *target, file, against string) (admin.Plan, 
 func compareFiles(cmd *cobra.Command, before, after string) admin.Plan {
 	log := slog.New(slog.DiscardHandler)
 	v := admin.Plan{Config: before, Changes: []change.Block{}, Refused: []string{},
-		Diagnostics: []config.Diagnostic{}, Files: []admin.PlanFile{}}
+		Diagnostics: []config.Diagnostic{}, Files: []admin.PlanFile{}, Profiles: []admin.ProfileChange{}}
 	var loaded [2]*config.Config
 	for i, file := range [...]string{before, after} {
 		cfg, diags := engine.CheckConfig(cmd.Context(), file, log)
@@ -141,6 +142,8 @@ func compareFiles(cmd *cobra.Command, before, after string) admin.Plan {
 	v.OK, v.ConfigHash = true, loaded[0].Hash
 	v.Changes = engine.CompareExecutables(change.Between(loaded[0], loaded[1], time.Now()), loaded[0], loaded[1])
 	v.Different = len(v.Changes) > 0
+	v.Profiles = admin.ProfileChanges(engine.Foretell(loaded[0], time.Now(), nil, nil),
+		engine.Foretell(loaded[1], time.Now(), nil, nil))
 	return v
 }
 
@@ -169,6 +172,7 @@ func printPlan(w io.Writer, v admin.Plan) {
 				change.TypicalOutput, showTypical(t))
 		}
 	}
+	printProfileChanges(w, v.Profiles)
 	switch {
 	case !v.OK && len(v.Refused) == 0:
 		fmt.Fprintln(w, "It has errors: nothing would change.")

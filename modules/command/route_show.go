@@ -10,6 +10,7 @@ import (
 
 	"github.com/fareway/fareway/config"
 	"github.com/fareway/fareway/modules/admin"
+	"github.com/fareway/fareway/modules/internal/routing"
 )
 
 func routeShowCommand() *cobra.Command {
@@ -19,7 +20,7 @@ func routeShowCommand() *cobra.Command {
 	)
 	cmd := &cobra.Command{
 		Use:   "show [ROUTE]",
-		Short: "Shows what was learned of routes from what came of their requests",
+		Short: "Shows what was learned of routes, and what profiles make of them",
 		Long: `Shows what was learned of the routes of the gateway that runs, by kind of work:
 
   QUALITY   as the configuration says
@@ -37,7 +38,16 @@ WORKED and FAILED are what counts: of four accounts and more, each for a quarter
 two or three alike. What a client can bring about by itself (calls that do not fit,
 refusals, empty replies, tools that failed, prompts asked again) counts only beside
 outcomes of another account.
-` + "`learn = false`" + ` in a route's quality block turns it off.`,
+` + "`learn = false`" + ` in a route's quality block turns it off.
+
+Below it, without a ROUTE, is what each profile makes of usual requests (the reference
+workload of the model that predicts): its rate, the mean of the expected quality, what
+1,000 requests are expected to cost, and which share of them each route gets. A route's
+utility for a request is its expected quality less the rate for each time the price that
+the request has on the dearest route; the largest is taken. The rate follows from the
+profile's weights and the routes, when the configuration is loaded: it is the largest
+one at which quality / (cost + quality) of the way from the cheapest choices' mean
+quality to the best is reached, within 0.025 and 5.`,
 		Example: "  fareway gateway route show\n  fareway gateway route show small --json",
 		Args: func(_ *cobra.Command, args []string) error {
 			if len(args) > 1 {
@@ -57,12 +67,27 @@ outcomes of another account.
 				}
 				list = list[at : at+1]
 			}
-			return out.print(cmd, list, func(w io.Writer) { printRoutes(w, list) })
+			v := shownRoutes{Routes: list}
+			if len(args) == 0 {
+				if err := to.call(cmd, "GET", "/fareway/profiles", nil, &v.Profiles); err != nil {
+					return err
+				}
+			}
+			return out.print(cmd, v, func(w io.Writer) {
+				printRoutes(w, v.Routes)
+				printProspects(w, v.Profiles)
+			})
 		},
 	}
 	to.addFlags(cmd)
 	out.addFlag(cmd)
 	return cmd
+}
+
+// shownRoutes are routes with what was learned of them and, where all are asked for, what profiles make of them.
+type shownRoutes struct {
+	Routes   []admin.LearnedRoute `json:"routes"`
+	Profiles []routing.Prospect   `json:"profiles,omitempty"`
 }
 
 func noRoute(name string, list []admin.LearnedRoute) error {

@@ -54,8 +54,8 @@ func TestCommandRouteShow(t *testing.T) {
 	require.NoError(t, err)
 	require.Regexp(t, `small +small-1 +code +0\.500 +0\.0 +50\.0 +0\.0 +0\.0 +0\.[0-9]+\n`, out)
 	require.Regexp(t, `deep +deep-1 +math +0\.900 +0\.0 +0\.0 +0\.0 +1\.0 +0\.[0-9]+\n`, out)
-	require.True(t, strings.HasSuffix(out, "Route fixed does not learn: learn = false in its quality block.\n"), out)
-	list := runJSON[[]admin.LearnedRoute](t, "route", "show", "deep", "--data", data)
+	require.Contains(t, out, "Route fixed does not learn: learn = false in its quality block.\n")
+	list := runJSON[shownRoutes](t, "route", "show", "deep", "--data", data).Routes
 	require.Len(t, list, 1)
 	require.Len(t, list[0].Kinds, int(predict.NumKinds))
 	require.Equal(t, "math", list[0].Kinds[predict.Math].Kind)

@@ -256,6 +256,16 @@ func (g *Generation) Backend(name string) Backend { return g.backends[name] }
 // ledger's, which did not record a price that has begun.
 func (g *Generation) Tariff(ctx context.Context) (*Tariff, error) { return g.tariffs.of(ctx) }
 
+// Prospects are what the profiles make of the reference workload now.
+func (g *Generation) Prospects(ctx context.Context) ([]routing.Prospect, error) {
+	t, err := g.Tariff(ctx)
+	if err != nil {
+		return nil, err
+	}
+	return routing.Foretell(g.Config, routing.Input{Routes: t.Routes, Exchange: t.Exchange, Predictor: g.predicts,
+		Learned: g.engine.Outcomes().Learned(), Templates: g.engine.Templates().Known()}), nil
+}
+
 // Predictor tells what is expected of the routes for a request; nil where there is nothing to choose and nothing
 // to remember.
 func (g *Generation) Predictor() *routing.Predictor { return g.predicts }

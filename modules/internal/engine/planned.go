@@ -5,10 +5,12 @@ import (
 	"fmt"
 	"slices"
 	"strings"
+	"time"
 
 	"github.com/fareway/fareway/config"
 	"github.com/fareway/fareway/config/change"
 	"github.com/fareway/fareway/modules/internal/ledger"
+	"github.com/fareway/fareway/modules/internal/routing"
 	"github.com/fareway/fareway/plugins/host"
 )
 
@@ -19,6 +21,8 @@ type Planned struct {
 	Diagnostics *config.Diagnostics
 	Refused     []string // why this gateway would not take it
 	Changes     []change.Block
+	// Before and After are what the profiles of both make of the reference workload; nil where there is no Config.
+	Before, After []routing.Prospect
 }
 
 // OK reports whether it would be taken.
@@ -48,7 +52,8 @@ func (e *Engine) Plan(ctx context.Context, installed config.Overlay) (*Planned, 
 	if p.Config == nil {
 		return p, ctx.Err()
 	}
-	if err := e.refusals(ctx, p.Config); err != nil {
+	err := e.refusals(ctx, p.Config)
+	if err != nil {
 		p.Refused = refusedBy(e.explain(ctx, g.Config.Path, installed, err))
 	}
 	p.Changes = change.Between(g.Config, p.Config, e.Now())
@@ -57,7 +62,23 @@ func (e *Engine) Plan(ctx context.Context, installed config.Overlay) (*Planned, 
 			p.Changes = change.Replaced(p.Changes, provider.Name, describe(before), describe(after))
 		}
 	}
+	if p.Before, err = g.Prospects(ctx); err != nil {
+		return nil, err
+	}
+	p.After = Foretell(p.Config, e.Now(), e.Outcomes().Learned(), e.Templates().Known())
 	return p, e.countAccounts(ctx, p.Changes)
+}
+
+// Foretell is what the profiles of a configuration that does not serve make of the reference workload.
+func Foretell(cfg *config.Config, now time.Time, learned routing.Learned, templates routing.Templates) []routing.Prospect {
+	base := routing.Input{Routes: slices.Clone(cfg.Routes), Learned: learned, Templates: templates}
+	for i := range base.Routes {
+		base.Routes[i].Price, base.Routes[i].Cost = base.Routes[i].In(now)
+	}
+	if len(base.Routes) > 1 {
+		base.Predictor = routing.DefaultPredictor()
+	}
+	return routing.Foretell(cfg, base)
 }
 
 // executables are what runs of a provider and what would; ok is false where nothing runs of the same plugin, or would.

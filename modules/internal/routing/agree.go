@@ -2,6 +2,7 @@ package routing
 
 import (
 	"iter"
+	"math"
 	"slices"
 
 	"github.com/fareway/fareway/config"
@@ -13,8 +14,17 @@ type Agree struct {
 	Escalate *Candidate // its reply, if it is one of Seats; otherwise a further call
 }
 
-// alike is how often two replies that are wrong are wrong in the same way.
-const alike = 0.25
+// What recorded answers tell of agreement, beside what is predicted of each model (medians over the data sets of
+// predict/README.md that say which answers are the same, on prompts that training has not seen).
+const (
+	// together is how replies are right together: the correlation that is left where both are predicted.
+	together = 0.35
+	// alike is how often two replies that are wrong are wrong in the same way.
+	alike = 0.2
+	// harder is the correlation of being right with that of the seats, where they do not agree: a request that splits them
+	// is harder, the more so the better they are.
+	harder = 0.15
+)
 
 func init() { planned[config.Agree] = planAgree }
 
@@ -52,7 +62,7 @@ func (s *Agree) Calls() iter.Seq[*Candidate] {
 // Worst is that of all calls.
 func (s *Agree) Worst(of func(*Candidate) Worst) Worst { return allOf(s.Calls(), of) }
 
-// Expect takes the first two seats for all, and their mistakes to be independent but for those that are alike.
+// Expect takes the first two seats for all.
 func (s *Agree) Expect() (quality, cost float64) {
 	for _, c := range s.Seats {
 		cost += c.Cost
@@ -60,8 +70,11 @@ func (s *Agree) Expect() (quality, cost float64) {
 	if s.Sits() {
 		return s.Escalate.Quality, cost // whether the others agree with it or not
 	}
-	a, b := s.Seats[0].Quality, s.Seats[1].Quality
-	right, wrong := a*b, (1-a)*(1-b)*alike
-	split := 1 - right - wrong
-	return right + split*s.Escalate.Quality, cost + split*s.Escalate.Cost
+	a, b, e := s.Seats[0].Quality, s.Seats[1].Quality, s.Escalate.Quality
+	right := min(a*b+together*math.Sqrt(a*(1-a)*b*(1-b)), a, b)
+	split := 1 - right - alike*max(0, 1-a-b+right)
+	if seats := (a + b) / 2; seats < 1 {
+		e = max(0, e-harder*math.Sqrt(e*(1-e)*seats/(1-seats)))
+	}
+	return right + split*e, cost + split*s.Escalate.Cost
 }

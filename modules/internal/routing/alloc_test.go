@@ -20,6 +20,7 @@ func TestPredictionDoesNotAllocate(t *testing.T) {
 			route("deep", 0.95, 5)},
 		Profile: balanced, InputTokens: 1000, Request: saying(strings.Repeat(coding, 30)),
 	}
+	in.Exchange = routing.NewExchange(in.Routes, []config.Profile{balanced}, nil)
 	plan := func() {
 		if _, err := routing.Plan(in); err != nil {
 			t.Fatal(err)
@@ -39,6 +40,7 @@ func BenchmarkPlanPredicted(b *testing.B) {
 				Profile: balanced, InputTokens: 1000, Predictor: routing.DefaultPredictor(),
 				Request: saying(strings.Repeat(coding, n)),
 			}
+			in.Exchange = routing.NewExchange(in.Routes, []config.Profile{balanced}, nil)
 			b.ReportAllocs()
 			for b.Loop() {
 				if _, err := routing.Plan(in); err != nil {

@@ -21,8 +21,9 @@ func TestExpectations(t *testing.T) {
 	t.Parallel()
 	call := func(quality, cost float64) *Candidate { return &Candidate{Quality: quality, Cost: cost} }
 	asked := call(0, 1)
-	// Two that are right half of the time agree on what is right in a quarter, and on what is not in a quarter of one.
-	const split = 1 - 1./4 - 1./4*alike
+	// Two that are right half of the time agree on what is right in a quarter and a bit, and are both wrong as often.
+	const right = 1./4 + together/4
+	const split = 1 - right - right*alike
 	a, b, best := call(0.5, 3), call(0.5, 4), call(0.8, 20)
 	for name, tt := range map[string]struct {
 		step          Step
@@ -39,7 +40,8 @@ func TestExpectations(t *testing.T) {
 			5 + 40*noticedByRoute},
 		"two tries by form": {&Cascade{Tries: []*Candidate{call(0.5, 4), call(1, 40)}}, 0.5 + 0.5*noticedByForm,
 			4 + 20*noticedByForm},
-		"two that agree, or a third":     {&Agree{[]*Candidate{a, b}, best}, 0.25 + 0.8*split, 7 + 20*split},
+		"two that agree, or a third": {&Agree{[]*Candidate{a, b}, best}, right + (0.8-harder*0.4)*split,
+			7 + 20*split},
 		"two that are always right":      {&Agree{[]*Candidate{call(1, 3), call(1, 4)}, best}, 1, 7},
 		"of three that agree or not one": {&Agree{[]*Candidate{a, best, b}, best}, 0.8, 27},
 	} {
@@ -48,6 +50,50 @@ func TestExpectations(t *testing.T) {
 			quality, cost := tt.step.Expect()
 			require.InDelta(t, tt.quality, quality, 1e-9)
 			require.InDelta(t, tt.cost, cost, 1e-9)
+		})
+	}
+}
+
+// TestAgreePays is choice.md's: where recorded answers say that agreement pays, what is expected of it says so, and it is
+// chosen where it competes. Each row is from the recorded answers of README.md's data sets: the means of two seats, of
+// what they escalate to, and of the best single model, each with its cost as a share of that one's; and what the
+// strategy came to.
+func TestAgreePays(t *testing.T) {
+	t.Parallel()
+	type model struct{ quality, cost float64 }
+	for name, tt := range map[string]struct {
+		a, b, escalate, single, agreed model
+	}{
+		"MATH, level 5": {model{0.451, 0.030}, model{0.509, 0.072}, model{0.554, 1}, model{0.554, 1}, model{0.589, 0.764}},
+		"MATH, 2nd half": {model{0.423, 0.082}, model{0.476, 0.278}, model{0.548, 0.040}, model{0.577, 1},
+			model{0.577, 0.388}},
+		"MMLU-Pro":           {model{0.665, 0.067}, model{0.439, 0.094}, model{0.706, 1}, model{0.706, 1}, model{0.711, 0.802}},
+		"MMLU-Pro, 2nd half": {model{0.619, 0.065}, model{0.424, 0.086}, model{0.692, 1}, model{0.692, 1}, model{0.694, 0.804}},
+		"BFCL":               {model{0.848, 0.041}, model{0.805, 0.053}, model{0.856, 0.650}, model{0.883, 1}, model{0.883, 0.281}},
+		"BFCL, 2nd half":     {model{0.866, 0.017}, model{0.846, 0.013}, model{0.879, 0.058}, model{0.911, 1}, model{0.911, 0.048}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			call := func(m model) *Candidate { return &Candidate{Quality: m.quality, Cost: m.cost} }
+			quality, cost := (&Agree{[]*Candidate{call(tt.a), call(tt.b)}, call(tt.escalate)}).Expect()
+			require.InDelta(t, tt.agreed.quality, quality, 0.04)
+			require.InDelta(t, tt.agreed.cost, cost, 0.1)
+
+			route := func(name string, m model) config.Route {
+				price := int64(m.cost * 1e9)
+				return config.Route{Name: name, ContextWindow: 10_000, MaxOutput: 1000, Quality: m.quality, Price: config.Price{
+					Input: price, CacheRead: price, CacheWrite: price, Output: price}}
+			}
+			in := Input{InputTokens: 1000, Profile: config.Profile{Cost: 0.1, Quality: 0.9}, Routes: []config.Route{
+				route("a", tt.a), route("b", tt.b), route("escalate", tt.escalate), route("single", tt.single)},
+				Strategies: []config.Strategy{{Name: "s", Kind: config.Agree, Steps: []string{"a", "b"}, Escalate: "escalate"}}}
+			it, err := Plan(in)
+			require.NoError(t, err)
+			require.True(t, it.Options[0].Chosen, "%+v", it.Options[0])
+			in.Profile = config.Profile{Cost: 1}
+			it, err = Plan(in)
+			require.NoError(t, err)
+			require.False(t, it.Options[0].Chosen, "where only cost counts one call is cheaper")
 		})
 	}
 }

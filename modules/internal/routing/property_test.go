@@ -163,6 +163,7 @@ func BenchmarkPlan(b *testing.B) {
 		Routes:  []config.Route{route("small", 0.45, 0.05), route("middle", 0.75, 0.5), route("deep", 0.95, 5)},
 		Profile: balanced, InputTokens: 1000,
 	}
+	in.Exchange = routing.NewExchange(in.Routes, []config.Profile{balanced}, nil)
 	b.ReportAllocs()
 	for b.Loop() {
 		if _, err := routing.Plan(in); err != nil {

@@ -53,6 +53,13 @@ func Prospects(base Input, profiles []config.Profile) []Prospect {
 	return list
 }
 
+// Foretell is what a configuration's profiles make of the reference workload, by routes with their prices in force. base
+// has the routes, the exchange, the predictor and what was learned.
+func Foretell(cfg *config.Config, base Input) []Prospect {
+	base.Strategies, base.LongAbove = cfg.Strategies, cfg.Special.LongContextAbove
+	return Prospects(base, cfg.Profiles)
+}
+
 // with is a request of the workload, asked of what base says.
 func (in *Input) with(s *sample, profile config.Profile) Input {
 	one := *in
@@ -83,6 +90,16 @@ func (p *Prospect) add(in Input, share float64) {
 		p.Routes = append(p.Routes, ProspectShare{Route: name})
 	}
 	p.Routes[at].Share += share
+}
+
+// ShareOf is what goes to a route, or a strategy.
+func (p *Prospect) ShareOf(route string) float64 {
+	for _, r := range p.Routes {
+		if r.Route == route {
+			return r.Share
+		}
+	}
+	return 0
 }
 
 // Same reports whether two prospects are the same to a thousandth.

@@ -301,14 +301,24 @@ func TestDroppingOut(t *testing.T) {
 	t.Parallel()
 	p := routing.DefaultPredictor()
 	rapid.Check(t, func(t *rapid.T) {
-		in := anyInput(t)
-		in.Request = rapid.SampledFrom([]*llm.Request{saying(easy), saying(hard), turn(easy, "Paris.", coding), answering()}).
-			Draw(t, "request")
-		in.Predictor = p
+		in := routing.Input{Predictor: p, Routes: anyRoutes(t, 3),
+			Profile:     weights(rapid.Float64Range(0, 1).Draw(t, "cost"), rapid.Float64Range(0, 1).Draw(t, "quality")),
+			InputTokens: rapid.Int64Range(1, 50_000).Draw(t, "input"), Graphics: rapid.Bool().Draw(t, "graphics"),
+			Allowance: rapid.SampledFrom([]int64{0, 100, 5000}).Draw(t, "allowance"),
+			LongAbove: rapid.SampledFrom([]int64{0, 0, 30_000}).Draw(t, "long above"),
+			Request: rapid.SampledFrom([]*llm.Request{saying(easy), saying(hard), turn(easy, "Paris.", coding),
+				answering()}).Draw(t, "request"),
+			Standing: func(*config.Route, bool) routing.Standing { return routing.Standing{} }}
 		for i := range in.Routes {
-			in.Routes[i].Reasons = rapid.Bool().Draw(t, "reasons")
+			r := &in.Routes[i]
+			*r = cached(*r)
+			r.Tools, r.Reasons = true, rapid.IntRange(0, 3).Draw(t, "reasons") == 0
+			r.Quality = rapid.Float64Range(0.5, 0.9).Draw(t, "near") // so that a little decides
+			r.ContextWindow = rapid.SampledFrom([]int64{10_000, 100_000, 200_000, 300_000}).Draw(t, "window")
+			r.Specialty = rapid.SampledFrom([][]config.Specialty{nil, nil, nil, nil, {config.Graphics}, {config.LongContext},
+				{config.LongContext, config.Graphics}}).Draw(t, "specialty")
 		}
-		name := rapid.SampledFrom([]string{"r0", "r1", "r2", "r3", "gone"})
+		name := rapid.SampledFrom([]string{"r0", "r1", "r2"})
 		if rapid.Bool().Draw(t, "remembered") {
 			in.Past = &routing.Past{Home: name.Draw(t, "home"), Served: [2]routing.Served{
 				{Route: name.Draw(t, "last"), Warm: rapid.Int64Range(0, 300_000).Draw(t, "warm")}}}

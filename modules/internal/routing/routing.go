@@ -32,36 +32,63 @@
 //
 // A route that is to be called only where no other is left (Standing.Behind) comes behind all others; that aside, one
 // that reasons comes behind all others when it would be sent less than TinyAllowance, which thoughts could use
-// up (ALLOW-20). Candidates of equal match are then ordered by compromise programming (Zeleny): each one's distance
-// from an ideal route, which is as good as the best candidate and as cheap as the cheapest one.
+// up (ALLOW-20). Candidates of equal match are then ordered by what they are worth (GAP-131):
 //
 //	quality = what is expected of the route for this request: see Predictor; without one what the operator says
-//	cost   = (input estimate x input price + expected output x output price) / 1e6, in microcents,
-//	         expected output = min(allowance sent, what is predicted, six times that where the route reasons; 500 without
-//	         a Predictor), prices of the tier that the estimate reaches
-//	c      = (log1p(cost) - log1p(lowest)) / (log1p(highest) - log1p(lowest)), 0 when all cost the same
-//	s      = (best quality - quality) / spread, 0 when all are equally good
-//	spread = how far apart the operator says that the candidates are, at the kind of work where that is the most
-//	distance = sqrt((w_cost x c)^2 + (w_quality x s)^2), the profile's weights scaled to a sum of 1
+//	cost    = (input estimate x input price + expected output x output price) / 1e6, in microcents,
+//	          expected output = min(allowance sent, what is predicted, six times that where the route reasons; 500 without
+//	          a Predictor), by `price`, of the tier that the estimate reaches
+//	units   = cost / what the request would cost on the unit, which is one route for all requests (see Exchange)
+//	utility = quality - rate x units
 //
-// The smallest distance comes first; ties go to the lower cost, then to the higher quality, then to file
-// order. The logarithm makes prices that differ tenfold equally far apart wherever they are on the scale;
-// the Euclidean distance is what lets a route in the middle win under balanced weights (PROF-03), where a
-// weighted sum would often leave only the extremes. How difficult a request is changes s alone: routes are nearer to
-// each other for an easy one, so that the cheap route wins, and further apart for a hard one.
+// The largest utility comes first; of equal ones the lower cost, then the higher quality, then file order. Quality and
+// money are weighed as they are, and never by how far the candidates at hand lie apart: that would divide away the very
+// difference that is to be weighed. How difficult a request is changes the qualities alone: routes are nearer to each
+// other for an easy one, so that the cheap route wins, and further apart for a hard one.
+//
+// # The exchange
+//
+// The unit and the rates are fixed when a configuration is loaded, of all its routes (NewExchange), on a reference
+// workload: requests as numbers, which the predictor's model ships, or the usual ones (workload.go) where it has none.
+// The unit is the route with the largest mean cost there. For each request of the workload, the routes that its choice
+// is between lie on a hull of quality over units, whose slopes are the rates at which the choice changes. In the order of
+// these rates, from infinity to 0, the workload climbs from its cheapest choices to the best ones; a profile takes the
+// largest rate at which quality/(cost + quality) of that way, in mean quality, is behind it, within LeastRate and
+// MostRate. The rate is a hair less than where that choice changes, for there both would be equal. Learned is not in it, nor
+// anything else of the moment: rates are the same after a restart. Prices that begin later make another exchange.
+//
+// The unit's price for a request is what the request would cost there if nothing kept it from going there, at the tier
+// that it would have there, and with nothing in that upstream's cache: the measure is the same whichever route a
+// conversation is on.
+//
+// # Dropping out
+//
+// A candidate that was not chosen, nor is a part of a strategy that was, drops out (it is down, full, held off, behind, or
+// unfit), and the choice stays: the order of two candidates depends on nothing but these two, rate and unit on none, and
+// by how much a conversation's route may be behind, on that route alone. It does not hold
+//
+//   - with keep_quality, where it was the best that counts, for a share of its quality is what is kept; and in a
+//     conversation, which may have stayed because the first one was not clearly above what is kept;
+//   - where the last ordinary route that fits is unfit: then the request is long, or what is kept for others serves.
 //
 // # Conversations
 //
 // What is remembered of a conversation (Past, package affinity) changes the cost: to the mean of its turns to come, of
 // which this one pays for what the upstream does not have in its cache, and the others read it there. The turns to
 // come are taken to be as many as there were, 2 to 20. Where nothing is remembered it is one turn, but 5 at least
-// where there are tools, for what begins as a loop of tool calls stays where it begins. It changes the quality alike:
-// the turns to come are taken to be about what those so far were (Work), the last of them most. The conversation's
-// route stays first unless another one is nearer to the ideal by more than 0.03, or it is no candidate. With
-// keep_quality it stays first unless it falls clearly below the quality to keep, or one that is clearly above that is
-// 5 percent cheaper: the more turns are known, the sooner that is clear. A turn that answers tool calls stays on the
-// route that made them, whatever else there is, as long as that is a candidate. A route that is not ready stays the
-// conversation's, which comes back to it.
+// where there are tools, for what begins as a loop of tool calls stays where it begins, and where the first prompt is
+// long, for that is an agent's or about a document. It changes the quality alike: the turns to come are taken to be about
+// what those so far were (Work), the last of them most; those behind a long first prompt, about what the workload's long
+// requests are. The conversation's route stays first unless the utility of another one is ahead by what a hundredth of its
+// route's price is worth (staying), or it is no candidate. With keep_quality it stays first unless it falls clearly below
+// the quality to keep, or one that is clearly above that is 5 percent cheaper: the more turns are known, the sooner that
+// is clear. A turn that answers tool calls stays on the route that made them, whatever else there is, as long as that is
+// a candidate. A route that is not ready stays the conversation's, which comes back to it.
+//
+// # Strategies
+//
+// A strategy without a condition is a candidate among the others, by what is expected of it (Step.Expect) and the same
+// utility. It is as special as the least of its calls, and cramped, or called last, where one of them is.
 //
 // # Learning
 //
@@ -72,7 +99,7 @@
 // # Keeping quality
 //
 // With keep_quality, the cheapest route comes first whose quality is at least that share of the best candidate's, and
-// a margin (predict.Margin); then the others that are, by cost; then the rest, by distance.
+// a margin (predict.Margin); then the others that are, by cost; then the rest, by utility.
 package routing
 
 import (
