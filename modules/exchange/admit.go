@@ -35,6 +35,7 @@ func (x *exchange) admit() *families.Error {
 	ask.Keep = x.traits()
 	plan, err := routing.Plan(ask)
 	x.noteChoice(&ask, &plan)
+	x.beginTraining(&plan)
 	if err != nil && plan.Steps == nil {
 		return x.unroutable(err)
 	}
