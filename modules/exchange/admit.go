@@ -36,6 +36,7 @@ func (x *exchange) admit() *families.Error {
 	_ = x.gen.Classify(x.request.Context(), &ask) // it is counted, and the model predicts then
 	plan, err := routing.Plan(ask)
 	x.noteChoice(&ask, &plan)
+	x.beginTraining(&plan)
 	if err != nil && plan.Steps == nil {
 		return x.unroutable(err)
 	}

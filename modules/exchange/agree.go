@@ -14,7 +14,10 @@ func (x *exchange) agree(s *routing.Agree, live bool) (*attempt, *failure) {
 	if f != nil {
 		return nil, f
 	}
-	if a := majority(answered(seats), len(s.Seats)); a != nil {
+	replies := answered(seats)
+	a := majority(replies, len(s.Seats))
+	x.teachAgreement(replies, a)
+	if a != nil {
 		return x.choose(a, engine.StrategyAgreed, live)
 	}
 	x.outcome(engine.StrategySplit)

@@ -3,6 +3,7 @@ package exchange
 import (
 	"github.com/fareway/fareway/modules/internal/engine"
 	"github.com/fareway/fareway/modules/internal/routing"
+	"github.com/fareway/fareway/modules/internal/routing/outcome/journal"
 	"github.com/fareway/fareway/modules/internal/validate"
 )
 
@@ -48,13 +49,19 @@ func (x *exchange) accepts(s *routing.Cascade, a *attempt) (bool, *failure) {
 		return false, nil
 	}
 	if s.Asked != nil {
-		return x.asks(s.Asked, a)
+		accepted, f := x.asks(s.Asked, a)
+		if f == nil && (accepted || a.unaccepted) { // it has said so
+			x.teachVerdict(a.route, accepted, journal.Judged)
+		}
+		return accepted, f
 	}
 	if err := validate.Check(s.Validator, x.req.LLM, a.judged()); err != nil {
 		a.unaccepted = true
 		x.rejected(a, err)
+		x.teachVerdict(a.route, false, journal.Validator)
 		return false, nil
 	}
+	x.teachVerdict(a.route, true, journal.Validator)
 	return true, nil
 }
 

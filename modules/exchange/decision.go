@@ -18,8 +18,10 @@ const sampled = "2"
 // log's sake alone, and so for one request in eight.
 func (x *exchange) traits() routing.Keep {
 	switch id := x.call.ID; {
-	case x.gen.Config.DecisionLog.Mode != config.DecisionsOn:
+	case x.gen.Config.DecisionLog.Mode != config.DecisionsOn && !x.collects():
 		return routing.KeepNothing
+	case x.gen.Config.DecisionLog.Mode != config.DecisionsOn:
+		return routing.KeepRead
 	case len(x.tariff.Routes) == 1 && id[len(id)-1:] < sampled:
 		return routing.KeepAll
 	}
@@ -28,7 +30,7 @@ func (x *exchange) traits() routing.Keep {
 
 // noteChoice begins what the decision log has of the request.
 func (x *exchange) noteChoice(ask *routing.Input, plan *routing.Itinerary) {
-	if ask.Keep == routing.KeepNothing {
+	if x.gen.Config.DecisionLog.Mode != config.DecisionsOn {
 		return
 	}
 	account, cfg := &x.call.Principal.Account, x.gen.Config

@@ -7,6 +7,7 @@ import (
 	"github.com/fareway/fareway/modules/internal/ledger"
 	"github.com/fareway/fareway/modules/internal/routing"
 	"github.com/fareway/fareway/modules/internal/routing/outcome"
+	"github.com/fareway/fareway/modules/internal/routing/outcome/journal"
 	"github.com/fareway/fareway/plugins/llm"
 )
 
@@ -49,6 +50,12 @@ func (x *exchange) conclude() {
 			verdict = outcome.Mismatch
 		}
 		x.learn(a.route, &x.lesson.kinds, verdict)
+		switch {
+		case verdict == outcome.InvalidCall:
+			x.teach(a.route, 0, journal.Call, false)
+		case whole && len(a.reply.fold.Calls()) > 0 && a.reply.finish != llm.FinishLength:
+			x.teachVerdict(a.route, verdict == outcome.Worked, journal.Call)
+		}
 		if whole && a == x.current {
 			x.engine.Outcomes().Remember(outcome.Request{ID: x.call.ID, Route: a.route.Name, Model: a.route.Model,
 				Kinds: x.lesson.kinds, Turn: x.lesson.turn, Judged: verdict != outcome.Worked})

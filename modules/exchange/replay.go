@@ -89,13 +89,16 @@ func (x *exchange) replay(r cache.Reply) *families.Error {
 	return nil
 }
 
-// keeps reports whether the text of a stream is kept beside what is sent, for the response cache.
+// keeps reports whether the text of a stream is kept beside what is sent, for the response cache, or to be
+// compared.
 func (x *exchange) keeps(ev llm.Event) bool {
-	if x.replayKey == nil {
+	if x.replayKey == nil && !x.compares() {
 		return false
 	}
 	if x.kept += len(ev.Text); x.kept > maxReplayed {
-		x.replayKey = nil
+		if x.replayKey = nil; x.training != nil {
+			x.training.long = true
+		}
 		return false
 	}
 	return true

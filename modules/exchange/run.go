@@ -40,6 +40,7 @@ type exchange struct {
 	conversation *conversation
 	decision     *decisions.Record // nil where the decision log wants nothing, or has it
 	lesson       *lesson
+	training     *training
 
 	tariff  *engine.Tariff // what it is charged by
 	input   input          // how long it is, as far as that is known

@@ -47,7 +47,7 @@ func (x *exchange) finish() *families.Error {
 	}
 	x.remember()
 	x.keep(end)
-	x.beginShadow(end.finish)
+	x.beginShadow(end)
 	if d.stream {
 		d.end()
 	} else {

@@ -13,8 +13,9 @@ import (
 	"github.com/fareway/fareway/modules/internal/engine"
 	"github.com/fareway/fareway/modules/internal/ledger"
 	"github.com/fareway/fareway/modules/internal/routing"
+	"github.com/fareway/fareway/modules/internal/routing/outcome/journal"
 	"github.com/fareway/fareway/modules/internal/stop"
-	"github.com/fareway/fareway/plugins/llm"
+	"github.com/fareway/fareway/modules/internal/validate"
 )
 
 // shadow is a call to a second route, for comparison only. It begins when the reply of its exchange is settled, in a
@@ -52,7 +53,7 @@ func (x *exchange) prepareShadow(of config.Shadow, candidates []routing.Candidat
 }
 
 // beginShadow begins the call, behind the settlement of a reply.
-func (x *exchange) beginShadow(finish llm.FinishReason) {
+func (x *exchange) beginShadow(end ending) {
 	s, a := x.shadow, x.current
 	if s == nil || x.left() {
 		return
@@ -66,8 +67,8 @@ func (x *exchange) beginShadow(finish llm.FinishReason) {
 		x.dropShadow(engine.ShadowLeaving)
 		return
 	}
-	s.report.ReplyFinish, s.report.ReplyTook, s.report.ReplyFirst = string(finish), a.took, a.firstAfter
-	reply := compared{took: a.took, output: outputOf(a), cost: costOf(a)}
+	s.report.ReplyFinish, s.report.ReplyTook, s.report.ReplyFirst = string(end.finish), a.took, a.firstAfter
+	reply := compared{took: a.took, output: outputOf(a), cost: costOf(a), route: a.route, meant: x.meaningOf(end)}
 	y := x.beside(work)
 	x.shadow = nil
 	go func() {
@@ -98,6 +99,8 @@ func (s *shadow) end(e *engine.Engine, result string) {
 type compared struct {
 	took         time.Duration
 	output, cost int64
+	route        *config.Route
+	meant        *validate.Meaning // nil where nobody compares what they say
 }
 
 // costOf is what an attempt is proven to have cost the operator, in microcents.
@@ -123,6 +126,9 @@ func (x *exchange) beside(work *engine.Work) *exchange {
 		stops:    stop.New(s.req.LLM.Stop),
 		delivery: newDelivery(nowhere{}, s.req.Stream, settings.Keepalive, settings.ClientStall),
 		tariff:   x.tariff, input: x.input, returned: x.returned, said: x.behind(), heard: true,
+	}
+	if x.training != nil {
+		y.training = new(*x.training)
 	}
 	y.ctx, y.release = lifetime(parent, work.Leaving(), now.Add(settings.RequestTimeout), y.delivery)
 	return y
@@ -161,6 +167,9 @@ func (s *shadow) run(y *exchange, reply compared) {
 	result = engine.ShadowAnswered
 	s.report.Finish = string(a.ended.finish)
 	s.report.Took, s.report.First = a.took, a.firstAfter
+	if reply.meant != nil {
+		y.teachPair(reply.route, a.route, validate.MeaningOf(a.judged()).Same(reply.meant), journal.Shadow)
+	}
 	m := y.engine.Metrics()
 	m.ShadowCompared(s.report.Route, "shadow", a.took, outputOf(a), s.report.Cost)
 	m.ShadowCompared(s.report.Route, "reply", reply.took, reply.output, reply.cost)

@@ -25,6 +25,7 @@ import (
 	"github.com/fareway/fareway/modules/internal/routing"
 	"github.com/fareway/fareway/modules/internal/routing/affinity"
 	"github.com/fareway/fareway/modules/internal/routing/outcome"
+	"github.com/fareway/fareway/modules/internal/routing/outcome/journal"
 	"github.com/fareway/fareway/plugins/host"
 	"github.com/fareway/fareway/plugins/llm"
 	"github.com/fareway/fareway/plugins/llm/settings"
@@ -82,6 +83,7 @@ type Engine struct {
 	metrics    *Metrics
 	requestLog *requestlog.Log // requests that the ledger has nothing about
 	decisions  *decisions.Log  // how requests were routed; nil where its file cannot be used
+	journal    *journal.Journal
 	keys       *keyCache
 	states     *States
 	// providerKeys are the credentials of providers that have several.
@@ -173,6 +175,7 @@ func Open(o Options, cfg *config.Config) (*Engine, error) {
 		return nil, errors.Join(err, e.closeLedger())
 	}
 	e.openDecisions(&o, cfg)
+	e.openJournal(&o, cfg)
 	e.host = host.New(host.Options{Builtin: o.Builtin, Logger: logger,
 		OnFailure: e.metrics.providerFailed, OnViolation: e.metrics.providerViolated})
 	e.probe.ping, e.probe.now = e.store.Ping, o.Now
@@ -339,5 +342,6 @@ func (e *Engine) Close() error {
 	e.host.Close()
 	e.requestLog.Close()
 	e.decisions.Close()
+	e.journal.Close()
 	return e.closeLedger()
 }

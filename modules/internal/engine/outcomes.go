@@ -126,6 +126,9 @@ func (e *Engine) Feedback(ctx context.Context, id string, good bool) (route stri
 		e.outcomes.Remember(known)
 	}
 	e.outcomes.Tell(id, verdict)
+	if err := e.keepTold(ctx, id, known.Route, known.Model, good); err != nil {
+		e.Logger().Warn("feedback counts, and is not kept to train by", "request_id", id, "error", err)
+	}
 	account := ""
 	if r, err := e.store.Request(ctx, id); err == nil {
 		account = r.Account

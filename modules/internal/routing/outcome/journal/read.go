@@ -88,18 +88,18 @@ func (r *reader) file(path string) error {
 	for n := int64(1); ; n++ {
 		text, err := b.ReadSlice('\n')
 		long := false
-		for errors.Is(err, bufio.ErrBufferFull) {
+		for errors.Is(err, bufio.ErrBufferFull) && r.read <= MaxRead {
 			long = true
 			r.read += int64(len(text))
 			text, err = b.ReadSlice('\n')
 		}
 		r.read += int64(len(text))
 		switch {
-		case err != nil && !errors.Is(err, io.EOF):
-			return fmt.Errorf("reading line %d of %s: %w", n, path, err)
 		case r.read > MaxRead:
 			r.skip("more than 1 GiB is not read: give the newer files alone", path, n)
 			return nil
+		case err != nil && !errors.Is(err, io.EOF):
+			return fmt.Errorf("reading line %d of %s: %w", n, path, err)
 		case err != nil && len(text) == 0:
 			return nil
 		case err != nil:
