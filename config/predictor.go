@@ -93,7 +93,7 @@ func shownUnlessZero(d time.Duration) string {
 }
 
 // maxPredicting is the longest that a request may wait for who predicts.
-const maxPredicting = time.Second
+const maxPredicting = 10 * time.Second
 
 // minPredicted is the least text that a provider may be sent to predict by, in bytes.
 const minPredicted = 1 << 10

@@ -50,7 +50,7 @@ import (
 // tests in caddy/ run the whole binary.
 
 var providers = []string{"anthropic", "bedrock", "echo", "gemini", "guard", "later", "ollama", "openai", "prover",
-	"responses"}
+	"responses", "sage"}
 
 func TestMain(m *testing.M) {
 	code := m.Run()

@@ -20,6 +20,9 @@ type Explanation struct {
 	Plan   string `json:"plan,omitempty"`
 	// Model is the trained one that predicts.
 	Model routing.About `json:"model"`
+	// Classifier is the provider that predicts before it, and Unclassified why that has not.
+	Classifier   string `json:"classifier,omitempty"`
+	Unclassified string `json:"unclassified,omitempty"`
 	routing.Explanation
 	// Request is the one that the decision log has this of.
 	Request *Decided `json:"request,omitempty"`
@@ -212,6 +215,7 @@ func explainDecision(cfg *config.Config, d *decisions.Record, account string, le
 	in.Past, in.Predictor, in.Learned, in.Templates = d.Past, routing.PredictorOf(cfg), learned, templates
 	in.Account.Name = account
 	v := &Explanation{File: cfg.Path, Family: d.Endpoint, Plan: d.Plan, Model: routing.ModelOf(cfg),
+		Classifier:  cfg.Predictor.Provider,
 		Explanation: routing.Explain(in, WorstOf(d.InputBound), nil)}
 	for _, route := range d.Full {
 		v.Refuse(route, routing.ErrFull)

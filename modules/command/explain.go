@@ -2,6 +2,7 @@ package command
 
 import (
 	"cmp"
+	"context"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -106,7 +107,7 @@ left it.`,
 			}
 			refuses, done := engine.Refusals(cmd.Context(), cfg, slog.New(slog.DiscardHandler))
 			defer done()
-			v, err := explain(cfg, body, family, profile, as, fits, refuses)
+			v, err := explain(cmd.Context(), cfg, body, family, profile, as, fits, refuses)
 			if err != nil {
 				return err
 			}
@@ -183,7 +184,7 @@ var codecs = map[string]families.Server{
 }
 
 // explain does with a body what the gateway does, up to the choice of a route.
-func explain(cfg *config.Config, body []byte, family, header string, account ledger.Account,
+func explain(ctx context.Context, cfg *config.Config, body []byte, family, header string, account ledger.Account,
 	fits func(routing.Worst) bool, refuses func(*config.Route, string) bool) (*admin.Explanation, error) {
 	if family == "" {
 		family = familyOf(body)
@@ -227,8 +228,13 @@ func explain(cfg *config.Config, body []byte, family, header string, account led
 	in.Refuses = refuses
 	in.Requires, in.Predictor = terms.Requires, routing.PredictorOf(cfg)
 	in.InputTokens, in.Account.Plan = estimator.Estimate(decoded.LLM), plan
-	return &admin.Explanation{File: cfg.Path, Family: family, Plan: plan, Model: routing.ModelOf(cfg),
-		Explanation: routing.Explain(in, admin.WorstOf(estimator.Bound(decoded.LLM)), fits)}, nil
+	v := &admin.Explanation{File: cfg.Path, Family: family, Plan: plan, Model: routing.ModelOf(cfg),
+		Classifier: cfg.Predictor.Provider}
+	if err := engine.ClassifyOnce(ctx, cfg, &in, slog.New(slog.DiscardHandler)); err != nil {
+		v.Unclassified = err.Error()
+	}
+	v.Explanation = routing.Explain(in, admin.WorstOf(estimator.Bound(decoded.LLM)), fits)
+	return v, nil
 }
 
 func refused(e *families.Error) error {

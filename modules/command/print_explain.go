@@ -30,6 +30,7 @@ func writeExplanation(w io.Writer, v *admin.Explanation) {
 	}
 	fmt.Fprintln(w, ".")
 	fmt.Fprintf(w, "Predicted by %s.\n", v.Model)
+	writeClassifier(w, v)
 	switch kinds := kindsText(v.Kinds); {
 	case v.Request != nil && v.Request.OtherModel:
 		fmt.Fprintf(w, "Another model has read it (signals %s): quality and output are what the file and usual requests let "+
@@ -99,6 +100,23 @@ func writeExplanation(w io.Writer, v *admin.Explanation) {
 					inDollars(float64(e.Cost)), there)
 			}
 		})
+	}
+}
+
+// writeClassifier says what part the provider has that predicts.
+func writeClassifier(w io.Writer, v *admin.Explanation) {
+	said := slices.ContainsFunc(v.Candidates, func(c routing.Explained) bool { return c.Classified })
+	switch {
+	case v.Classifier == "":
+	case v.Request != nil:
+		fmt.Fprintf(w, "What provider %q said of it is not kept: the qualities are what the model alone lets expect.\n",
+			v.Classifier)
+	case v.Unclassified != "":
+		fmt.Fprintf(w, "Provider %q has not predicted: %s.\n", v.Classifier, strings.TrimSuffix(v.Unclassified, "."))
+	case said:
+		fmt.Fprintf(w, "The qualities of routes with the remark \"classified\" are what provider %q says.\n", v.Classifier)
+	default:
+		fmt.Fprintf(w, "Provider %q knows nothing of it.\n", v.Classifier)
 	}
 }
 
@@ -254,6 +272,9 @@ func remarks(c *routing.Explained) string {
 	}
 	if c.Keeps {
 		list = append(list, "keeps")
+	}
+	if c.Classified {
+		list = append(list, "classified")
 	}
 	if c.Cached > 0 {
 		list = append(list, fmt.Sprintf("%d tokens in its cache", c.Cached))

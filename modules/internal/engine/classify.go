@@ -3,9 +3,11 @@ package engine
 import (
 	"context"
 	"errors"
+	"log/slog"
 	"sync"
 	"time"
 
+	"github.com/fareway/fareway/config"
 	"github.com/fareway/fareway/modules/internal/policy"
 	"github.com/fareway/fareway/modules/internal/routing"
 	"github.com/fareway/fareway/plugins/host"
@@ -40,9 +42,32 @@ func (g *Generation) findClassifier(m *Metrics) error {
 	g.classifier = &classifier{deadline: p.Deadline,
 		predict: func(ctx context.Context, requests []llm.PredictRequest) ([]llm.Prediction, error) {
 			return readyOf(plugins).Predict(ctx, requests)
-		},
-		noted: func(took time.Duration, what string) { m.Classified(p.Provider, what, took) }}
+		}}
+	if m != nil {
+		g.classifier.noted = func(took time.Duration, what string) { m.Classified(p.Provider, what, took) }
+	}
 	return nil
+}
+
+// ClassifyOnce is Generation.Classify where no gateway runs: the provider of the configuration that predicts is started
+// for a moment, and has the time that it takes.
+func ClassifyOnce(ctx context.Context, cfg *config.Config, ask *routing.Input, logger *slog.Logger) error {
+	provider := cfg.Predictor.Provider
+	if provider == "" {
+		return nil
+	}
+	h := host.New(host.Options{Builtin: selfCommand, Logger: logger})
+	defer h.Close()
+	g := &Generation{Config: cfg}
+	defer g.releasePlugins()
+	if _, err := g.try(ctx, h, provider); err != nil {
+		return err
+	}
+	if err := g.findClassifier(nil); err != nil || g.classifier == nil {
+		return err
+	}
+	g.classifier.deadline = classifyFor
+	return g.Classify(ctx, ask)
 }
 
 // Classify asks the provider that predicts, where the configuration names one and there is something to choose, and puts

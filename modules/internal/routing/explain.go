@@ -71,6 +71,8 @@ type Explained struct {
 
 	Specialty int  `json:"specialty_matches,omitempty"`
 	Cramped   bool `json:"cramped,omitempty"`
+	// Classified: the quality is what the operator's classifier says.
+	Classified bool `json:"classified,omitempty"`
 	// Behind is why the route is called only where no other is left.
 	Behind string `json:"behind,omitempty"`
 	Keeps  bool   `json:"keeps,omitempty"`
@@ -212,7 +214,8 @@ func Explain(in Input, worst func(*Candidate) Worst, fits func(Worst) bool) Expl
 		c := &it.Candidates[i]
 		e.Candidates = append(e.Candidates, Explained{Route: c.Route.Name, Quality: c.Quality, ByKind: s.byKind(c.Route),
 			Allowance: c.Allowance, Output: c.Output, Cached: c.Cached, Template: c.Template, Cost: c.Cost, Hold: hold(*c),
-			Units: c.Units, Utility: c.Utility, Lost: it.lost(c), Specialty: c.Matches, Cramped: c.Cramped, Keeps: c.Keeps})
+			Units: c.Units, Utility: c.Utility, Lost: it.lost(c), Specialty: c.Matches, Cramped: c.Cramped, Keeps: c.Keeps,
+			Classified: c.Classified})
 		if c.Behind != nil {
 			e.Candidates[i].Behind = c.Behind.Error()
 		}

@@ -21,6 +21,7 @@ import (
 var providers = map[string]func() provider.Provider{
 	"anthropic": anthropic.New, "bedrock": bedrock.New, "echo": echo.New, "gemini": gemini.New, "ollama": ollama.New,
 	"openai": openai.New, "responses": responses.New, "guard": newGuard, "later": newLater, "prover": newProver,
+	"sage": newSage,
 }
 
 func main() {
