@@ -83,7 +83,7 @@ func (c *caller) chunked(t testing.TB, path, body string) answer {
 
 func TestHeadersAreNotForwarded(t *testing.T) {
 	t.Parallel()
-	g := startScripted(t, setup{Routes: threeRoutes})
+	g := startScripted(t, setup{Routes: threeRoutes, Extra: threeProfiles})
 	for _, sh := range shapes {
 		t.Run("HTTP-06 HTTP-07 VER-12 "+sh.Name, func(t *testing.T) {
 			t.Parallel()

@@ -159,7 +159,7 @@ func TestModelFieldAndLookup(t *testing.T) {
 // Two routes, so that a profile can be seen by the route that it chooses.
 func TestModelNamesAndRoutes(t *testing.T) {
 	t.Parallel()
-	g := startScripted(t, setup{Gateway: `default_profile = "max"`, Routes: threeRoutes})
+	g := startScripted(t, setup{Gateway: `default_profile = "max"`, Routes: threeRoutes, Extra: threeProfiles})
 	for _, sh := range shapes {
 		t.Run("MODEL-06 MODEL-07 MODEL-08 MODEL-09 MODEL-10 MODEL-12 "+sh.Name, func(t *testing.T) {
 			t.Parallel()

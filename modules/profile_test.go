@@ -6,12 +6,24 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// threeRoutes are named by the profile that chooses them.
+// threeRoutes are named by the profile that chooses them, where profiles are threeProfiles: whatever is asked, budget takes
+// the cheapest, max the best, and balanced the one that is nearly as good for a tenth of the price.
 var threeRoutes = []route{
-	{Name: "max", Quality: 0.95, Input: "10", Output: "50"},
-	{Name: "budget", Quality: 0.3, Input: "0.1", Output: "0.5"},
-	{Name: "balanced", Quality: 0.7, Input: "1", Output: "5"},
+	{Name: "max", Quality: 1, Input: "10", Output: "50"},
+	{Name: "budget", Quality: 0.001, Input: "0.1", Output: "0.5"},
+	{Name: "balanced", Quality: 0.9, Input: "1", Output: "5"},
 }
+
+const threeProfiles = `
+profile "budget" {
+  cost    = 1
+  quality = 0
+}
+profile "max" {
+  cost    = 0
+  quality = 1
+}
+`
 
 // profileHeader is the header pair for a profile, none for "".
 func profileHeader(profile string) []string {
@@ -24,8 +36,8 @@ func profileHeader(profile string) []string {
 // TestProfiles is E26: who chooses the profile, seen by the route that serves.
 func TestProfiles(t *testing.T) {
 	t.Parallel()
-	balanced := startScripted(t, setup{Routes: threeRoutes})
-	highest := startScripted(t, setup{Gateway: `default_profile = "max"`, Routes: threeRoutes})
+	balanced := startScripted(t, setup{Routes: threeRoutes, Extra: threeProfiles})
+	highest := startScripted(t, setup{Gateway: `default_profile = "max"`, Routes: threeRoutes, Extra: threeProfiles})
 	all := []string{"chat", "responses", "messages"}
 	effort := []string{"chat", "responses"}
 

@@ -63,7 +63,7 @@ func TestStopSequencesUpstream(t *testing.T) {
 	t.Parallel()
 	g := startScripted(t, setup{Routes: []route{
 		{Name: "cheap", Quality: 0.1, Input: "0.1", Output: "0.5"}, {Name: "dear", Quality: 0.9, Input: "10", Output: "50"},
-	}})
+	}, Extra: threeProfiles})
 	for _, sh := range shapes {
 		t.Run("STOP-15 STOP-22 the first four are sent "+sh.Name, func(t *testing.T) {
 			t.Parallel()

@@ -190,7 +190,7 @@ provider "echo" {
 		}
 		text, err = run(t, "explain", code, "--hcl", hcl, "--plan", "floor")
 		require.NoError(t, err)
-		require.Contains(t, text, "Weights: cost 1, quality 0")
+		require.Contains(t, text, "Only cost counts with this profile: the cheapest is first.")
 		require.Contains(t, text, "Shadow: it is not compared with small: the route is not what the account or its "+
 			"plan requires")
 		text, err = run(t, "explain", code, "--hcl", hcl, "--profile", "budget")

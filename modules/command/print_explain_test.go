@@ -33,6 +33,6 @@ func TestWriteExplanation(t *testing.T) {
 
 	refused := text(admin.Explanation{Explanation: routing.Explanation{Refusal: "nothing fits"}})
 	require.Contains(t, refused, "No route can take it: nothing fits.")
-	require.NotContains(t, refused, "Weights", "nothing was weighed")
+	require.NotContains(t, refused, "cost counts", "nothing was weighed")
 	require.NotContains(t, refused, "Nothing was predicted")
 }

@@ -17,8 +17,8 @@ func writeRate(w io.Writer, v *admin.Explanation) {
 	case *v.Rate == 0:
 		fmt.Fprintln(w, "Cost does not count: the best is first, and of equal ones the cheapest.")
 	default:
-		fmt.Fprintf(w, "Rate %.3f: %s. Utility is quality less that for each US$%s, its price of this request; the "+
-			"largest is first.\n", *v.Rate, rateWords(v.Rate, v.Unit), inDollars(v.UnitCost))
+		fmt.Fprintf(w, "Rate %.3f: %s.\nUtility is quality less %.3f for each US$%s, which this request would cost there; "+
+			"the largest is first.\n", *v.Rate, rateWords(v.Rate, v.Unit), *v.Rate, inDollars(v.UnitCost))
 	}
 }
 
@@ -30,7 +30,11 @@ func rateWords(rate *float64, unit string) string {
 	case *rate == 0:
 		return "cost does not count"
 	}
-	return fmt.Sprintf("the dearest route, %s, must bring %.3f more quality than a free one to be taken", unit, *rate)
+	if *rate < 1 {
+		return fmt.Sprintf("the dearest route, %s, must bring %.3f more quality than a free one to be taken", unit, *rate)
+	}
+	return fmt.Sprintf("a tenth of the price of the dearest route, %s, must bring %.3f more quality to be paid; "+
+		"its whole price is more than any", unit, *rate/10)
 }
 
 // writeLost writes what would have to change for another first choice.

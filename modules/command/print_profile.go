@@ -23,7 +23,7 @@ func printProspects(w io.Writer, list []routing.Prospect) {
 		fmt.Fprintf(w, "PROFILE\tRATE\tQUALITY\tUS$ FOR 1,000\t%s\n", strings.Join(names, "\t"))
 		for i := range list {
 			p := &list[i]
-			fmt.Fprintf(w, "%s\t%s\t%.3f\t%.4f", p.Profile, rateText(p.Rate), p.Quality, 1000*p.Microcents/1e8)
+			fmt.Fprintf(w, "%s\t%s\t%.3f\t%s", p.Profile, rateText(p.Rate), p.Quality, forThousand(p.Microcents))
 			for _, name := range names {
 				fmt.Fprintf(w, "\t%s", shareOf(p.ShareOf(name)))
 			}
@@ -79,8 +79,8 @@ func printProfileChanges(w io.Writer, list []admin.ProfileChange) {
 						shares = append(shares, fmt.Sprintf("%s %s", r.Route, shareOf(r.Share)))
 					}
 				}
-				fmt.Fprintf(w, "%s\t%s\t%s\t%.3f\t%.4f\t%s\n", c.Profile, side.word, rateText(side.p.Rate), side.p.Quality,
-					1000*side.p.Microcents/1e8, strings.Join(shares, ", "))
+				fmt.Fprintf(w, "%s\t%s\t%s\t%.3f\t%s\t%s\n", c.Profile, side.word, rateText(side.p.Rate), side.p.Quality,
+					forThousand(side.p.Microcents), strings.Join(shares, ", "))
 			}
 		}
 	})

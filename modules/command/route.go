@@ -110,7 +110,7 @@ func routeEvalCommand() *cobra.Command {
 	var folds int
 	cmd := &cobra.Command{
 		Use:   "eval --recorded DIR",
-		Short: "Measures a model by recorded answers",
+		Short: "Measures a model by recorded answers, or profiles on usual requests",
 		Long: `Measures a model by recorded answers: what a router that went by its predictions would
 have reached, and at which cost. For each data set it prints, with the interval that
 95% of 300 bootstrap samples lie in, and beside it the same on a copy with shuffled
@@ -128,6 +128,13 @@ Two models without costs are measured by the share of prompts sent to the strong
 one, more than two without costs by nothing. --leave-out trains once for each task
 that it names, without it, and prints the area on it; "harm" is the lowest one.
 --folds trains that many times on a part of the folder and measures on the rest.
+
+--hcl alone judges the rule by which the gateway chooses, on the reference workload of
+the model: for each profile its rate, the mean quality that is expected and what 1,000
+requests cost, beside what the best random mix of the routes has at that cost (GAINED),
+and what the mix costs that is as good (SAVED); and each route alone. All is as
+expected, by the same predictions that choose: recorded answers judge those. --report
+draws the profiles, the routes, the mixes and what the rule comes to at any rate.
 
 --conversations plays made conversations instead, with the prices of prompt caches:
 what it costs that a conversation stays on its route (KEPT), that each turn is chosen
@@ -147,6 +154,7 @@ prompts are measured beside it on the other half. Costs are dollars for 1,000 pr
 		Example: `  fareway gateway route eval --agree best --recorded answers
   fareway gateway route eval --model routes.model --recorded held-out --report report
   fareway gateway route eval --folds 5 --recorded answers --json
+  fareway gateway route eval --hcl gateway.hcl --report report
   fareway gateway route eval --conversations --hcl gateway.hcl
   fareway gateway route eval --conversations --captures captures`,
 		Args: exactly(),
@@ -160,6 +168,16 @@ prompts are measured beside it on the other half. Costs are dollars for 1,000 pr
 					return err
 				}
 				return out.print(cmd, views, func(w io.Writer) { writeConversations(w, views) })
+			}
+			if hcl != "" {
+				v, plane, err := evalProfiles(cmd.Context(), model, hcl)
+				if err == nil && report != "" {
+					err = plane.Report(report)
+				}
+				if err != nil {
+					return err
+				}
+				return out.print(cmd, v, func(w io.Writer) { writeJudged(w, v) })
 			}
 			if folds > 0 && model != "" {
 				return errors.New("--folds trains models of its own: leave out --model")
@@ -222,7 +240,7 @@ prompts are measured beside it on the other half. Costs are dollars for 1,000 pr
 	cmd.Flags().StringVar(&agree, "agree", "", "measure agreement: `A,B,C`, two seats and what is escalated to, or best")
 	cmd.Flags().BoolVar(&conversations, "conversations", false, "play conversations, in place of recorded answers")
 	cmd.Flags().StringVar(&hcl, "hcl", "",
-		"the configuration `FILE` whose routes and profiles play them (default: made ones)")
+		"the configuration `FILE` whose routes and profiles are judged, or play --conversations (default there: made ones)")
 	cmd.Flags().StringVar(&captures, "captures", "",
 		"play the conversations of captured requests in `DIR`, in place of made ones")
 	noDataFolder(cmd)

@@ -71,17 +71,21 @@ func evalConversations(ctx context.Context, model, hcl, captures string, seed ui
 // checkConversations refuses flags that have nothing to do with one another.
 func checkConversations(cmd *cobra.Command, conversations bool) error {
 	changed := cmd.Flags().Changed
+	profiles := !conversations && changed("hcl")
 	switch {
-	case !conversations && !changed("recorded"):
-		return fmt.Errorf("--recorded is missing, as in `%s`", cmd.UseLine())
-	case !conversations && changed("hcl"):
-		return errors.New("--hcl is for --conversations")
+	case profiles && changed("recorded"):
+		return errors.New("--hcl is for profiles and --conversations, and --recorded for a model: leave one of them out")
+	case !conversations && !profiles && !changed("recorded"):
+		return fmt.Errorf("--recorded is missing, as in `%s`; or --hcl, for profiles", cmd.UseLine())
 	case !conversations && changed("captures"):
 		return errors.New("--captures is for --conversations")
 	}
 	for _, name := range [...]string{"recorded", "leave-out", "train", "folds", "report"} {
-		if conversations && changed(name) {
+		switch {
+		case conversations && changed(name):
 			return fmt.Errorf("--%s is for recorded answers: leave it out, or --conversations", name)
+		case profiles && name != "report" && changed(name):
+			return fmt.Errorf("--%s is for recorded answers: leave it out, or --hcl", name)
 		}
 	}
 	return nil

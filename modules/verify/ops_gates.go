@@ -92,6 +92,10 @@ func (k gateKind) upProvider(base string) string {
 		"%s config {\n base_url = %q\n }\n}\n", carry, base)
 }
 
+// profilesHCL makes the profile alone decide among cheap, middle and dear, whatever is asked: balanced, which has its
+// default, takes what is nearly as good as the best for a tenth of its price.
+const profilesHCL = "profile \"budget\" {\n cost = 1\n quality = 0\n}\nprofile \"max\" {\n cost = 0\n quality = 1\n}\n"
+
 // hcl is the kind's configuration over this provider block.
 func (k gateKind) hcl(provider string) string {
 	const tools = `"tools"`
@@ -100,9 +104,9 @@ func (k gateKind) hcl(provider string) string {
 	switch k {
 	case profileGate:
 		routes = []gateRoute{
-			{name: "cheap", window: 32_000, limit: 16_000, quality: 0.3, input: 0.1, output: 0.5, offers: tools},
-			{name: "middle", quality: 0.75, input: 1, output: 5, offers: tools},
-			{name: "dear", window: 128_000, quality: 0.95, input: 10, output: 50, offers: tools},
+			{name: "cheap", window: 32_000, limit: 16_000, quality: 0.001, input: 0.1, output: 0.5, offers: tools},
+			{name: "middle", quality: 0.9, input: 1, output: 5, offers: tools},
+			{name: "dear", window: 128_000, quality: 1, input: 10, output: 50, offers: tools},
 		}
 	case hastyGate:
 		settings = "request_timeout = \"1s\"\n keepalive = \"200ms\"\n max_body = \"16KiB\"\n structured_output = true"
@@ -144,6 +148,8 @@ func (k gateKind) hcl(provider string) string {
 	}
 	text := fmt.Sprintf("gateway {\n %s\n}\n", settings) + provider + unlimited
 	switch k {
+	case profileGate:
+		text += profilesHCL
 	case limitsGate, slowGate:
 		text += limitsHCL
 	case capsGate:

@@ -269,9 +269,13 @@ func TestReplayStrategies(t *testing.T) {
 		other.Name = "other"
 		c := compare(of(small), strategic(t, "true", config.Strategy{Kind: config.Agree, Seats: []string{"small", "other"},
 			Escalate: "large"}, small, other, large), nil, asked("budget", "small"))
-		const split = 1 - 0.5*0.5 - 0.5*0.5*0.25
-		require.InDelta(t, 2*cheap+split*dear, c.After.Charged, 1)
-		require.InDelta(t, 0.25+split*0.9, c.After.Quality, 1e-9)
+		call := func(quality, cost float64) *routing.Candidate {
+			return &routing.Candidate{Quality: quality, Cost: cost}
+		}
+		quality, charged := (&routing.Agree{Seats: []*routing.Candidate{call(0.5, cheap), call(0.5, cheap)},
+			Escalate: call(0.9, dear)}).Expect()
+		require.InDelta(t, charged, c.After.Charged, 1)
+		require.InDelta(t, quality, c.After.Quality, 1e-9)
 	})
 	t.Run("a panel's judge reads the others", func(t *testing.T) {
 		t.Parallel()

@@ -209,7 +209,7 @@ func Explain(in Input, worst func(*Candidate) Worst, fits func(Worst) bool) Expl
 		compareAll(&in, &it)
 	}
 	e.KeepFrom = it.KeepFrom
-	e.Rate, e.Unit, e.UnitCost = finite(in.Exchange.Rate(in.Profile)), in.Exchange.Unit(), it.Unit
+	e.Rate, e.Unit, e.UnitCost = Finite(in.Exchange.Rate(in.Profile)), in.Exchange.Unit(), it.Unit
 	for i := range it.Candidates {
 		c := &it.Candidates[i]
 		e.Candidates = append(e.Candidates, Explained{Route: c.Route.Name, Quality: c.Quality, ByKind: s.byKind(c.Route),

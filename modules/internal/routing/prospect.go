@@ -38,7 +38,7 @@ func Prospects(base Input, profiles []config.Profile) []Prospect {
 	samples := base.Predictor.workload()
 	for _, profile := range profiles {
 		p := Prospect{Profile: profile.Name, Unit: base.Exchange.Unit(), Why: base.Exchange.Why(profile),
-			Rate: finite(base.Exchange.Rate(profile))}
+			Rate: Finite(base.Exchange.Rate(profile))}
 		for i := range base.Routes {
 			p.Routes = append(p.Routes, ProspectShare{Route: base.Routes[i].Name})
 		}
@@ -126,8 +126,8 @@ func (in *Input) exchangeFor(profiles []config.Profile) {
 	}
 }
 
-// finite is a rate as JSON has it: nil where it is infinite.
-func finite(rate float64) *float64 {
+// Finite is a rate as JSON has it: nil where it is infinite.
+func Finite(rate float64) *float64 {
 	if math.IsInf(rate, 0) {
 		return nil
 	}

@@ -20,6 +20,14 @@ type figure struct{ Name, Value, Interval, Shuffled string }
 // Names are the figures in the order in which people read them.
 var Names = []string{"area", "saved95", "saved98", "saved100", "regret", "apgr", "cpt50", "cpt80"}
 
+// inPage is a drawing as a part of a page: without its declaration. The library escapes the names that are in it.
+func inPage(drawing []byte) template.HTML {
+	if i := bytes.Index(drawing, []byte("<svg")); i >= 0 {
+		drawing = drawing[i:]
+	}
+	return template.HTML(drawing)
+}
+
 // Report writes a folder with the drawings of each data set as SVG, and index.html with all of them.
 func Report(dir string, results []*Result) error {
 	if err := os.MkdirAll(dir, 0o755); err != nil {
@@ -59,11 +67,7 @@ func Report(dir string, results []*Result) error {
 			if err := os.WriteFile(file, drawing, 0o644); err != nil {
 				return fmt.Errorf("writing a drawing: %w", err)
 			}
-			// Without the declaration, an SVG file is a part of a page. The library escapes the names that are in it.
-			if i := bytes.Index(drawing, []byte("<svg")); i >= 0 {
-				drawing = drawing[i:]
-			}
-			s.Drawings = append(s.Drawings, template.HTML(drawing))
+			s.Drawings = append(s.Drawings, inPage(drawing))
 		}
 		sections = append(sections, s)
 	}
