@@ -29,8 +29,8 @@ const (
 	outcomeStat  = 0.3 // of statistics beside heads
 	mostCentres  = 8   // of what requests are about
 	centreLines  = 40  // for each of them
-	searched     = 4000
-	newtonRounds = 5
+	searched     = 2000
+	newtonRounds = 4
 	slopePrior   = 20 // observations for what the base model says of how easy requests are
 	levelPrior   = 2
 )
@@ -206,7 +206,7 @@ func (t *outcomeTrainer) fit(of []example, common, apart float64) *outcomes {
 	for range t.models {
 		o.apart = append(o.apart, make([]float64, t.dim))
 	}
-	for range 3 {
+	for range 2 {
 		t.levels(of, o)
 		t.newton(of, o, -1, common)
 	}
@@ -348,7 +348,8 @@ func (t *outcomeTrainer) places(p *predict.Pool) {
 		_, far[i] = nearestOf(centres, w)
 	}
 	slices.Sort(far)
-	p.Near = float32(max(far[len(far)*95/100], 1e-3))
+	// Whitened numbers vary by 1 within a task: requests that are all but the same are no reason to know nothing of others.
+	p.Near = float32(max(far[len(far)*95/100], float64(t.dim)/2))
 	for _, c := range centres {
 		p.Tasks = append(p.Tasks, predict.Task{Odds: t.nothing(), Centre: c})
 	}
