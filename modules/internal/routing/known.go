@@ -26,6 +26,30 @@ type recorded struct {
 	calls bool
 }
 
+// fits is how far a pool speaks of a request that is so far for calls of tools: one of an operator's own outcomes does of
+// all.
+func (p *recorded) fits(tools float64) float64 {
+	switch {
+	case p.pool.Outcomes:
+		return 1
+	case p.calls:
+		return tools
+	}
+	return 1 - tools
+}
+
+// observations are as how many what the pool knows of the model counts, at most as many as any prediction does.
+func (p *recorded) observations() float64 {
+	if lines := p.route().Lines; lines > 0 {
+		return min(float64(lines), predict.LearnedWeight)
+	}
+	return predict.LearnedWeight
+}
+
+// ownOutcomes is how much more a pool of an operator's own outcomes counts than one of strangers' recordings, where it
+// has as many lines as any prediction counts for.
+const ownOutcomes = 4
+
 func (p *recorded) route() *predict.Route { return &p.pool.Routes[p.k] }
 
 // openLines are lines of models whose bare names are those of models that were not trained for conversation.
@@ -105,16 +129,13 @@ const mostPools = 8
 // mean of pools by how far they know such text, without those that are far from the middle one. Pools of calls count as
 // far as the request is for calls, and others as far as it is not. What is written is the mean by how much was recorded.
 func (s *sight) blend(places []recorded, prior *predict.Prior, quality, output float64) (float64, float64) {
-	var said, trusts [mostPools]float64
+	var said, trusts, counts [mostPools]float64
 	n := 0
 	tools := float64(s.signal.Kinds[predict.Tools])
 	var outputs, counted float64
 	for i := range places {
 		p := &places[i]
-		fits := 1 - tools
-		if p.calls {
-			fits = tools
-		}
+		fits := p.fits(tools)
 		if n == mostPools || fits <= 0 {
 			continue
 		}
@@ -123,7 +144,10 @@ func (s *sight) blend(places []recorded, prior *predict.Prior, quality, output f
 			outputs, counted = outputs+rows*tokens, counted+rows
 		}
 		if trust := fits * p.pool.Trust(&s.signal); trust > 0 {
-			said[n], trusts[n] = p.pool.QualityOf(p.k, &s.signal), trust
+			said[n], trusts[n], counts[n] = p.pool.QualityOf(p.k, &s.signal), trust, p.observations()*trust
+			if p.pool.Outcomes {
+				trusts[n] *= ownOutcomes * p.observations() / predict.LearnedWeight
+			}
 			n++
 		}
 	}
@@ -131,17 +155,16 @@ func (s *sight) blend(places []recorded, prior *predict.Prior, quality, output f
 		output = outputs / counted
 	}
 	middle := median(said[:n])
-	var sum, weights, most float64
+	var sum, weights, learned float64
 	for i := range n {
 		if n > 2 && math.Abs(said[i]-middle) > stray {
 			continue
 		}
-		sum, weights, most = sum+trusts[i]*said[i], weights+trusts[i], max(most, trusts[i])
+		sum, weights, learned = sum+trusts[i]*said[i], weights+trusts[i], max(learned, counts[i])
 	}
 	if weights == 0 {
 		return quality, output
 	}
-	learned := predict.LearnedWeight * most
 	return (learned*sum/weights + prior.Weight*quality) / (learned + prior.Weight), output
 }
 

@@ -45,7 +45,11 @@ func shareCell(rows []Row, now time.Time) Row {
 			of[i].Own = 0
 		}
 	}
-	most := largestShare(of, accounts)
+	shown := make([]float64, len(of))
+	for i := range of {
+		shown[i] = of[i].seen()
+	}
+	most := LargestShare(shown, MaxSeen)
 	for _, r := range of {
 		times := 1.0
 		if seen := r.seen(); seen > most {
@@ -59,18 +63,24 @@ func shareCell(rows []Row, now time.Time) Row {
 	return sum
 }
 
-// largestShare is how much an account counts at most, so that it is its part of all that counts: a quarter among four
-// and more, and an equal one among two or three.
-func largestShare(of []Row, accounts int) float64 {
-	most := float64(MaxSeen)
-	if accounts < 2 {
-		return most
+// LargestShare is how much an account counts at most, so that it is its part of all that counts (GAP-130): a quarter
+// among four and more, and an equal one among two or three. seen is how much each account has shown, of which those with
+// an outcome are among them; at most is what counts in any case.
+func LargestShare(seen []float64, atMost float64) float64 {
+	accounts := 0
+	for _, n := range seen {
+		if n >= present {
+			accounts++
+		}
 	}
-	parts := float64(min(accounts, mostShares))
+	if accounts < 2 {
+		return atMost
+	}
+	most, parts := atMost, float64(min(accounts, mostShares))
 	for range 64 { // it falls to where it is its part: each round takes a quarter at least of what it is too much
 		total := 0.0
-		for i := range of {
-			total += min(of[i].seen(), most)
+		for _, n := range seen {
+			total += min(n, most)
 		}
 		if most*parts <= total*(1+1e-9) {
 			break

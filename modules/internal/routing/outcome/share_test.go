@@ -90,7 +90,7 @@ func TestShares(t *testing.T) {
 		for _, n := range seen {
 			of = append(of, Row{Worked: n})
 		}
-		most, total := largestShare(of, len(of)), 0.0
+		most, total := LargestShare(seen, MaxSeen), 0.0
 		for _, n := range seen {
 			total += min(n, most)
 		}

@@ -104,6 +104,9 @@ type Pool struct {
 	Rows     int
 	// Calls: all of the prompts are for calls of tools.
 	Calls bool
+	// Outcomes: it was learned from outcomes of requests, of which the model has seen signals and no text
+	// (learn.TrainOutcomes). It says nothing of how easy prompts are for others, nor which tasks those know.
+	Outcomes bool
 	// Own are the pool's own heads: the directions in which regressions of its models' scores on text differ most.
 	Own []int
 	// Difficulty is the log odds that the prompt is answered better than the mean, for any model.
@@ -127,6 +130,7 @@ type Task struct {
 // Route is what was learned of one model.
 type Route struct {
 	Mean       float32   // score
+	Lines      int       // of outcomes that it was learned from; 0: Pool.Rows
 	Expected   float32   // of the unknown: what is usual at its price, and of what it is better what other tasks can tell
 	Quality    Linear    // log odds, added to the pool's difficulty
 	ByTask     []float32 // mean score on each of the pool's tasks

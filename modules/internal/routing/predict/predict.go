@@ -253,7 +253,7 @@ func (p *Pool) quality(k int, common float64, s *Signal) float64 {
 		q += min(max(float64(direct), 0), 1)
 		n++
 	}
-	if len(p.Tasks) > 0 {
+	if len(p.Tasks) > 0 && !p.Outcomes {
 		mean := float32(0)
 		for t, share := range at.tasks[:len(p.Tasks)] {
 			mean += share * r.ByTask[t]
@@ -376,6 +376,9 @@ func (m *Model) Easier(by func(*Pool) float64) float64 {
 	var sum, weights float64
 	for i := range m.Pools {
 		p := &m.Pools[i]
+		if p.Outcomes {
+			continue
+		}
 		w := math.Sqrt(float64(p.Rows))
 		sum += w * min(max(by(p), -2), 2)
 		weights += w

@@ -70,7 +70,7 @@ func (s *Signal) easier() float64 {
 	for i := range s.pools {
 		p := &s.pools[i]
 		trust := p.trust(s)
-		if trust <= 0 {
+		if trust <= 0 || p.Outcomes {
 			continue
 		}
 		p.find(s, &at)
@@ -101,6 +101,10 @@ func (p *Pool) near(s *Signal) float64 {
 		return 1
 	}
 	s.measure()
+	if p.Outcomes { // whoever else knows such a task
+		near := (beyond - p.distance(s, beyond*p.Near)/p.Near) / (beyond - within)
+		return float64(min(max(near, 0), 1))
+	}
 	here, there := s.nearest[0].d, s.nearest[1].d
 	if s.nearest[0].pool != p {
 		const little = 1e-6 // farther than the centre of another pool's task is not at one's own
@@ -124,6 +128,9 @@ func (s *Signal) measure() {
 	s.nearest = [2]distance{far, far}
 	for i := range s.pools {
 		p := &s.pools[i]
+		if p.Outcomes {
+			continue
+		}
 		d := distance{p, p.distance(s, s.nearest[1].d)}
 		if d.d < s.nearest[0].d {
 			s.nearest[0], s.nearest[1] = d, s.nearest[0]

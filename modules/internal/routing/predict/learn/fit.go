@@ -116,18 +116,7 @@ func ridge(xs []sparse, pick []int, y []float64, mean float64, dim int, penalty 
 		a[i*dim+i] += penalty
 	}
 	cholesky(a, dim)
-	for i := range dim {
-		for k := range i {
-			b[i] -= a[i*dim+k] * b[k]
-		}
-		b[i] /= a[i*dim+i]
-	}
-	for i := dim - 1; i >= 0; i-- {
-		for k := i + 1; k < dim; k++ {
-			b[i] -= a[k*dim+i] * b[k]
-		}
-		b[i] /= a[i*dim+i]
-	}
+	solve(a, b, dim)
 	return b
 }
 
@@ -145,5 +134,21 @@ func cholesky(a []float64, dim int) {
 				a[i*dim+j] = s / a[j*dim+j]
 			}
 		}
+	}
+}
+
+// solve solves by a decomposition (cholesky), in place of b.
+func solve(a, b []float64, dim int) {
+	for i := range dim {
+		for k := range i {
+			b[i] -= a[i*dim+k] * b[k]
+		}
+		b[i] /= a[i*dim+i]
+	}
+	for i := dim - 1; i >= 0; i-- {
+		for k := i + 1; k < dim; k++ {
+			b[i] -= a[k*dim+i] * b[k]
+		}
+		b[i] /= a[i*dim+i]
 	}
 }
