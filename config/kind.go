@@ -55,8 +55,11 @@ func anInteger(least, most int64) kind {
 
 func aDuration(longest time.Duration) kind {
 	k := kind{name: "duration", hcl: "string", longest: longest}
-	if longest > maxDuration {
+	switch {
+	case longest > maxDuration:
 		k.name += fmt.Sprintf(" up to `\"%dd\"`", longest/day)
+	case longest < time.Hour:
+		k.name += fmt.Sprintf(" up to `\"%ds\"`", longest/time.Second)
 	}
 	return k
 }

@@ -65,7 +65,8 @@ const (
 	maxDuration = 24 * time.Hour
 )
 
-// duration reads "10m", "1m30s", "250ms", "7d"; most is in whole hours, or in whole days above one. The second result
+// duration reads "10m", "1m30s", "250ms", "7d"; most is in whole hours, in whole days above one, or in whole
+// seconds. The second result
 // says what is wrong.
 func duration(text string, most time.Duration) (time.Duration, string) {
 	d, ok := ParseDuration(text)
@@ -76,6 +77,8 @@ func duration(text string, most time.Duration) (time.Duration, string) {
 		return d, ""
 	case most > maxDuration:
 		return 0, fmt.Sprintf("must be between \"1ms\" and \"%dd\"", most/day)
+	case most < time.Hour:
+		return 0, fmt.Sprintf("must be between \"1ms\" and \"%ds\"", most/time.Second)
 	}
 	return 0, fmt.Sprintf("must be between \"1ms\" and \"%dh\"", most/time.Hour)
 }
