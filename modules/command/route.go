@@ -50,7 +50,7 @@ type trainedView struct {
 
 func routeTrainCommand() *cobra.Command {
 	var out output
-	var data, file string
+	var data, graded, file string
 	var seed uint64
 	cmd := &cobra.Command{
 		Use:   "train --recorded DIR --out FILE",
@@ -70,7 +70,11 @@ text of any prompt.`,
 				return err
 			}
 			defer undo()
-			m, err := learn.Train(sets, seed)
+			c, err := readCorpus(graded)
+			if err != nil {
+				return err
+			}
+			m, err := learn.TrainWith(sets, c, seed)
 			if err != nil {
 				return err
 			}
@@ -89,6 +93,7 @@ text of any prompt.`,
 		},
 	}
 	cmd.Flags().StringVar(&data, "recorded", "", "the folder `DIR` of recorded answers")
+	cmd.Flags().StringVar(&graded, "graded", "", "the folder `DIR` of graded prompts (default: those that are built in)")
 	cmd.Flags().StringVar(&file, "out", "", "the model `FILE` to write")
 	cmd.Flags().Uint64Var(&seed, "seed", 1, "what the order of training follows from, a number `N`")
 	noDataFolder(cmd)
@@ -341,6 +346,18 @@ a part of them, which is predicted then. keep_quality in a profile uses the marg
 	required(cmd, "recorded", "out")
 	out.addFlag(cmd)
 	return cmd
+}
+
+// readCorpus reads graded prompts.
+func readCorpus(dir string) (*learn.Corpus, error) {
+	if dir == "" {
+		return learn.BuiltInCorpus()
+	}
+	c, err := learn.ReadCorpus(os.DirFS(dir))
+	if err != nil {
+		return nil, fmt.Errorf("reading %s: %w", dir, err)
+	}
+	return c, nil
 }
 
 func readModel(file string) (*predict.Model, error) {
