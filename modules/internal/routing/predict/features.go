@@ -113,7 +113,7 @@ func NewFeatures() *Features {
 		text:    make([]byte, 0, maxBytes+64),
 		norm:    make([]byte, 0, maxBytes+64),
 		numbers: make([]number, 0, mostNumbers),
-		framer:  framer{line: Line{Words: make([]uint16, 0, 2*frameWords)}},
+		framer:  framer{line: *NewLine()},
 	}
 }
 
@@ -157,6 +157,10 @@ func (f *Features) find(messages []llm.Message) []byte {
 		}
 	}
 	if last >= 0 {
+		f.copyWindow(&messages[last])
+		if q := f.framer.gist(f.raw); says(q) {
+			return q
+		}
 		f.copyWindow(&messages[last])
 		return f.raw
 	}

@@ -3,7 +3,9 @@ package predict
 import (
 	"bytes"
 	_ "embed"
+	"errors"
 	"math"
+	"sync"
 )
 
 // Lines that frame a question are told by their words and form. What is known of these was learned (package learn) from
@@ -13,11 +15,28 @@ const (
 	// FrameWords is into how many buckets the words of a line are hashed, and NumFrame how many weights there are: theirs,
 	// and those of its form.
 	FrameWords = 1 << frameBits
-	NumFrame   = FrameWords + numForms
+	NumFrame   = FrameWords + numForms + frameIdeas
+	frameIdeas = 8   // concepts of frame.txt
 	frameLine  = 160 // bytes of a line that are looked at
 	frameLines = 96  // lines of a text: half of them at its beginning
 	frameWords = 28  // words of a line
 )
+
+// frameVocabulary has what frames speak of; it is written as the other one is.
+//
+//go:embed frame.txt
+var frameVocabulary string
+
+var frameConcepts = sync.OnceValue(func() *patterns {
+	p, err := newPatterns(frameVocabulary)
+	if err == nil && len(p.names) != frameIdeas {
+		err = errors.New("the list of what frames speak of has another number of concepts")
+	}
+	if err != nil {
+		panic(err) // the file is part of the program, and its test reads it
+	}
+	return p
+})
 
 // What a line's form is.
 const (
@@ -64,12 +83,19 @@ var frameScale = func() float32 {
 // Line is what is known of a line: which weights count, each once, the words' as one by the root of their number.
 type Line struct {
 	Words []uint16
-	Forms [numForms]bool
+	Forms [numForms + frameIdeas]bool // and concepts
+
+	folded []byte
+}
+
+// NewLine makes one that ReadLine fills.
+func NewLine() *Line {
+	return &Line{Words: make([]uint16, 0, 2*frameWords), folded: make([]byte, 0, frameLine+8)}
 }
 
 // ReadLine reads a line, into l.
 func ReadLine(line []byte, l *Line) {
-	l.Words, l.Forms = l.Words[:0], [numForms]bool{formBias: true}
+	l.Words, l.Forms = l.Words[:0], [numForms + frameIdeas]bool{formBias: true}
 	f := &l.Forms
 	trimmed := bytes.TrimSpace(line)
 	n := len(trimmed)
@@ -140,6 +166,17 @@ func ReadLine(line []byte, l *Line) {
 		before = h
 	}
 	f[formRule] = words == 0
+	l.folded = appendFolded(l.folded[:0], looked)
+	for i, c := range l.folded {
+		if l.folded[i] = lower[c]; class[c]&isDigit != 0 {
+			l.folded[i] = '0'
+		}
+	}
+	var counts [maxConcepts]uint8
+	frameConcepts().found(l.folded, nil, &counts)
+	for i := range frameIdeas {
+		f[numForms+i] = counts[i] > 0
+	}
 }
 
 // dressed is how much more a line seems to frame a question than to be one, in log odds.
@@ -160,42 +197,107 @@ func dressed(l *Line) float32 {
 	return score * frameScale
 }
 
-// framer has what unframe needs.
+// framer has what separate needs.
 type framer struct {
 	line   Line
-	begin  [frameLines + 1]int32
+	n      int // lines that are looked at
+	begin  [frameLines]int32
+	until  [frameLines]int32
 	scores [frameLines]float32
 	from   [frameLines][2]bool
 	framed [frameLines]bool
 }
 
-// unframe takes out the lines of a text that seem to frame a question, in place. A line goes by itself and by its
-// paragraph. Of a long text the lines in the middle are as the last one before them.
-func (r *framer) unframe(text []byte) []byte {
-	if frameScale == 0 {
-		return text
-	}
+// score scores the lines of a text. Of a long one those in the middle go with the last one before them.
+func (r *framer) score(text []byte) {
 	total := bytes.Count(text, []byte{'\n'}) + 1
 	skipFrom, skip := frameLines/2, max(total-frameLines, 0)
 	n, at := 0, 0
 	for line := 0; at <= len(text) && n < frameLines; line++ {
 		end := lineEnd(text, at)
 		if line < skipFrom || line >= skipFrom+skip {
-			ReadLine(text[at:end], &r.line)
-			r.begin[n], r.scores[n] = int32(at), dressed(&r.line)
-			if len(bytes.TrimSpace(text[at:end])) == 0 {
-				r.scores[n] = blankLine
+			if n > 0 {
+				r.until[n-1] = int32(at)
+			}
+			bare := unlabel(text[at:end])
+			r.begin[n] = int32(end - len(bare))
+			r.scores[n] = blankLine
+			if len(bytes.TrimSpace(bare)) > 0 {
+				ReadLine(bare, &r.line)
+				r.scores[n] = dressed(&r.line)
 			}
 			n++
 		}
 		at = end + 1
 	}
-	r.begin[n] = int32(len(text))
-	r.decide(n)
+	if r.n = n; n > 0 {
+		r.until[n-1] = int32(len(text))
+	}
+}
+
+// unframe takes out the lines of a text that seem to frame a question, in place. Where all of them may, and none surely
+// does, the one is left that does least.
+func (r *framer) unframe(text []byte) []byte {
+	if frameScale == 0 {
+		return text
+	}
+	r.score(text)
+	r.decide(r.n)
+	left, sum, lines := false, float32(0), 0
+	for i := range r.n {
+		if r.scores[i] != blankLine {
+			left = left || !r.framed[i]
+			sum += r.scores[i]
+			lines++
+		}
+	}
+	if !left && sum < sure*float32(lines) {
+		r.leave()
+	}
+	return r.keep(text)
+}
+
+// sure is how much more than a question the lines of a message must seem to be a frame, in the mean, for the question to
+// be looked for elsewhere.
+const sure = 1.2
+
+// leave leaves the line that seems least to be a frame, and what is like it in its paragraph.
+func (r *framer) leave() {
+	least := -1
+	for i := range r.n {
+		if r.scores[i] != blankLine && (least < 0 || r.scores[i] < r.scores[least]) {
+			least = i
+		}
+	}
+	for i := least; i >= 0 && r.alike(i, least); i-- {
+		r.framed[i] = false
+	}
+	for i := least; i >= 0 && i < r.n && r.alike(i, least); i++ {
+		r.framed[i] = false
+	}
+}
+
+func (r *framer) alike(i, least int) bool {
+	return r.scores[i] != blankLine && r.scores[i] < r.scores[least]+1
+}
+
+// gist is what of a text that is nothing but frames seems least to be one.
+func (r *framer) gist(text []byte) []byte {
+	text = untag(text)
+	r.score(text)
+	for i := range r.n {
+		r.framed[i] = true
+	}
+	r.leave()
+	return bytes.TrimSpace(r.keep(text))
+}
+
+// keep moves the lines that are no frame to the front of the text.
+func (r *framer) keep(text []byte) []byte {
 	out := 0
-	for i := range n {
+	for i := range r.n {
 		if !r.framed[i] {
-			out += copy(text[out:], text[r.begin[i]:r.begin[i+1]])
+			out += copy(text[out:], text[r.begin[i]:r.until[i]])
 		}
 	}
 	return text[:out]

@@ -22,20 +22,23 @@ type Grader struct {
 	Vocabulary uint32
 	Table      []byte    // one row of 8 bytes for each bucket, words before characters: each head's weight, and the norm's
 	Scale      []float32 // of each lane
-	Mean, Dev  []float32 // of each statistic, concept, and the length that is asked for
+	Mean, Dev  []float32 // of each number that it reads beside words
 	Heads      []Linear  // on these; the part of words is in the table
+	// Slope and Shift make log odds of how easy the head says that a question is.
+	Slope, Shift float32
 }
 
-// NumGraded is how many numbers a grader reads beside words: statistics, concepts, and the length that is asked for.
-func NumGraded() int { return NumStats + len(concepts().names) + 1 }
+// NumGraded is how many numbers a grader reads beside words: statistics, concepts, and the length that is
+// asked for.
+func (m *Model) NumGraded() int { return NumStats + 2*len(concepts().names) + 1 }
 
-const maxGraded = int(numStats) + maxConcepts + 1
+const maxGraded = int(numStats) + 2*maxConcepts + 1
 
-// Graded are these numbers, as they are, until the next Read. out has room for NumGraded.
-func (f *Features) Graded(out []float32) []float32 {
-	out = append(out[:0], f.stats[:]...)
+// Graded are these numbers, as they are. out has room for them.
+func (m *Model) Graded(f *Features, s *Signal, out []float32) []float32 {
+	out = append(out[:0], s.x[s.heads:s.heads+NumStats]...)
 	for _, n := range f.concepts[:len(concepts().names)] {
-		out = append(out, logs[n])
+		out = append(out, logs[n], min(float32(n), 1))
 	}
 	return append(out, float32(math.Log1p(float64(f.asked))))
 }
@@ -43,9 +46,10 @@ func (f *Features) Graded(out []float32) []float32 {
 // VocabularySum tells lexicons apart.
 func VocabularySum() uint32 { return concepts().sum }
 
-func (g *Grader) look(f *Features, s *Signal) {
+func (m *Model) grade(f *Features, s *Signal) {
+	g := m.Grader
 	var buffer [maxGraded]float32
-	x := f.Graded(buffer[:])
+	x := m.Graded(f, s, buffer[:])
 	for j, v := range x {
 		x[j] = standard(v, g.Mean[j], g.Dev[j])
 	}
@@ -57,7 +61,7 @@ func (g *Grader) look(f *Features, s *Signal) {
 	for h := range z {
 		z[h] = sums[0][h]*norm[0] + sums[1][h]*norm[1] + g.Heads[h].Bias + dot(g.Heads[h].Weights, x)
 	}
-	s.Grade, s.Length = z[GradeEase], z[GradeLength]
+	s.Grade, s.Length = g.Slope*z[GradeEase]+g.Shift, z[GradeLength]
 	odds := z[GradeKind:]
 	if !f.tools {
 		odds[Tools] = float32(math.Inf(-1)) // there are none to be called
@@ -77,8 +81,8 @@ func (g *Grader) look(f *Features, s *Signal) {
 }
 
 // check makes sure that no use of the grader can reach beyond its tables. It returns all its numbers.
-func (g *Grader) check() (numbers [][]float32, err error) {
-	n := NumGraded()
+func (m *Model) checkGrader() (numbers [][]float32, err error) {
+	n, g := m.NumGraded(), m.Grader
 	switch {
 	case g.Vocabulary != concepts().sum:
 		return nil, errors.New("it was made with another list of words")
@@ -86,7 +90,7 @@ func (g *Grader) check() (numbers [][]float32, err error) {
 		len(g.Heads) != GradeHeads:
 		return nil, errors.New("its grader is of another size")
 	}
-	numbers = [][]float32{g.Scale, g.Mean, g.Dev}
+	numbers = [][]float32{g.Scale, g.Mean, g.Dev, {g.Slope, g.Shift}}
 	for i := range g.Heads {
 		if len(g.Heads[i].Weights) != n {
 			return nil, errors.New("its grader has a head of another size")

@@ -213,7 +213,7 @@ func (m *Model) check() error {
 		all = append(all, h.Stats, []float32{h.Mean, h.Dev})
 	}
 	if m.Grader != nil {
-		list, err := m.Grader.check()
+		list, err := m.checkGrader()
 		errs, all = append(errs, err), append(all, list...)
 	}
 	for i := range m.Pools {

@@ -67,7 +67,7 @@ func (m *Model) Look(f *Features, s *Signal) {
 	s.Trust = m.trust(f)
 	s.Kinds, s.Grade, s.Length = [NumKinds]float32{Knowledge: 1}, 0, 0
 	if m.Grader != nil {
-		m.Grader.look(f, s)
+		m.grade(f, s)
 	}
 }
 

@@ -32,7 +32,7 @@ var page = strings.Fields("a abbr article aside audio b body br button canvas ce
 // separate takes what is no part of the question out of a text, in place, as far as that can be told. What is left may
 // be nothing.
 func (r *framer) separate(text []byte) []byte {
-	return unlabel(bytes.TrimSpace(r.unframe(untag(text))))
+	return bytes.TrimSpace(r.unframe(untag(text)))
 }
 
 // labels stand before a question, with a colon.
@@ -40,24 +40,29 @@ var labels = strings.Fields("user human question query task input q customer req
 	"frage aufgabe kunde pregunta cliente usuario client demande domanda utente richiesta pergunta usuário vraag taak " +
 	"klant fråga fraga pytanie zadanie klient otázka вопрос задача пользователь питання завдання користувач soru " +
 	"görev kullanıcı pertanyaan tugas pengguna 问题 用户 问 任务 質問 ユーザー 질문 사용자 سؤال السؤال المستخدم שאלה " +
-	"प्रश्न सवाल [inst]")
+	"प्रश्न सवाल 用户问题 mesajı soru kysymys kérdés ερώτηση întrebare swali প্রশ্ন கேள்வி คำถาม پرسش")
 
-// unlabel takes the label off a question.
-func unlabel(text []byte) []byte {
-	i := bytes.IndexByte(text[:min(len(text), 40)], ':')
-	if i < 0 {
-		return text
+// unlabel takes labels and brackets off a line.
+func unlabel(line []byte) []byte {
+	if b := bytes.TrimSpace(line); len(b) > 2 && b[0] == '[' {
+		if i := bytes.IndexByte(b[:min(len(b), 32)], ']'); i > 0 && i+1 < len(b) {
+			line = b[i+1:]
+		}
 	}
-	name := bytes.Trim(text[:i], "#*_>[]( \n")
-	if j := bytes.LastIndexByte(name, ' '); j >= 0 && j < 16 {
+	i := bytes.IndexByte(line[:min(len(line), 40)], ':')
+	if i < 0 || len(bytes.TrimSpace(line[i+1:])) == 0 {
+		return line
+	}
+	name := bytes.Trim(line[:i], "#*_>[]( \n")
+	if j := bytes.LastIndexByte(name, ' '); j >= 0 && j < 20 {
 		name = name[j+1:] // "Your task", "Follow-up question"
 	}
 	for _, l := range labels {
 		if len(l) == len(name) && bytes.EqualFold(name, []byte(l)) {
-			return bytes.TrimLeft(text[i+1:], "*_\"« \n")
+			return bytes.TrimLeft(line[i+1:], "*_\"« ")
 		}
 	}
-	return text
+	return line
 }
 
 // Untag is separate by tags alone.

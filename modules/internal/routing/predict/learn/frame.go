@@ -31,8 +31,8 @@ func TrainFrames(c *Corpus, sets []*Dataset, seed uint64) []byte {
 				continue
 			}
 			seen++
-			var l predict.Line
-			predict.ReadLine(line, &l)
+			l := predict.NewLine()
+			predict.ReadLine(line, l)
 			x := sparse{}
 			slices.Sort(l.Words)
 			v := 1 / float32(math.Sqrt(float64(max(len(l.Words), 1))))

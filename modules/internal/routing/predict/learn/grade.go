@@ -10,10 +10,11 @@ import (
 
 // How the grader is fitted. Chosen by cross-validation on the graded prompts of training, see README.md.
 const (
-	gradeCost   = 0.3  // c of the regressions
+	gradeCost   = 0.5 // c of the regressions
+	kindCost    = 5.0
 	gradeEpochs = 12   // passes over the data
-	gradeText   = 1.0  // weight of words and runs of characters beside statistics and concepts
-	gradeStats  = 0.25 // weight of a statistic
+	gradeText   = 3    // weight of words and runs of characters beside statistics and concepts
+	gradeStats  = 0.12 // weight of a statistic
 	gradeIdea   = 0.5  // weight of a concept
 )
 
@@ -55,7 +56,7 @@ func gradedRows(c *Corpus, sets []*Dataset) []graded {
 	}
 	for _, d := range sets {
 		for i := range d.Rows {
-			if r := &d.Rows[i]; len(r.Tools) > 0 {
+			if r := &d.Rows[i]; len(r.Tools) > 0 && i%8 == 0 {
 				rows = append(rows, graded{req: (&Row{Prompt: r.Prompt}).Request(), ease: math.NaN(), length: math.NaN(),
 					kind: predict.Tools, told: true, fold: int(question(r.Prompt) % folds)})
 			}
@@ -66,6 +67,7 @@ func gradedRows(c *Corpus, sets []*Dataset) []graded {
 
 // grader is what trains one.
 type grader struct {
+	model  *predict.Model
 	rows   []graded
 	out    *predict.Grader
 	rarity []float64
@@ -73,36 +75,68 @@ type grader struct {
 	seed   uint64
 }
 
-// trainGrader makes a grader from rows.
-func trainGrader(rows []graded, seed uint64) *predict.Grader {
-	g := &grader{rows: rows, out: &predict.Grader{Vocabulary: predict.VocabularySum()}, seed: seed}
+// trainGrader makes a grader for a model from rows.
+func trainGrader(m *predict.Model, rows []graded, seed uint64) *predict.Grader {
+	g := &grader{model: m, rows: rows, out: &predict.Grader{Vocabulary: predict.VocabularySum()}, seed: seed}
 	g.read()
-	all := make([]int, len(rows))
-	for i := range all {
-		all[i] = i
-	}
-	w := make([][]float32, predict.GradeHeads)
-	bias := make([]float64, predict.GradeHeads)
-	for h := range w {
-		w[h], bias[h] = g.fit(h, all)
-	}
-	g.scale(w, bias)
-	g.quantise(w, bias)
+	g.quantise(g.heads(func(*graded) bool { return true }))
+	g.scale()
 	return g.out
+}
+
+// heads fits all heads to some of the rows.
+func (g *grader) heads(use func(*graded) bool) (w [][]float32, bias []float64) {
+	var of []int
+	for i := range g.rows {
+		if use(&g.rows[i]) {
+			of = append(of, i)
+		}
+	}
+	w, bias = make([][]float32, predict.GradeHeads), make([]float64, predict.GradeHeads)
+	for h := range w {
+		w[h], bias[h] = g.fit(h, of)
+	}
+	return w, bias
+}
+
+// scale finds the line that makes of what the head says of prompts that it was not fitted to, in the mean of those of
+// each grade, how easy these are. A regression is drawn to the mean of all: what it says of trivial prompts is far from
+// how often they are served.
+func (g *grader) scale() {
+	var said, ease []float64
+	one := []float64{0}
+	for fold := range folds {
+		var of []int
+		for i := range g.rows {
+			if g.rows[i].fold != fold {
+				of = append(of, i)
+			}
+		}
+		w, bias := g.fit(predict.GradeEase, of)
+		for i := range g.rows {
+			if r := &g.rows[i]; r.fold == fold && !math.IsNaN(r.ease) {
+				margins(&r.x, w, 1, one)
+				said, ease = append(said, one[0]+bias), append(ease, r.ease)
+			}
+		}
+	}
+	slope, shift := calibrate(said, ease)
+	g.out.Slope, g.out.Shift = float32(slope), float32(shift)
 }
 
 // read reads the rows' features.
 func (g *grader) read() {
-	f := predict.NewFeatures()
-	n := predict.NumGraded()
+	f, sig := predict.NewFeatures(), &predict.Signal{}
+	n := g.model.NumGraded()
 	frequency := make([]float64, 2*predict.Buckets)
 	mean, dev := make([]float64, n), make([]float64, n)
 	count := float64(len(g.rows))
 	for i := range g.rows {
 		r := &g.rows[i]
 		f.Read(r.req)
+		g.model.Look(f, sig)
 		r.words, r.chars = slices.Clone(f.Words()), slices.Clone(f.Chars())
-		r.extra = slices.Clone(f.Graded(make([]float32, n)))
+		r.extra = g.model.Graded(f, sig, make([]float32, n))
 		for _, h := range r.words {
 			frequency[predict.Bucket(h)]++
 		}
@@ -143,7 +177,7 @@ func (g *grader) read() {
 		}
 		r.x.add(list, g.rarity, gradeText*predict.CharWeight)
 		for j, v := range r.extra {
-			if v = standard(v, g.out.Mean[j], g.out.Dev[j]) * gradeWeight(j); v != 0 {
+			if v = standard(v, g.out.Mean[j], g.out.Dev[j]) * g.weight(j); v != 0 {
 				r.x.at = append(r.x.at, int32(2*predict.Buckets+j))
 				r.x.value = append(r.x.value, v)
 			}
@@ -151,7 +185,7 @@ func (g *grader) read() {
 	}
 }
 
-func gradeWeight(j int) float32 {
+func (g *grader) weight(j int) float32 {
 	if j < predict.NumStats {
 		return gradeStats
 	}
@@ -191,65 +225,35 @@ func (g *grader) fit(h int, of []int) (w []float32, bias float64) {
 	linear := h < predict.GradeKind
 	offset := make([][]float64, len(g.rows))
 	if !linear {
-		bias = logit(bias)
+		bias = -1.4 // no kind is more usual than others
 	}
 	for _, i := range pick {
 		offset[i] = []float64{bias}
 	}
-	return logistic(xs, y, pick, g.dim, 1, offset, []bool{linear}, gradeCost, gradeEpochs, g.seed), bias
+	cost := gradeCost
+	if !linear {
+		cost = kindCost
+	}
+	return logistic(xs, y, pick, g.dim, 1, offset, []bool{linear}, cost, gradeEpochs, g.seed), bias
 }
 
-// scale finds by how much more prompts differ than the regression of ease, which is drawn to the mean, says of prompts
-// that it has not seen: a line through what it says, by which routes of several qualities serve them best.
-func (g *grader) scale(w [][]float32, bias []float64) {
-	const h = predict.GradeEase
-	var said, ease []float64
-	one := []float64{0}
-	for fold := range folds {
-		var pick []int
-		for i := range g.rows {
-			if g.rows[i].fold != fold {
-				pick = append(pick, i)
-			}
-		}
-		part, b := g.fit(h, pick)
-		for i := range g.rows {
-			if r := &g.rows[i]; r.fold == fold && !math.IsNaN(r.ease) {
-				margins(&r.x, part, 1, one)
-				said, ease = append(said, one[0]+b), append(ease, r.ease)
-			}
-		}
-	}
-	slope, shift := calibrate(said, ease)
-	for at := range w[h] {
-		w[h][at] *= float32(slope)
-	}
-	bias[h] = slope*bias[h] + shift
-}
-
-// calibrate is the line through what was said of how easy prompts are that comes nearest to how easy they are, in the
-// chances of routes of several qualities: Newton's steps for two numbers.
+// calibrate is the line from what was said to what is, by the regression of the former on the latter.
 func calibrate(said, ease []float64) (slope, shift float64) {
-	slope = 1
-	for range 30 {
-		var d0, d1, h00, h01, h11 float64
-		for i, x := range said {
-			for _, q := range []float64{.4, .55, .75, .95} {
-				p, want := sigmoid(logit(q)+slope*x+shift), sigmoid(logit(q)+ease[i])
-				curve := p * (1 - p)
-				d0, d1 = d0+want-p, d1+(want-p)*x
-				h00, h01, h11 = h00+curve, h01+curve*x, h11+curve*x*x
-			}
-		}
-		det := h00*h11 - h01*h01
-		if det < 1e-9 {
-			break
-		}
-		shift += (h11*d0 - h01*d1) / det
-		slope += (h00*d1 - h01*d0) / det
+	x, y := mean(ease), mean(said)
+	var xx, xy float64
+	for i, e := range ease {
+		xx += (e - x) * (e - x)
+		xy += (e - x) * (said[i] - y)
 	}
-	return min(max(slope, 0.5), 3), shift
+	if xx == 0 || xy <= 0 {
+		return 1, 0
+	}
+	slope = min(xx/xy, mostSlope)
+	return slope, x - slope*y
 }
+
+// mostSlope is by how much more prompts are taken to differ than a regression says, at most.
+const mostSlope = 3
 
 // quantise puts the heads into the grader.
 func (g *grader) quantise(w [][]float32, bias []float64) {
@@ -277,7 +281,7 @@ func (g *grader) quantise(w [][]float32, bias []float64) {
 	for h := range w {
 		l := predict.Linear{Bias: float32(bias[h])}
 		for j := range g.dim - 2*predict.Buckets {
-			l.Weights = append(l.Weights, w[h][2*predict.Buckets+j]*gradeWeight(j))
+			l.Weights = append(l.Weights, w[h][2*predict.Buckets+j]*g.weight(j))
 		}
 		out.Heads = append(out.Heads, l)
 	}

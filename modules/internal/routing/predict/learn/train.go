@@ -75,7 +75,7 @@ func TrainWith(sets []*Dataset, c *Corpus, seed uint64) (*predict.Model, error) 
 	t.familiar()
 	t.regressions()
 	if c != nil {
-		t.model.Grader = trainGrader(gradedRows(c, sets), seed)
+		t.model.Grader = trainGrader(t.model, gradedRows(c, sets), seed)
 		t.model.Reference = reference(t.model, c, seed)
 	}
 	return t.model, nil
