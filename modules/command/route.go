@@ -104,7 +104,7 @@ text of any prompt.`,
 
 func routeEvalCommand() *cobra.Command {
 	var out output
-	var model, data, train, report, hcl, captures, agree string
+	var model, data, train, report, hcl, captures, agree, graded string
 	var conversations bool
 	var leaveOut []string
 	var seed uint64
@@ -140,6 +140,12 @@ another kind. Costs are in credits; what is in an upstream's cache is simulated.
 *.jsonl, on each line "path" and "body"), and says something of its own in the place of
 their texts: as they were, and those of agents carried on for as long as made ones.
 
+--graded judges by graded prompts that training has not seen, a third of all, in dresses of
+programs that it has not seen: how well trivial and easy prompts are told from hard and very
+hard ones, bare and dressed; by how much dress moves the predicted quality of routes of .55,
+.75 and .95, and how many choices stay; kinds of work; lengths of replies; and, on prompts
+drawn as traffic has them, what each profile chooses of three routes at list prices.
+
 --agree measures a strategy of kind "agree" on the data sets that say which models gave
 the same answer (the field "a"): two seats, and the model that is escalated to, beside
 the cheapest single model that is at least as good, or the best one where none is. With
@@ -148,6 +154,7 @@ prompts are measured beside it on the other half. Costs are dollars for 1,000 pr
 		Example: `  fareway gateway route eval --agree best --recorded answers
   fareway gateway route eval --model routes.model --recorded held-out --report report
   fareway gateway route eval --folds 5 --recorded answers --json
+  fareway gateway route eval --graded --model routes.model
   fareway gateway route eval --conversations --hcl gateway.hcl
   fareway gateway route eval --conversations --captures captures`,
 		Args: exactly(),
@@ -161,6 +168,13 @@ prompts are measured beside it on the other half. Costs are dollars for 1,000 pr
 					return err
 				}
 				return out.print(cmd, views, func(w io.Writer) { writeConversations(w, views) })
+			}
+			if cmd.Flags().Changed("graded") {
+				figures, err := evalGraded(model, graded, seed)
+				if err != nil {
+					return err
+				}
+				return out.print(cmd, figures, func(w io.Writer) { writeGraded(w, figures) })
 			}
 			if folds > 0 && model != "" {
 				return errors.New("--folds trains models of its own: leave out --model")
@@ -226,12 +240,42 @@ prompts are measured beside it on the other half. Costs are dollars for 1,000 pr
 		"the configuration `FILE` whose routes and profiles play them (default: made ones)")
 	cmd.Flags().StringVar(&captures, "captures", "",
 		"play the conversations of captured requests in `DIR`, in place of made ones")
+	cmd.Flags().StringVar(&graded, "graded", "", "judge by the graded prompts in `DIR`, or those that are built in")
+	cmd.Flags().Lookup("graded").NoOptDefVal = builtInCorpus
 	noDataFolder(cmd)
 	for _, other := range []string{"model", "folds", "leave-out", "report", "conversations"} {
 		cmd.MarkFlagsMutuallyExclusive("agree", other)
 	}
+	for _, other := range []string{"agree", "folds", "leave-out", "report", "conversations"} {
+		cmd.MarkFlagsMutuallyExclusive("graded", other)
+	}
 	out.addFlag(cmd)
 	return cmd
+}
+
+// builtInCorpus names the graded prompts that the program has.
+const builtInCorpus = "built-in"
+
+// evalGraded judges a model by graded prompts.
+func evalGraded(model, dir string, seed uint64) ([]measure.Figure, error) {
+	m, err := readModel(model)
+	if err != nil {
+		return nil, err
+	}
+	c, err := readCorpus(strings.TrimPrefix(dir, builtInCorpus))
+	if err != nil {
+		return nil, err
+	}
+	return measure.EvalGraded(m, c, seed)
+}
+
+func writeGraded(w io.Writer, figures []measure.Figure) {
+	table(w, func(w io.Writer) {
+		fmt.Fprintln(w, "FIGURE\tPROMPTS\tVALUE\tLOW\tHIGH")
+		for _, f := range figures {
+			fmt.Fprintf(w, "%s\t%d\t%.4f\t%.4f\t%.4f\n", f.Name, f.N, f.Value, f.Low, f.High)
+		}
+	})
 }
 
 // checkLeaveOut refuses tasks that no data set can be judged by, before a model is measured and others are trained.

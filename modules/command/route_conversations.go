@@ -72,7 +72,7 @@ func evalConversations(ctx context.Context, model, hcl, captures string, seed ui
 func checkConversations(cmd *cobra.Command, conversations bool) error {
 	changed := cmd.Flags().Changed
 	switch {
-	case !conversations && !changed("recorded"):
+	case !conversations && !changed("recorded") && !changed("graded"):
 		return fmt.Errorf("--recorded is missing, as in `%s`", cmd.UseLine())
 	case !conversations && changed("hcl"):
 		return errors.New("--hcl is for --conversations")
