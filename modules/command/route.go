@@ -52,7 +52,7 @@ type trainedView struct {
 
 func routeTrainCommand() *cobra.Command {
 	var out output
-	var data, file, outcomes, model string
+	var data, graded, file, outcomes, model string
 	var seed uint64
 	var ifBetter bool
 	cmd := &cobra.Command{
@@ -95,7 +95,11 @@ held-out requests are predicted better than before, in 97.5% of bootstrap sample
 				return err
 			}
 			defer undo()
-			m, err := learn.Train(sets, seed)
+			c, err := readCorpus(graded)
+			if err != nil {
+				return err
+			}
+			m, err := learn.TrainWith(sets, c, seed)
 			if err != nil {
 				return err
 			}
@@ -115,6 +119,7 @@ held-out requests are predicted better than before, in 97.5% of bootstrap sample
 		},
 	}
 	cmd.Flags().StringVar(&data, "recorded", "", "the folder `DIR` of recorded answers")
+	cmd.Flags().StringVar(&graded, "graded", "", "the folder `DIR` of graded prompts (default: those that are built in)")
 	cmd.Flags().StringVar(&file, "out", "", "the model `FILE` to write")
 	cmd.Flags().Uint64Var(&seed, "seed", 1, "what the order of training follows from, a number `N`")
 	cmd.Flags().StringVar(&outcomes, "outcomes", "", "the folder or file `PATH` of outcomes that a gateway has kept")
@@ -131,7 +136,7 @@ held-out requests are predicted better than before, in 97.5% of bootstrap sample
 
 func routeEvalCommand() *cobra.Command {
 	var out output
-	var model, data, train, report, hcl, captures, agree string
+	var model, data, train, report, hcl, captures, agree, graded string
 	var conversations bool
 	var leaveOut []string
 	var seed uint64
@@ -174,6 +179,12 @@ another kind. Costs are in credits; what is in an upstream's cache is simulated.
 *.jsonl, on each line "path" and "body"), and says something of its own in the place of
 their texts: as they were, and those of agents carried on for as long as made ones.
 
+--graded judges by graded prompts that training has not seen, a third of all, in dresses of
+programs that it has not seen: how well trivial and easy prompts are told from hard and very
+hard ones, bare and dressed; by how much dress moves the predicted quality of routes of .55,
+.75 and .95, and how many choices stay; kinds of work; lengths of replies; and, on prompts
+drawn as traffic has them, what each profile chooses of three routes at list prices.
+
 --agree measures a strategy of kind "agree" on the data sets that say which models gave
 the same answer (the field "a"): two seats, and the model that is escalated to, beside
 the cheapest single model that is at least as good, or the best one where none is. With
@@ -183,6 +194,7 @@ prompts are measured beside it on the other half. Costs are dollars for 1,000 pr
   fareway gateway route eval --model routes.model --recorded held-out --report report
   fareway gateway route eval --folds 5 --recorded answers --json
   fareway gateway route eval --hcl gateway.hcl --report report
+  fareway gateway route eval --graded --model routes.model
   fareway gateway route eval --conversations --hcl gateway.hcl
   fareway gateway route eval --conversations --captures captures`,
 		Args: exactly(),
@@ -206,6 +218,13 @@ prompts are measured beside it on the other half. Costs are dollars for 1,000 pr
 					return err
 				}
 				return out.print(cmd, v, func(w io.Writer) { writeJudged(w, v) })
+			}
+			if cmd.Flags().Changed("graded") {
+				figures, err := evalGraded(model, graded, seed)
+				if err != nil {
+					return err
+				}
+				return out.print(cmd, figures, func(w io.Writer) { writeGraded(w, figures) })
 			}
 			if folds > 0 && model != "" {
 				return errors.New("--folds trains models of its own: leave out --model")
@@ -271,12 +290,42 @@ prompts are measured beside it on the other half. Costs are dollars for 1,000 pr
 		"the configuration `FILE` whose routes and profiles are judged, or play --conversations (default there: made ones)")
 	cmd.Flags().StringVar(&captures, "captures", "",
 		"play the conversations of captured requests in `DIR`, in place of made ones")
+	cmd.Flags().StringVar(&graded, "graded", "", "judge by the graded prompts in `DIR`, or those that are built in")
+	cmd.Flags().Lookup("graded").NoOptDefVal = builtInCorpus
 	noDataFolder(cmd)
 	for _, other := range []string{"model", "folds", "leave-out", "report", "conversations"} {
 		cmd.MarkFlagsMutuallyExclusive("agree", other)
 	}
+	for _, other := range []string{"agree", "folds", "leave-out", "report", "conversations"} {
+		cmd.MarkFlagsMutuallyExclusive("graded", other)
+	}
 	out.addFlag(cmd)
 	return cmd
+}
+
+// builtInCorpus names the graded prompts that the program has.
+const builtInCorpus = "built-in"
+
+// evalGraded judges a model by graded prompts.
+func evalGraded(model, dir string, seed uint64) ([]measure.Figure, error) {
+	m, err := readModel(model)
+	if err != nil {
+		return nil, err
+	}
+	c, err := readCorpus(strings.TrimPrefix(dir, builtInCorpus))
+	if err != nil {
+		return nil, err
+	}
+	return measure.EvalGraded(m, c, seed)
+}
+
+func writeGraded(w io.Writer, figures []measure.Figure) {
+	table(w, func(w io.Writer) {
+		fmt.Fprintln(w, "FIGURE\tPROMPTS\tVALUE\tLOW\tHIGH")
+		for _, f := range figures {
+			fmt.Fprintf(w, "%s\t%d\t%.4f\t%.4f\t%.4f\n", f.Name, f.N, f.Value, f.Low, f.High)
+		}
+	})
 }
 
 // checkLeaveOut refuses tasks that no data set can be judged by, before a model is measured and others are trained.
@@ -392,6 +441,18 @@ a part of them, which is predicted then. keep_quality in a profile uses the marg
 	required(cmd, "recorded", "out")
 	out.addFlag(cmd)
 	return cmd
+}
+
+// readCorpus reads graded prompts.
+func readCorpus(dir string) (*learn.Corpus, error) {
+	if dir == "" {
+		return learn.BuiltInCorpus()
+	}
+	c, err := learn.ReadCorpus(os.DirFS(dir))
+	if err != nil {
+		return nil, fmt.Errorf("reading %s: %w", dir, err)
+	}
+	return c, nil
 }
 
 func readModel(file string) (*predict.Model, error) {

@@ -73,10 +73,10 @@ func checkConversations(cmd *cobra.Command, conversations bool) error {
 	changed := cmd.Flags().Changed
 	profiles := !conversations && changed("hcl")
 	switch {
-	case profiles && changed("recorded"):
-		return errors.New("--hcl is for profiles and --conversations, and --recorded for a model: leave one of them out")
-	case !conversations && !profiles && !changed("recorded"):
-		return fmt.Errorf("--recorded is missing, as in `%s`; or --hcl, for profiles", cmd.UseLine())
+	case profiles && (changed("recorded") || changed("graded")):
+		return errors.New("--hcl is for profiles and --conversations, --recorded and --graded for a model: leave one of them out")
+	case !conversations && !profiles && !changed("recorded") && !changed("graded"):
+		return fmt.Errorf("--recorded is missing, as in `%s`; or --graded, or --hcl for profiles", cmd.UseLine())
 	case !conversations && changed("captures"):
 		return errors.New("--captures is for --conversations")
 	}

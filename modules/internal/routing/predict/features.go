@@ -2,18 +2,15 @@ package predict
 
 import (
 	"math"
-	"math/bits"
 
 	"github.com/fareway/fareway/plugins/llm"
 )
 
-// How much of a conversation is looked at, and into how many buckets its n-grams are hashed.
+// How much of a question is looked at, and into how many buckets its n-grams are hashed.
 const (
 	headBytes = 768
 	tailBytes = 1280
 	maxBytes  = headBytes + tailBytes
-	// endBytes is of what stands behind the user's last text, such as the results of tools.
-	endBytes = 640
 
 	bucketBits = 15
 	buckets    = 1 << bucketBits // of word n-grams, and as many of character n-grams
@@ -21,8 +18,8 @@ const (
 
 // The plain statistics of a conversation.
 const (
-	statLength      = iota // log of the bytes of the text that users wrote
-	statFocus              // log of the bytes of the question itself (see focus)
+	statLength      = iota // log of the bytes of the question
+	statFocus              // log of the bytes of it that are looked at, without worked examples (see focus)
 	statShots              // log of the worked examples before the question
 	statWords              // log
 	statLines              // log
@@ -62,13 +59,6 @@ const (
 	statHedges             // log of may, likely, best, most
 	statPeople             // log of he, she, they, ...
 	statRoman              // log of I, II, III and "statement"
-	statTools              // log of the number of tools
-	statSchema             // log of the bytes of their schemas
-	statTurns              // log of the user's turns
-	statToolTurn           // the last message is a tool's
-	statToolErrors         // log of the failed tools
-	statSystem             // log of the bytes of the system prompt
-	statFormat             // structured output is asked for
 	numStats
 )
 
@@ -100,115 +90,81 @@ type Features struct {
 	words []uint32 // hashes of word n-grams, one for each bucket that they hit
 	chars []uint16 // buckets of character n-grams, each once
 
-	text  []byte // what is looked at
-	norm  []byte // the same in small letters without runs of blanks
-	seenW [buckets / 64]uint64
-	seenC [buckets / 64]uint64
-	seen  [64]uint64 // hashed words, for statDistinct
+	concepts [maxConcepts]uint8 // how often each of the vocabulary's is in the question
+	asked    float32            // tokens, of a length that it asks for; 0 where it asks for none
+	tools    bool               // there are some to be called
 
-	end   *Features // of what stands behind the user's last text: what there is to go on with, and not the task
-	ended bool      // something does
+	framer  framer
+	raw     []byte   // of a message, what is searched for the question
+	text    []byte   // what is looked at, without accents
+	norm    []byte   // the same in small letters without runs of blanks
+	numbers []number // some of norm
+	seenW   [buckets / 64]uint64
+	seenC   [buckets / 64]uint64
+	seen    [64]uint64 // hashed words, for statDistinct
 }
 
 // NewFeatures makes features that Read fills.
 func NewFeatures() *Features {
-	f := newFeatures(maxBytes)
-	f.end = newFeatures(endBytes)
-	return f
-}
-
-func newFeatures(most int) *Features {
 	return &Features{
-		words: make([]uint32, 0, 2*most),
-		chars: make([]uint16, 0, most),
-		text:  make([]byte, 0, most+64),
-		norm:  make([]byte, 0, most+64),
+		words:   make([]uint32, 0, 2*maxBytes),
+		chars:   make([]uint16, 0, maxBytes),
+		raw:     make([]byte, 0, 2*windowBytes+64),
+		text:    make([]byte, 0, maxBytes+64),
+		norm:    make([]byte, 0, maxBytes+64),
+		numbers: make([]number, 0, mostNumbers),
+		framer:  framer{line: *NewLine()},
 	}
 }
 
-// Read fills the features from a request: from the head and the tail of what users wrote, which say what the task is,
-// and apart from that from the end of what was said since.
+// Read fills the features from a request: from the question that it asks, which is the same in whatever dress.
 func (f *Features) Read(req *llm.Request) {
 	f.reset()
-	var first, last, user, system, failed, turns int
-	first = -1
-	for i := range req.Messages {
-		m := &req.Messages[i]
-		switch m.Role {
-		case llm.RoleUser:
-			if first < 0 {
-				first = i
-			}
-			last = i
-			turns++
-			user += size(m)
-		case llm.RoleSystem:
-			system += size(m)
-		case llm.RoleTool:
-			if m.IsError {
-				failed++
-			}
-		}
+	n := len(req.Messages)
+	f.tools = len(req.Tools) > 0 || n > 0 && req.Messages[n-1].Role == llm.RoleTool
+	question := f.find(req.Messages)
+	f.stats[statLength] = ln1(len(question))
+	if len(question) <= maxBytes {
+		f.text = appendFolded(f.text, question)
+	} else {
+		f.text = appendFolded(f.text, question[:headBytes])
+		f.text = appendFolded(f.text, question[len(question)-tailBytes:])
 	}
-	s := &f.stats
-	schemas := 0
-	for i := range req.Tools {
-		schemas += len(req.Tools[i].Schema) + len(req.Tools[i].Description)
-	}
-	s[statLength] = ln1(user)
-	s[statSystem] = ln1(system)
-	s[statTurns] = ln1(max(turns-1, 0))
-	s[statTools] = ln1(len(req.Tools))
-	s[statSchema] = ln1(schemas)
-	s[statToolErrors] = ln1(failed)
-	if n := len(req.Messages); n > 0 && req.Messages[n-1].Role == llm.RoleTool {
-		s[statToolTurn] = 1
-	}
-	if req.Format != nil {
-		s[statFormat] = 1
-	}
-	if first < 0 {
-		f.readEnd(req.Messages)
-		return
-	}
-	f.readEnd(req.Messages[last+1:])
-	// The last text of the user's says what is wanted; the first one says what the conversation is about.
-	room := maxBytes
-	if last != first && size(&req.Messages[last]) < tailBytes {
-		f.copyText(&req.Messages[first], headBytes/2, 0)
-		f.text = append(f.text, "\n\n"...)
-		room -= len(f.text)
-	}
-	f.copyText(&req.Messages[last], room-tailBytes, tailBytes)
 	f.readText()
+	f.asked = float32(concepts().found(f.norm, f.numbers, &f.concepts))
 }
 
-// readEnd reads the last bytes of what was said since the user's last text. The numbers of the whole request are the
-// same for it.
-func (f *Features) readEnd(since []llm.Message) {
-	begin, room := len(since), endBytes
-	for begin > 0 && room > 0 {
-		begin--
-		if n := size(&since[begin]); n > 0 && since[begin].Role != llm.RoleSystem {
-			room -= n + 1
+// find finds the question: what is left of the last of the users' messages of which something is left. Where no user
+// wrote anything, it is what was written last. The text is good until the next one is asked for.
+func (f *Features) find(messages []llm.Message) []byte {
+	last, looked := -1, 0
+	for i := len(messages) - 1; i >= 0 && looked < mostMessages; i-- {
+		if messages[i].Role != llm.RoleUser {
+			continue
+		}
+		looked++
+		f.copyWindow(&messages[i])
+		if q := f.framer.separate(f.raw); says(q) {
+			return q
+		}
+		if last < 0 {
+			last = i
 		}
 	}
-	if f.ended = room < endBytes; !f.ended {
-		return
-	}
-	e := f.end
-	e.reset()
-	e.stats = f.stats
-	for i := begin; i < len(since); i++ {
-		if m := &since[i]; m.Role != llm.RoleSystem && size(m) > 0 {
-			n := size(m)
-			e.copyRange(m, max(-room, 0), n)
-			e.text = append(e.text, '\n')
-			room = 0
+	for i := len(messages) - 1; last < 0 && i >= 0; i-- {
+		if messages[i].Role != llm.RoleSystem && size(&messages[i]) > 0 {
+			last = i
 		}
 	}
-	e.readText()
-	f.ended = len(e.words) > 0
+	if last >= 0 {
+		f.copyWindow(&messages[last])
+		if q := f.framer.gist(f.raw); says(q) {
+			return q
+		}
+		f.copyWindow(&messages[last])
+		return f.raw
+	}
+	return nil
 }
 
 func size(m *llm.Message) int {
@@ -229,23 +185,22 @@ func (f *Features) reset() {
 	}
 	f.seen = [64]uint64{}
 	f.stats = [numStats]float32{}
-	f.words, f.chars, f.text, f.norm = f.words[:0], f.chars[:0], f.text[:0], f.norm[:0]
+	f.concepts = [maxConcepts]uint8{}
+	f.words, f.chars, f.text, f.norm, f.numbers = f.words[:0], f.chars[:0], f.text[:0], f.norm[:0], f.numbers[:0]
 }
 
-// copyText appends the first head and the last tail bytes of a message's text. Of a text that is still in its JSON
-// form only what is needed is decoded.
-func (f *Features) copyText(m *llm.Message, head, tail int) {
+// copyWindow takes the beginning and the end of a message's text, where it is long, each part on a line of its own. Of
+// a text that is still in its JSON form only what is needed is decoded.
+func (f *Features) copyWindow(m *llm.Message) {
+	f.raw = f.raw[:0]
 	total := size(m)
-	if total <= head+tail {
-		for i := range m.Parts {
-			f.text = appendPlain(f.text, m.Parts[i].Text, 0, 1<<62)
-		}
+	if total <= 2*windowBytes {
+		f.copyRange(m, 0, total)
 		return
 	}
-	f.copyRange(m, 0, head)
-	if tail > 0 {
-		f.copyRange(m, total-tail, total)
-	}
+	f.copyRange(m, 0, windowBytes)
+	f.raw = append(f.raw, '\n')
+	f.copyRange(m, total-windowBytes, total)
 }
 
 func (f *Features) copyRange(m *llm.Message, from, to int) {
@@ -254,7 +209,10 @@ func (f *Features) copyRange(m *llm.Message, from, to int) {
 		text, _ := m.Parts[i].Text.Plain()
 		n := len(text)
 		if from < at+n && to > at {
-			f.text = appendPlain(f.text, m.Parts[i].Text, max(from-at, 0), min(to-at, n))
+			if len(f.raw) > 0 && at > 0 {
+				f.raw = append(f.raw, '\n')
+			}
+			f.raw = appendPlain(f.raw, m.Parts[i].Text, max(from-at, 0), min(to-at, n))
 		}
 		at += n
 	}
@@ -333,14 +291,6 @@ func (f *Features) word(h uint32) {
 
 // Bucket is the bucket of a word n-gram's hash.
 func Bucket(hash uint32) int { return int(hash >> (32 - bucketBits)) }
-
-func popcount(set *[64]uint64) int {
-	n := 0
-	for _, w := range set {
-		n += bits.OnesCount64(w)
-	}
-	return n
-}
 
 // Stats are the plain statistics, until the next Read.
 func (f *Features) Stats() []float32 { return f.stats[:] }

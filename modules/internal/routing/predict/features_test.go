@@ -69,21 +69,6 @@ func TestFeatures_statistics(t *testing.T) {
 	write := read(f, ask("Write a poem about the sea"))
 	require.Positive(t, write.stats[statWriting])
 	require.Zero(t, write.stats[statForeign])
-
-	agent := read(f, &llm.Request{
-		Tools:  []llm.Tool{{Name: "ls", Schema: json.RawMessage(`{"type":"object"}`)}},
-		Format: &llm.Format{Kind: llm.FormatJSONObject},
-		Messages: []llm.Message{
-			{Role: llm.RoleSystem, Parts: []llm.Part{llm.Text("You are an agent.")}},
-			{Role: llm.RoleUser, Parts: []llm.Part{llm.Text("Tidy up")}},
-			{Role: llm.RoleAssistant, Parts: []llm.Part{llm.Text("I look")}},
-			{Role: llm.RoleUser, Parts: []llm.Part{llm.Text("Go on")}},
-			{Role: llm.RoleTool, CallID: "1", IsError: true, Parts: []llm.Part{llm.Text("no such file")}},
-		},
-	})
-	for _, stat := range []int{statTools, statSchema, statSystem, statTurns, statToolTurn, statToolErrors, statFormat} {
-		require.Positive(t, agent.stats[stat], stat)
-	}
 }
 
 // What is read does not depend on what was read before, nor on whether texts are still in their JSON form.
@@ -130,78 +115,41 @@ func result(text string) llm.Message {
 	return llm.Message{Role: llm.RoleTool, CallID: "1", Parts: []llm.Part{llm.Text(text)}}
 }
 
-// TestFeatures_end is issue 13: the tail of the conversation is read whoever wrote it, and apart from what users did.
-func TestFeatures_end(t *testing.T) {
+// TestFeatures_dress is GAP-131: what programs put around a question, and what was said before and since, is not read.
+func TestFeatures_dress(t *testing.T) {
 	t.Parallel()
-	f := NewFeatures()
-	alone := read(f, ask(question))
-	require.False(t, f.ended)
-	call := llm.Message{Role: llm.RoleAssistant, Parts: []llm.Part{{Call: &llm.ToolCall{ID: "1", Name: "f"}}}}
-	long := strings.Repeat("x ", 50000)
-	for name, tc := range map[string]struct {
-		since []llm.Message
-		want  string // the end of what is read
-		n     int    // its length, 0 for as long as it is
-	}{
-		"a result":               {[]llm.Message{call, result("--- FAIL: TestGet")}, "--- FAIL: TestGet\n", 0},
-		"results of calls":       {[]llm.Message{call, result("one"), result("two")}, "one\ntwo\n", 0},
-		"a long result":          {[]llm.Message{call, result("begin"), result(long + "end")}, "x end\n", endBytes},
-		"a long and a short one": {[]llm.Message{call, result(long), result("end")}, "x \nend\n", endBytes},
-		"just enough":            {[]llm.Message{result("no"), result(long[:endBytes-1])}, "x\n", endBytes},
-		"one more":               {[]llm.Message{result("no"), result(long[:endBytes-2])}, "x \n", endBytes},
-		"what the model began":   {[]llm.Message{{Role: llm.RoleAssistant, Parts: []llm.Part{llm.Text("So,")}}}, "So,\n", 0},
-		"instructions are none": {[]llm.Message{result("two"), {Role: llm.RoleSystem, Parts: []llm.Part{llm.Text(long)}}},
-			"two\n", 0},
+	alone := read(NewFeatures(), ask(question))
+	system := llm.Message{Role: llm.RoleSystem, Parts: []llm.Part{llm.Text("You are an agent. Prove everything.")}}
+	asked := ask(question).Messages[0]
+	reminder := "<system-reminder>\nThe todo list is empty.\n</system-reminder>"
+	in := func(text string) *llm.Request { return ask(text) }
+	with := func(messages ...llm.Message) *llm.Request { return &llm.Request{Messages: messages} }
+	parts := ask(reminder)
+	parts.Messages[0].Parts = append(parts.Messages[0].Parts, asked.Parts[0])
+	tools := ask(question)
+	tools.Tools = []llm.Tool{{Name: "ls", Schema: json.RawMessage(`{"type":"object"}`)}}
+	tools.Format = &llm.Format{Kind: llm.FormatJSONObject}
+	for name, req := range map[string]*llm.Request{
+		"tools that are declared":        tools,
+		"a system text":                  with(system, asked),
+		"a reminder before":              in(reminder + "\n" + question),
+		"a reminder behind":              in(question + "\n" + reminder),
+		"a reminder in a part":           parts,
+		"a reminder in a message before": with(ask(reminder).Messages[0], asked),
+		"a reminder in a message behind": with(asked, ask(reminder).Messages[0]),
+		"an environment":                 in("<environment_context>\n  <cwd>/work</cwd>\n</environment_context>\n\n" + question),
+		"a tag around it":                in("<user_query>\n" + question + "</user_query>"),
+		"a result":                       loop(question, result("--- FAIL: TestGet")),
+		"a conversation before":          with(ask("Write a poem.").Messages[0], result("a poem"), asked),
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			f := NewFeatures()
-			got := read(f, loop(question, tc.since...))
-			require.True(t, f.ended)
-			require.Equal(t, alone.words, got.words, "what users wrote is as it was")
-			require.True(t, strings.HasSuffix(string(f.end.text), tc.want), "%q", f.end.text)
-			if tc.n == 0 {
-				tc.n = len(tc.want)
-			}
-			require.Len(t, f.end.text, tc.n)
-			require.InDelta(t, got.stats[statLength], f.end.stats[statLength], 0)
-			read(f, ask(question))
-			require.False(t, f.ended, "nothing is left of it")
+			require.Equal(t, alone, read(NewFeatures(), req))
 		})
 	}
-	for _, since := range [][]llm.Message{nil, {call}, {call, result("")}, {result(" \n")}} {
-		read(f, loop(question, since...))
-		require.False(t, f.ended)
-	}
-}
-
-// TestLook_end: what a tool says makes a conversation harder or easier, and does not change what it is about.
-func TestLook_end(t *testing.T) {
-	t.Parallel()
-	m, f := Default(), NewFeatures()
-	look := func(req *llm.Request) *Signal {
-		f.Read(req)
-		s := new(Signal)
-		m.Look(f, s)
-		return s
-	}
-	const order = "Write a poem about the sea."
-	const hard = "Let $f$ be a polynomial of degree 5 with integer coefficients such that f(n) is divisible by 7 for " +
-		"all integers n. Compute the number of such f modulo 7."
-	alone, end := look(ask(order)), look(&llm.Request{Messages: []llm.Message{result(hard)}})
-	both := look(loop(order, result(hard)))
-	require.Equal(t, look(loop(order, result(""))).Kinds, both.Kinds)
-	require.Greater(t, m.Ease(alone), m.Ease(end))
-	require.InDelta(t, m.Ease(alone)+(m.Ease(end)-m.Ease(alone))/3, m.Ease(both), 0.1)
-	require.InDelta(t, alone.Trust+(end.Trust-alone.Trust)/3, both.Trust, 0.01)
-	require.Greater(t, end.Kinds[Math], float32(0.2), "where nothing else is, that is what it is about")
-	strange := result(strings.Repeat("qzx vkj wqp ", 40))
-	end = look(&llm.Request{Messages: []llm.Message{strange}})
-	require.Greater(t, alone.Trust-end.Trust, float32(0.5))
-	require.InDelta(t, alone.Trust+(end.Trust-alone.Trust)/3, look(loop(order, strange)).Trust, 1e-5, "a third")
-	kept := new(Signal)
-	require.True(t, m.Unpack(m.Pack(nil, both), kept))
-	require.InDelta(t, m.Ease(both), m.Ease(kept), 0.05)
+	only := read(NewFeatures(), in(reminder))
+	require.NotEmpty(t, only.words, "where there is nothing else, it is read")
+	require.NotEmpty(t, read(NewFeatures(), with(system, result("one two three"))).words)
 }
 
 func FuzzFeatures(f *testing.F) {
@@ -216,7 +164,7 @@ func FuzzFeatures(f *testing.F) {
 		}
 		req.Messages = append(req.Messages, llm.Message{Role: llm.RoleTool, Parts: req.Messages[0].Parts})
 		features.Read(req)
-		require.LessOrEqual(t, len(features.end.text), endBytes+4) // an escape can be longer than it was
+		require.LessOrEqual(t, len(features.text), maxBytes+2)
 		for i, v := range features.stats {
 			require.False(t, v != v || v < 0, "statistic %d is %v", i, v)
 		}
@@ -262,8 +210,11 @@ func TestKinds(t *testing.T) {
 	require.Greater(t, look(ask("What is 17 times 23 minus 5?")).Kinds[Math], float32(0.5))
 	with := ask("What is the capital of France?")
 	with.Tools = []llm.Tool{{Name: "f"}}
-	require.Greater(t, look(with).Kinds[Tools], float32(0.4))
-	require.Greater(t, look(&llm.Request{Messages: []llm.Message{{Role: llm.RoleTool}}}).Kinds[Tools], float32(0.4))
+	require.Less(t, look(with).Kinds[Tools], float32(0.5), "tools that are declared are no reason to call one")
+	with = ask("Turn off the lights in the kitchen and set an alarm for six.")
+	with.Tools = []llm.Tool{{Name: "f"}}
+	require.Greater(t, look(with).Kinds[Tools], float32(0.5))
+	require.Zero(t, look(ask("Turn off the lights in the kitchen.")).Kinds[Tools], "there is none to be called")
 }
 
 // TestOutput: how much will be written is of the request, and what is usual where nothing is known.

@@ -49,7 +49,7 @@ const (
 	maxLanes  = MaxHeads + 1
 	maxX      = MaxHeads + NumStats
 	// MaxFile is how long a model file is at most.
-	MaxFile = 4 << 20
+	MaxFile = 6 << 20
 )
 
 // Model is what was learned: weights and tables, and no text. It is never changed and may be used by many at once.
@@ -74,7 +74,9 @@ type Model struct {
 	// EaseScale is what the mean of the pools' difficulties is multiplied by: they agree less on a prompt than each of
 	// them is right.
 	EaseScale float32
-	Kinds     []Linear // a logistic regression for each of Knowledge, Code, Math and Tools
+	// Grader tells difficulty, kind of work and length of the reply; nil in a model that was trained without graded
+	// prompts.
+	Grader *Grader
 	// Known has a bit for each hash of a word n-gram, set if training has seen it often enough; Familiar is the median
 	// share of such n-grams in training's own prompts.
 	Known    []uint64
@@ -141,7 +143,7 @@ type Route struct {
 	Cost       *Linear   // log of the cost in US dollars, nil where no data set has it
 }
 
-const magic = "fareway route model 5\n"
+const magic = "fareway route model 6\n"
 
 // ErrModel is wrapped by errors about a model file that cannot be used.
 var ErrModel = errors.New("the model file is not usable: train it again with `fareway gateway route train`")
@@ -198,8 +200,6 @@ func (m *Model) check() error {
 		return errors.New("its table is of another size")
 	case len(m.Known) != KnownBits/64:
 		return errors.New("its table of known text is of another size")
-	case len(m.Kinds) != int(Writing):
-		return errors.New("it knows other kinds of work")
 	}
 	if x := heads + NumStats; len(m.Whiten) != x*(x+1)/2 {
 		return errors.New("its table of how numbers vary is of another size")
@@ -220,8 +220,9 @@ func (m *Model) check() error {
 		}
 		all = append(all, h.Stats, []float32{h.Mean, h.Dev})
 	}
-	for i := range m.Kinds {
-		errs = append(errs, linear(&m.Kinds[i]))
+	if m.Grader != nil {
+		list, err := m.checkGrader()
+		errs, all = append(errs, err), append(all, list...)
 	}
 	for i := range m.Pools {
 		p := &m.Pools[i]

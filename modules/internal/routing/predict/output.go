@@ -12,13 +12,17 @@ const (
 
 // Output predicts how many tokens an answer has, whichever model gives it.
 type Output struct {
-	mean  Linear // of the logarithm
-	known bool
+	mean   Linear // of the logarithm
+	known  bool
+	graded bool // the signal has it
 }
 
 // Output is the mean, over all models whose data sets count tokens, of what is predicted for each.
 func (m *Model) Output() Output {
 	o := Output{mean: Linear{Weights: make([]float32, len(m.Heads)+NumStats)}}
+	if o.graded = m.Grader != nil; o.graded {
+		return o
+	}
 	n := float32(0)
 	for i := range m.Pools {
 		for _, r := range m.Pools[i].Routes {
@@ -45,11 +49,14 @@ func (m *Model) Output() Output {
 
 // Of is the prediction, in tokens: nearer to what is usual the less familiar the text is. It allocates nothing.
 func (o *Output) Of(s *Signal) float64 {
+	const shortest, longest = 1, 30_000
+	if o.graded {
+		return min(max(math.Exp(float64(s.Length)), shortest), longest)
+	}
 	usual := math.Log(UsualOutput)
 	if !o.known {
 		return UsualOutput
 	}
-	const shortest, longest = 1, 30_000
 	predicted := min(max(o.mean.at(s), math.Log(shortest)), math.Log(longest))
 	trust := float64(s.Trust)
 	return math.Exp(trust*predicted + (1-trust)*usual)

@@ -11,6 +11,7 @@ const (
 	packHeads = 1024.0  // steps of a head's deviation
 	packStats = 31.0    // steps of a statistic's deviation: from -4 to 4 in a byte
 	packShare = 65535.0 // steps from 0 to 1
+	packGrade = 1024.0  // steps of log odds, and of the logarithm of a length
 )
 
 // Fingerprint tells models apart: a signal means nothing to another one.
@@ -29,22 +30,28 @@ func (m *Model) Fingerprint() uint32 {
 		add(m.Heads[i].Mean, m.Heads[i].Dev)
 		add(m.Heads[i].Stats...)
 	}
-	for i := range m.Kinds {
-		add(m.Kinds[i].Bias)
-		add(m.Kinds[i].Weights...)
+	if m.Grader != nil {
+		add(m.Grader.Scale...)
+		for i := range m.Grader.Heads {
+			add(m.Grader.Heads[i].Bias)
+			add(m.Grader.Heads[i].Weights...)
+		}
 	}
 	_, _ = h.Write(b) // a hash takes everything
 	return h.Sum32()
 }
 
 // PackedSize is how many bytes Pack appends.
-func (m *Model) PackedSize() int { return 2*(1+int(NumKinds)+len(m.Heads)) + NumStats }
+func (m *Model) PackedSize() int { return 2*(3+int(NumKinds)+len(m.Heads)) + NumStats }
 
 // Pack appends a signal of this model in little room, rounded. No word of the text can be told from it.
 func (m *Model) Pack(b []byte, s *Signal) []byte {
 	b = binary.LittleEndian.AppendUint16(b, steps(s.Trust, packShare))
 	for _, share := range s.Kinds {
 		b = binary.LittleEndian.AppendUint16(b, steps(share, packShare))
+	}
+	for _, v := range []float32{s.Grade, s.Length} {
+		b = binary.LittleEndian.AppendUint16(b, uint16(int16(rounded(v*packGrade, math.MaxInt16))))
 	}
 	for h := range m.Heads {
 		head := &m.Heads[h]
@@ -75,6 +82,7 @@ func (m *Model) Unpack(b []byte, s *Signal) bool {
 	for k := range s.Kinds {
 		s.Kinds[k] = float32(next()) / packShare
 	}
+	s.Grade, s.Length = float32(int16(next()))/packGrade, float32(int16(next()))/packGrade
 	for h := range m.Heads {
 		head := &m.Heads[h]
 		z := float32(int16(next())) / packHeads

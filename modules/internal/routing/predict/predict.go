@@ -14,6 +14,9 @@ type Signal struct {
 	Trust float32
 	// Kinds says how likely the conversation is of each kind of work; the sum is 1.
 	Kinds [NumKinds]float32
+	// Grade is how easy the question is, in log odds: a route whose quality is usually q serves it with the log odds of q
+	// and these. Length is the logarithm of the tokens of a good reply. Both are of a model with a Grader.
+	Grade, Length float32
 
 	x     [maxX]float32 // heads, then statistics, standardised
 	heads int
@@ -35,42 +38,14 @@ type Signal struct {
 // X are the heads and statistics, standardised, for training.
 func (s *Signal) X() []float32 { return s.x[:s.heads+NumStats] }
 
-// endShare is what the end of a conversation counts for beside the texts that users wrote, where it is none of theirs:
-// the result of a tool says what the next step has to go on with, and the user what is to be done.
-const endShare = 1.0 / 3
-
-// Look fills a signal from features. It allocates nothing.
-func (m *Model) Look(f *Features, s *Signal) {
-	m.look(f, s)
-	if f.ended {
-		var end Signal
-		m.look(f.end, &end)
-		if len(f.words) == 0 {
-			*s = end // there is nothing else
-			return
-		}
-		s.toward(&end, endShare)
-		for h := range m.Heads {
-			s.raw[h] = s.x[h]*m.Heads[h].Dev + m.Heads[h].Mean // what is far out does not count for more
-		}
-	}
-}
-
-// toward moves the signal by a share of the way to another.
-func (s *Signal) toward(to *Signal, share float32) {
-	s.Trust += share * (to.Trust - s.Trust)
-	for i := range s.x[:s.heads+NumStats] {
-		s.x[i] += share * (to.x[i] - s.x[i])
-	}
-}
-
 // begin forgets what is known of another conversation.
 func (s *Signal) begin(m *Model) {
 	s.heads, s.pools, s.whiten = len(m.Heads), m.Pools, m.Whiten
 	s.tasked, s.measured, s.asked = nil, false, false
 }
 
-func (m *Model) look(f *Features, s *Signal) {
+// Look fills a signal from features. It allocates nothing.
+func (m *Model) Look(f *Features, s *Signal) {
 	heads := len(m.Heads)
 	s.begin(m)
 	stats := s.x[heads : heads+NumStats]
@@ -78,8 +53,8 @@ func (m *Model) look(f *Features, s *Signal) {
 		stats[j] = standard(f.stats[j], m.Mean[j], m.Dev[j])
 	}
 	var sums [2][maxLanes + 8]float32
-	sumRows(m, f.words, 0, 32-bucketBits, &sums[0])
-	sumRows(m, f.chars, buckets, 0, &sums[1])
+	sumRows(m.Table, m.Scale, f.words, 0, 32-bucketBits, &sums[0])
+	sumRows(m.Table, m.Scale, f.chars, buckets, 0, &sums[1])
 	norm := [2]float32{root(sums[0][m.Lanes-1]), CharWeight * root(sums[1][m.Lanes-1])}
 	for h := range m.Heads {
 		z := sums[0][h]*norm[0] + sums[1][h]*norm[1]
@@ -90,7 +65,10 @@ func (m *Model) look(f *Features, s *Signal) {
 		s.x[h] = standard(z, m.Heads[h].Mean, m.Heads[h].Dev)
 	}
 	s.Trust = m.trust(f)
-	m.kinds(f, s)
+	s.Kinds, s.Grade, s.Length = [NumKinds]float32{Knowledge: 1}, 0, 0
+	if m.Grader != nil {
+		m.grade(f, s)
+	}
 }
 
 // CharWeight is the weight of a text's character n-grams beside its word n-grams.
@@ -128,19 +106,20 @@ func (m *Model) trust(f *Features) float32 {
 
 // sumRows adds up the table's rows of buckets: what is in the list, shifted. Eight lanes at a time are added as four
 // 16-bit numbers twice, which take 256 rows before they could overflow.
-func sumRows[T uint16 | uint32](m *Model, list []T, first, shift int, out *[maxLanes + 8]float32) {
+func sumRows[T uint16 | uint32](table []byte, scale []float32, list []T, first, shift int, out *[maxLanes + 8]float32) {
 	const even = 0x00ff00ff00ff00ff
-	words := m.Lanes / 8
+	lanes := len(scale)
+	words := lanes / 8
 	var totals [maxLanes + 8]int32
 	for begin := 0; begin < len(list); begin += 256 {
 		part := list[begin:min(begin+256, len(list))]
 		var acc [(maxLanes + 8) / 8][2]uint64
 		if words == 6 {
-			add6(m.Table, part, first, shift, &acc)
+			add6(table, part, first, shift, &acc)
 		} else {
 			for _, b := range part {
-				at := (first + int(b>>shift)) * m.Lanes
-				for w, row := 0, m.Table[at:at+m.Lanes]; w < words; w++ {
+				at := (first + int(b>>shift)) * lanes
+				for w, row := 0, table[at:at+lanes]; w < words; w++ {
 					v := binary.LittleEndian.Uint64(row[8*w:])
 					acc[w][0] += v & even
 					acc[w][1] += v >> 8 & even
@@ -154,8 +133,8 @@ func sumRows[T uint16 | uint32](m *Model, list []T, first, shift int, out *[maxL
 			}
 		}
 	}
-	for i := range m.Lanes {
-		out[i] = float32(totals[i]) * m.Scale[i]
+	for i := range lanes {
+		out[i] = float32(totals[i]) * scale[i]
 	}
 }
 
@@ -284,36 +263,6 @@ func (r *Route) OutputOf(s *Signal) (tokens float64, ok bool) {
 	return min(math.Exp(r.Output.at(s)), 1e6), true
 }
 
-// kinds fills in how likely the conversation is of each kind of work. Nobody has recorded answers to orders for texts,
-// so that Writing goes by its words. Recorded questions are of mathematics or code more often than requests are: where
-// no mark of either is in the text, it is neither. Tools are called where there are some.
-func (m *Model) kinds(f *Features, s *Signal) {
-	stats := s.x[s.heads : s.heads+NumStats]
-	for k := range m.Kinds {
-		s.Kinds[k] = float32(sigmoid(m.Kinds[k].at(s)))
-	}
-	s.Kinds[Writing] = float32(sigmoid(float64(2*stats[statWriting] - 4*max(stats[statCoding], 0) -
-		2*max(stats[statOptions], 0) - 4)))
-	if f.stats[statCode]+f.stats[statCoding]+f.stats[statIndented]+f.stats[statMarkup] == 0 {
-		s.Kinds[Code] = 0
-	}
-	if f.stats[statNumbers]+f.stats[statSymbols]+f.stats[statArithmetic]+f.stats[statFormal] == 0 {
-		s.Kinds[Math] = 0
-	}
-	s.Kinds[Tools] = 0
-	if f.stats[statTools]+f.stats[statToolTurn] > 0 {
-		s.Kinds[Tools] = 1
-	}
-	s.Kinds[Knowledge] = max(s.Kinds[Knowledge], 0.05) // something it is
-	sum := float32(0)
-	for _, share := range s.Kinds {
-		sum += share
-	}
-	for k := range s.Kinds {
-		s.Kinds[k] /= sum
-	}
-}
-
 // Prior is what an operator says of a route: how good it is by kind of work, from 0 to 1, and for how many
 // observations that counts beside what is learned.
 type Prior struct {
@@ -346,6 +295,9 @@ type Work struct {
 
 // Work is what a signal says of that.
 func (m *Model) Work(s *Signal) Work {
+	if m.Grader != nil {
+		return Work{s.Kinds, s.Grade}
+	}
 	return Work{s.Kinds, float32(float64(s.Trust) * m.Ease(s))}
 }
 
@@ -390,7 +342,7 @@ func (m *Model) Easier(by func(*Pool) float64) float64 {
 }
 
 // Difficulty is how hard the conversation seems, from 0 to 1: 0.5 for the mean, and for what is unlike anything known.
-func (m *Model) Difficulty(s *Signal) float64 { return sigmoid(-float64(s.Trust) * m.Ease(s)) }
+func (m *Model) Difficulty(s *Signal) float64 { return sigmoid(-float64(m.Work(s).Ease)) }
 
 // LearnedWeight is as how many observations a prediction counts beside what an operator says, where the text and its task
 // are known.

@@ -359,7 +359,9 @@ func TestDecode_corrupt(t *testing.T) {
 		"within a task":            func(m *Model) { m.Pools[0].Tasks[0].Within.Weights = []float32{1} },
 		"a route without a task":   func(m *Model) { m.Pools[0].Routes[0].ByTask = m.Pools[0].Routes[0].ByTask[1:] },
 		"nothing within tasks":     func(m *Model) { m.Pools[0].Within = Linear{} },
-		"another number of kinds":  func(m *Model) { m.Kinds = m.Kinds[1:] },
+		"a grader that is cut off": func(m *Model) { m.Grader.Table = m.Grader.Table[1:] },
+		"a head of a grader's":     func(m *Model) { m.Grader.Heads[1].Weights = nil },
+		"another list of words":    func(m *Model) { m.Grader.Vocabulary++ },
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()

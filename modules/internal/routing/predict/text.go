@@ -254,6 +254,9 @@ func mark(line []byte) bool {
 	return len(line) > 2 && len(line) <= 24 && line[len(line)-1] == ':'
 }
 
+// mostNumbers is how many numbers of a text are kept.
+const mostNumbers = 32
+
 // readWords reads f.norm once, byte by byte: words and their n-grams, numbers, marks. It leaves f.norm in small
 // letters, with one 0 for each digit and one blank between words.
 func (f *Features) readWords() {
@@ -319,6 +322,9 @@ func (f *Features) readWords() {
 			}
 			if value >= 1000 && value <= 2100 && j-i == 4 {
 				years++
+			}
+			if len(f.numbers) < mostNumbers {
+				f.numbers = append(f.numbers, number{value, out})
 			}
 			largest = max(largest, value)
 			h := uint32(min(j-i, 4)) * 7919

@@ -60,8 +60,11 @@ type trainer struct {
 	moves     [][]float32   // of each sample's heads and statistics, by other words around the question
 }
 
-// Train learns from data sets.
-func Train(sets []*Dataset, seed uint64) (*predict.Model, error) {
+// Train learns from data sets, and from graded prompts where there are some.
+func Train(sets []*Dataset, seed uint64) (*predict.Model, error) { return TrainWith(sets, nil, seed) }
+
+// TrainWith is Train with graded prompts; nil for none.
+func TrainWith(sets []*Dataset, c *Corpus, seed uint64) (*predict.Model, error) {
 	t := &trainer{seed: seed, model: &predict.Model{}}
 	t.gather(sets)
 	if len(t.samples) < 2*folds {
@@ -71,6 +74,10 @@ func Train(sets []*Dataset, seed uint64) (*predict.Model, error) {
 	t.heads()
 	t.familiar()
 	t.regressions()
+	if c != nil {
+		t.model.Grader = trainGrader(t.model, gradedRows(c, sets), seed)
+		t.model.Reference = reference(t.model, c, seed)
+	}
 	return t.model, nil
 }
 
@@ -271,7 +278,6 @@ func (t *trainer) regressions() {
 		t.expect(pl, &out)
 		m.Pools = append(m.Pools, out)
 	}
-	t.kinds(dim)
 	t.ease()
 }
 
@@ -442,49 +448,6 @@ func (t *trainer) logRidge(pl *pool, xs []sparse, weight []float32, k int, of fu
 		l.Weights = append(l.Weights, float32(v)*weight[at])
 	}
 	return &l
-}
-
-// kinds fits how likely a prompt is of each kind of work, from the names that data sets give their tasks.
-func (t *trainer) kinds(dim int) {
-	var rows []int
-	var y [][]float64
-	for i := range t.samples {
-		if kind, ok := kindOf(t.samples[i].row); ok {
-			rows = append(rows, i)
-			one := make([]float64, predict.Writing)
-			one[kind] = 1
-			y = append(y, one)
-		}
-	}
-	weight := t.weights(1, 1)
-	pick := make([]int, len(rows))
-	for r := range pick {
-		pick[r] = r
-	}
-	kinds := int(predict.Writing)
-	offset := slices.Repeat([][]float64{slices.Repeat([]float64{-1}, kinds)}, len(rows))
-	w := logistic(t.dense(rows, weight), y, pick, dim, kinds, offset, nil, 0.01, routeEpochs, t.seed)
-	for k := range kinds {
-		t.model.Kinds = append(t.model.Kinds, linear(w, kinds, k, dim, weight, -1))
-	}
-}
-
-func kindOf(r *Row) (predict.Kind, bool) {
-	task := strings.ToLower(r.Task)
-	has := func(words ...string) bool {
-		return slices.ContainsFunc(words, func(w string) bool { return strings.Contains(task, w) })
-	}
-	switch {
-	case len(r.Tools) > 0:
-		return predict.Tools, true
-	case has("mbpp", "humaneval", "crux", "code"):
-		return predict.Code, true
-	case has("gsm", "math", "algebra"):
-		return predict.Math, true
-	case has("skt"):
-		return 0, false // many kinds under one name
-	}
-	return predict.Knowledge, true
 }
 
 // Summary sums a training up.

@@ -1,0 +1,101 @@
+package predict
+
+import (
+	"errors"
+	"math"
+)
+
+// The lanes of a Grader's table, and its heads.
+const (
+	GradeEase   = iota // log odds
+	GradeLength        // logarithm of tokens
+	GradeKind          // the first of NumKinds, in their order
+	// GradeHeads is how many heads there are. One more lane has the norm.
+	GradeHeads = GradeKind + int(NumKinds)
+	gradeLanes = 8
+)
+
+// Grader tells from a question how difficult it is, of which kind and how long a good reply to it is. It was trained on
+// graded prompts, in many languages, beside recorded answers.
+type Grader struct {
+	// Vocabulary is the sum of the lexicon that it was trained with: another one has other concepts.
+	Vocabulary uint32
+	Table      []byte    // one row of 8 bytes for each bucket, words before characters: each head's weight, and the norm's
+	Scale      []float32 // of each lane
+	Mean, Dev  []float32 // of each number that it reads beside words
+	Heads      []Linear  // on these; the part of words is in the table
+	// Slope and Shift make log odds of how easy the head says that a question is.
+	Slope, Shift float32
+}
+
+// NumGraded is how many numbers a grader reads beside words: statistics, concepts, and the length that is
+// asked for.
+func (m *Model) NumGraded() int { return NumStats + 2*len(concepts().names) + 1 }
+
+const maxGraded = int(numStats) + 2*maxConcepts + 1
+
+// Graded are these numbers, as they are. out has room for them.
+func (m *Model) Graded(f *Features, s *Signal, out []float32) []float32 {
+	out = append(out[:0], s.x[s.heads:s.heads+NumStats]...)
+	for _, n := range f.concepts[:len(concepts().names)] {
+		out = append(out, logs[n], min(float32(n), 1))
+	}
+	return append(out, float32(math.Log1p(float64(f.asked))))
+}
+
+// VocabularySum tells lexicons apart.
+func VocabularySum() uint32 { return concepts().sum }
+
+func (m *Model) grade(f *Features, s *Signal) {
+	g := m.Grader
+	var buffer [maxGraded]float32
+	x := m.Graded(f, s, buffer[:])
+	for j, v := range x {
+		x[j] = standard(v, g.Mean[j], g.Dev[j])
+	}
+	var sums [2][maxLanes + 8]float32
+	sumRows(g.Table, g.Scale, f.words, 0, 32-bucketBits, &sums[0])
+	sumRows(g.Table, g.Scale, f.chars, buckets, 0, &sums[1])
+	norm := [2]float32{root(sums[0][gradeLanes-1]), CharWeight * root(sums[1][gradeLanes-1])}
+	var z [GradeHeads]float32
+	for h := range z {
+		z[h] = sums[0][h]*norm[0] + sums[1][h]*norm[1] + g.Heads[h].Bias + dot(g.Heads[h].Weights, x)
+	}
+	s.Grade, s.Length = g.Slope*z[GradeEase]+g.Shift, z[GradeLength]
+	odds := z[GradeKind:]
+	if !f.tools {
+		odds[Tools] = float32(math.Inf(-1)) // there are none to be called
+	}
+	top := odds[0]
+	for _, v := range odds {
+		top = max(top, v)
+	}
+	sum := float32(0)
+	for k, v := range odds {
+		s.Kinds[k] = float32(math.Exp(float64(v - top)))
+		sum += s.Kinds[k]
+	}
+	for k := range s.Kinds {
+		s.Kinds[k] /= sum
+	}
+}
+
+// check makes sure that no use of the grader can reach beyond its tables. It returns all its numbers.
+func (m *Model) checkGrader() (numbers [][]float32, err error) {
+	n, g := m.NumGraded(), m.Grader
+	switch {
+	case g.Vocabulary != concepts().sum:
+		return nil, errors.New("it was made with another list of words")
+	case len(g.Table) != 2*buckets*gradeLanes || len(g.Scale) != gradeLanes || len(g.Mean) != n || len(g.Dev) != n,
+		len(g.Heads) != GradeHeads:
+		return nil, errors.New("its grader is of another size")
+	}
+	numbers = [][]float32{g.Scale, g.Mean, g.Dev, {g.Slope, g.Shift}}
+	for i := range g.Heads {
+		if len(g.Heads[i].Weights) != n {
+			return nil, errors.New("its grader has a head of another size")
+		}
+		numbers = append(numbers, g.Heads[i].Weights, []float32{g.Heads[i].Bias})
+	}
+	return numbers, nil
+}
