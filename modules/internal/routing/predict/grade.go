@@ -43,6 +43,10 @@ func (m *Model) Graded(f *Features, s *Signal, out []float32) []float32 {
 	return append(out, float32(math.Log1p(float64(f.asked))))
 }
 
+// hardest is how easy the hardest are, in log odds, as those of the last grade: at what is harder than that nobody has
+// graded, and routes that all seem to fail would seem to be alike, so that the cheapest would get it.
+const hardest = -2.6
+
 // VocabularySum tells lexicons apart.
 func VocabularySum() uint32 { return concepts().sum }
 
@@ -61,7 +65,7 @@ func (m *Model) grade(f *Features, s *Signal) {
 	for h := range z {
 		z[h] = sums[0][h]*norm[0] + sums[1][h]*norm[1] + g.Heads[h].Bias + dot(g.Heads[h].Weights, x)
 	}
-	s.Grade, s.Length = g.Slope*z[GradeEase]+g.Shift, z[GradeLength]
+	s.Grade, s.Length = max(g.Slope*z[GradeEase]+g.Shift, hardest), z[GradeLength]
 	odds := z[GradeKind:]
 	if !f.tools {
 		odds[Tools] = float32(math.Inf(-1)) // there are none to be called
