@@ -22,9 +22,9 @@ const rounding = 1e-12
 const hair = 1e-6
 
 // Exchange is what quality is worth in money under a configuration (GAP-131): a unit, which is the route that is the
-// dearest on the reference workload, and for each profile a rate, which is how much quality the unit's price must bring.
-// It is made once of all routes, and does not depend on which of them can serve a request. It is never changed; many may
-// use it at once.
+// dearest on the reference workload, and for each profile a rate, which is how much quality the unit's price must
+// bring. It is made once of all routes, and does not depend on which of them can serve a request. It is never changed;
+// many may use it at once.
 type Exchange struct {
 	unit  *config.Route // nil where there is no route
 	rates []profileRate
@@ -54,8 +54,8 @@ type Point struct {
 	Microcents float64 // expected, for a request
 }
 
-// NewExchange sets the rates of profiles for the routes of a configuration, with their prices in force. Nothing that was
-// learned since is in it.
+// NewExchange sets the rates of profiles for the routes of a configuration, with their prices in force. Nothing that
+// was learned since is in it.
 func NewExchange(routes []config.Route, profiles []config.Profile, p *Predictor) *Exchange {
 	x := &Exchange{made: madeOf{slices.Clone(routes), slices.Clone(profiles), p}}
 	x.climb(p.workload())
@@ -225,8 +225,8 @@ func (in *Input) foreseeAll(out []expected, ranks []Candidate) {
 	}
 }
 
-// dearest is the route with the largest mean cost: of several the one with the highest prices or the largest output, and
-// then the first.
+// dearest is the route with the largest mean cost: of several the one with the highest prices or the largest output,
+// and then the first.
 func dearest(routes []config.Route, costs []float64) int {
 	best := 0
 	for r := 1; r < len(routes); r++ {
@@ -240,8 +240,8 @@ func dearest(routes []config.Route, costs []float64) int {
 	return best
 }
 
-// upper are the routes that some rate chooses for one request, from the cheapest to the best: the upper hull of quality
-// over cost in units. Where the unit costs nothing for it, they are the best alone, which any rate chooses.
+// upper are the routes that some rate chooses for one request, from the cheapest to the best: the upper hull of
+// quality over cost in units. Where the unit costs nothing for it, they are the best alone, which any rate chooses.
 func upper(all []expected, unit float64, hull []expected) []expected {
 	for i := range all {
 		if e := all[i]; e.takes {

@@ -85,8 +85,8 @@ func shareOf(part, whole float64) *float64 {
 	return new(part / whole)
 }
 
-// Turn is by how much harder or easier a request would have to be, as its difficulty goes from 0 to 1, for another first
-// choice.
+// Turn is by how much harder or easier a request would have to be, as its difficulty goes from 0 to 1, for another
+// first choice.
 type Turn struct {
 	By    float64 `json:"by"`
 	Route string  `json:"route"`

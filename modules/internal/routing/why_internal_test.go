@@ -11,8 +11,8 @@ import (
 	"github.com/fareway/fareway/config"
 )
 
-// TestLostIsTrue is issue 27's explaining: what is said to make a candidate the first choice does, and a little less does
-// not.
+// TestLostIsTrue is issue 27's explaining: what is said to make a candidate the first choice does, and a little less
+// does not.
 func TestLostIsTrue(t *testing.T) {
 	t.Parallel()
 	rapid.Check(t, func(t *rapid.T) {
