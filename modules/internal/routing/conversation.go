@@ -161,10 +161,10 @@ const (
 	longPrompt = 4000
 )
 
-// beginsLong reports whether it is the first prompt that is known of a conversation, without tools, and a long one:
-// what is asked in it says little about the turns to come.
+// beginsLong reports whether it is the first prompt of a conversation, without tools, and a long one: what is asked in it
+// says little about the turns to come.
 func (in *Input) beginsLong() bool {
-	return in.Past == nil && !in.Needs.Tools && in.InputTokens >= longPrompt
+	return in.Past == nil && !in.Needs.Tools && in.InputTokens >= longPrompt && in.turns() == 0
 }
 
 // rest is how many turns a conversation is expected to have, with this one: as many as it had, for nothing else is

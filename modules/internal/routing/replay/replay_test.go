@@ -92,6 +92,24 @@ func TestMade(t *testing.T) {
 	}
 }
 
+// TestMade_mix is issue 27's: under no profile what conversations come to is dearer by more than 1% than the cheapest mix
+// of fixed routes that is as good.
+func TestMade_mix(t *testing.T) {
+	t.Parallel()
+	for _, profile := range append(config.DefaultProfiles(), config.Profile{Name: "keeps", KeepQuality: 0.9}) {
+		for seed := range uint64(4) {
+			var kept, mix float64
+			for _, set := range Made(seed + 1) {
+				r, err := Play(Setup{Routes: Routes(), Profile: profile, Predictor: routing.DefaultPredictor()}, set)
+				require.NoError(t, err)
+				require.NotEmpty(t, r.Route, profile.Name)
+				kept, mix = kept+r.Kept.Microcents, mix+r.Mix
+			}
+			require.LessOrEqual(t, kept, 1.01*mix, "%s, seed %d", profile.Name, seed+1)
+		}
+	}
+}
+
 // TestMade_cacheless is issue 13: a conversation that stays is never dearer than the cheapest route of the same
 // quality, also where a route is cheap for one turn and dear for a loop of them, because its upstream has no cache.
 func TestMade_cacheless(t *testing.T) {
