@@ -57,8 +57,22 @@ type Point struct {
 // NewExchange sets the rates of profiles for the routes of a configuration, with their prices in force. Nothing that
 // was learned since is in it.
 func NewExchange(routes []config.Route, profiles []config.Profile, p *Predictor) *Exchange {
+	return newExchange(routes, profiles, p, p.workload())
+}
+
+// NewExchangeOn sets them on other requests than the workload, which count alike and have nothing of the moment.
+func NewExchangeOn(routes []config.Route, profiles []config.Profile, p *Predictor, requests []Input) *Exchange {
+	list := make([]sample, len(requests))
+	for i, in := range requests {
+		in.Predictor = p
+		list[i] = sample{in: in, share: 1 / float64(len(requests))}
+	}
+	return newExchange(routes, profiles, p, list)
+}
+
+func newExchange(routes []config.Route, profiles []config.Profile, p *Predictor, list []sample) *Exchange {
 	x := &Exchange{made: madeOf{slices.Clone(routes), slices.Clone(profiles), p}}
-	x.climb(p.workload())
+	x.climb(list)
 	for _, profile := range profiles {
 		x.rates = append(x.rates, profileRate{profile.Cost, profile.Quality, x.rate(profile)})
 	}
@@ -136,6 +150,39 @@ func (x *Exchange) Why(p config.Profile) string {
 		return "that is the least that it is set to"
 	}
 	return ""
+}
+
+// At is what the workload comes to at a rate.
+func (x *Exchange) At(rate float64) Point {
+	at := x.from
+	for _, p := range x.ladder {
+		if p.Rate <= rate {
+			break
+		}
+		at = p
+	}
+	return at
+}
+
+// Weights are those, with a sum of 1 and three decimals, that give a rate which is about this one, or a little more:
+// they say how much of the way is behind it.
+func (x *Exchange) Weights(rate float64) (cost, quality float64) {
+	switch {
+	case math.IsInf(rate, 1):
+		return 1, 0
+	case rate <= 0:
+		return 0, 1
+	case len(x.ladder) == 0:
+		return 0.5, 0.5
+	}
+	reached := x.At(rate).Quality - x.from.Quality
+	whole := x.ladder[len(x.ladder)-1].Quality - x.from.Quality
+	if whole <= rounding {
+		return 0.5, 0.5
+	}
+	const least = 0.001
+	quality = min(max(math.Floor(1000*reached/whole)/1000, least), 1-least)
+	return math.Round(1000*(1-quality)) / 1000, quality
 }
 
 // Points are what the workload comes to as the rate falls from infinity to 0.

@@ -424,3 +424,26 @@ func BenchmarkExchange(b *testing.B) {
 		routing.NewExchange(routes, config.DefaultProfiles(), p)
 	}
 }
+
+// TestWeights: weights that are proposed for a rate give about that one.
+func TestWeights(t *testing.T) {
+	t.Parallel()
+	p := withReference(t)
+	rapid.Check(t, func(t *rapid.T) {
+		routes := anyRoutes(t, 2)
+		x := routing.NewExchange(routes, nil, p)
+		own := weights(rapid.Float64Range(0.01, 1).Draw(t, "cost"), rapid.Float64Range(0.01, 1).Draw(t, "quality"))
+		rate := x.Rate(own)
+		cost, quality := x.Weights(rate)
+		require.InDelta(t, 1, cost+quality, 1e-9)
+		given := x.Rate(weights(cost, quality))
+		require.GreaterOrEqual(t, given, rate*(1-1e-5), "rounded to the cheaper side")
+		if rate > routing.LeastRate && rate < routing.MostRate {
+			points := x.Points()
+			whole := points[len(points)-1].Quality - points[0].Quality
+			require.LessOrEqual(t, x.At(rate).Quality-x.At(given).Quality, whole*0.0021+1e-9)
+		}
+	})
+	cost, quality := routing.NewExchange(nil, nil, nil).Weights(1)
+	require.InDelta(t, cost, quality, 0)
+}
