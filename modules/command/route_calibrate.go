@@ -44,5 +44,6 @@ func printCalibration(w io.Writer, c *engine.Calibration) {
 				forThousand(p.Then.Microcents), p.Cost, p.Quality, rateText(p.Gives))
 		}
 	})
-	fmt.Fprintln(w, "\nNothing has changed: put weights into a profile, and `fareway gateway plan` says what that changes.")
+	fmt.Fprintln(w, "\nNothing has changed: put weights into a profile, and `fareway gateway plan` says what that "+
+		"changes.")
 }

@@ -166,7 +166,8 @@ func TestExplainInWords(t *testing.T) {
 	require.Contains(t, rateWords(&rate, "best"), "a tenth of the price of the dearest route, best, must bring 0.250")
 	require.Equal(t, "only cost counts", rateWords(nil, "best"))
 	for share, want := range map[float64]string{0.5: "half its price", 0.34: "a third of its price",
-		0.42: "42% of its price", 0.104: "a tenth of its price", 0.001: "less than a hundredth of its price", 0.999: "99% of its price"} {
+		0.42: "42% of its price", 0.104: "a tenth of its price",
+		0.001: "less than a hundredth of its price", 0.999: "99% of its price"} {
 		require.Equal(t, want, priceWords(share))
 	}
 }

@@ -161,8 +161,8 @@ const (
 	longPrompt = 4000
 )
 
-// beginsLong reports whether it is the first prompt of a conversation, without tools, and a long one: what is asked in it
-// says little about the turns to come.
+// beginsLong reports whether it is the first prompt of a conversation, without tools, and a long one: what is asked in
+// it says little about the turns to come.
 func (in *Input) beginsLong() bool {
 	return in.Past == nil && !in.Needs.Tools && in.InputTokens >= longPrompt && in.turns() == 0
 }

@@ -36,8 +36,8 @@
 //
 //	quality = what is expected of the route for this request: see Predictor; without one what the operator says
 //	cost    = (input estimate x input price + expected output x output price) / 1e6, in microcents,
-//	          expected output = min(allowance sent, what is predicted, six times that where the route reasons; 500 without
-//	          a Predictor), by `price`, of the tier that the estimate reaches
+//	          expected output = min(allowance sent, what is predicted, six times that where the route reasons; 500
+//	          without a Predictor), by `price`, of the tier that the estimate reaches
 //	units   = cost / what the request would cost on the unit, which is one route for all requests (see Exchange)
 //	utility = quality - rate x units
 //

@@ -65,8 +65,8 @@ func TestRoutesThatCannot(t *testing.T) {
 	require.ErrorContains(t, err, "choosing a route in long")
 }
 
-// TestMade is issue 13, on made conversations: a tool loop is never broken, staying never costs more than choosing each
-// turn does where that moves, and is never dearer than the cheapest route of the same quality.
+// TestMade is issue 13, on made conversations: a tool loop is never broken, staying never costs more than choosing
+// each turn does where that moves, and is never dearer than the cheapest route of the same quality.
 func TestMade(t *testing.T) {
 	t.Parallel()
 	require.Equal(t, Made(7), Made(7), "the same seed makes the same ones")
@@ -92,8 +92,8 @@ func TestMade(t *testing.T) {
 	}
 }
 
-// TestMade_mix is issue 27's: under no profile what conversations come to is dearer by more than 1% than the cheapest mix
-// of fixed routes that is as good.
+// TestMade_mix is issue 27's: under no profile what conversations come to is dearer by more than 1% than the cheapest
+// mix of fixed routes that is as good.
 func TestMade_mix(t *testing.T) {
 	t.Parallel()
 	for _, profile := range append(config.DefaultProfiles(), config.Profile{Name: "keeps", KeepQuality: 0.9}) {
