@@ -137,7 +137,8 @@ what it costs that a conversation stays on its route (KEPT), that each turn is c
 afresh, the cheapest single route that is expected to be as good, and the cheapest mix
 of single routes that is, with each conversation on one of them by lot. Agents without
 tools get what tools say as texts of the user's, so that each turn looks like work of
-another kind. "all" is what all kinds come to. Costs are in credits; what is in an upstream's cache is simulated.
+another kind. "all" is what all kinds come to. Costs are in credits; what is in an
+upstream's cache is simulated.
 --captures takes how conversations go from requests that clients sent (*.jsonl.gz or
 *.jsonl, on each line "path" and "body"), and says something of its own in the place of
 their texts: as they were, and those of agents carried on for as long as made ones.
