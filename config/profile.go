@@ -80,10 +80,7 @@ func (s *section) weight(name string, target *float64) bool {
 	case n.Cmp(big.NewFloat(maxWeight)) > 0:
 		s.refuse(v, fmt.Sprintf("must be at most %d", maxWeight))
 	default:
-		if *target, _ = n.Float64(); *target == 0 && n.Sign() > 0 {
-			s.refuse(v, "is too small to be told from 0: write 0, or more")
-			return false
-		}
+		*target, _ = n.Float64()
 		return true
 	}
 	return false

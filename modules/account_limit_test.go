@@ -80,7 +80,8 @@ func TestLimitsOfOneAccount(t *testing.T) {
 // TestProfileOfAnAccount proves what chooses when the request names no profile: the account, its plan, the gateway.
 func TestProfileOfAnAccount(t *testing.T) {
 	t.Parallel()
-	g := startScripted(t, setup{Routes: threeRoutes, Gateway: `default_profile = "balanced"`, Plan: "cheap", Extra: threeProfiles + `
+	g := startScripted(t, setup{Routes: threeRoutes, Gateway: `default_profile = "balanced"`, Plan: "cheap",
+		Extra: threeProfiles + `
 plan "cheap" {
   default_profile = "budget"
 }

@@ -6,8 +6,8 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// threeRoutes are named by the profile that chooses them, where profiles are threeProfiles: whatever is asked, budget takes
-// the cheapest, max the best, and balanced the one that is nearly as good for a tenth of the price.
+// threeRoutes are named by the profile that chooses them, where profiles are threeProfiles: whatever is asked, budget
+// takes the cheapest, max the best, and balanced the one that is nearly as good for a tenth of the price.
 var threeRoutes = []route{
 	{Name: "max", Quality: 1, Input: "10", Output: "50"},
 	{Name: "budget", Quality: 0.001, Input: "0.1", Output: "0.5"},

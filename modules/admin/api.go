@@ -40,6 +40,7 @@ func init() {
 //	GET    /fareway/plugins/{name}          one plugin, with its settings; one that does not run is started to be asked
 //	GET    /fareway/routes                  the routes, with what was learned of them
 //	GET    /fareway/profiles                each profile's rate, and what it makes of the reference workload
+//	GET    /fareway/profiles/calibration    ?since= which rates the requests since then would give them
 //	GET    /fareway/accounts                all accounts *
 //	GET    /fareway/accounts/{name}         one account, by name or id
 //	GET    /fareway/keys[?account=NAME]     keys, without their secrets *
@@ -156,6 +157,7 @@ func (a *API) Routes() []caddy.AdminRoute {
 		{Pattern: "GET /fareway/plugins/{name}", Handler: reply(a.plugin)},
 		{Pattern: "GET /fareway/routes", Handler: reply(a.routes)},
 		{Pattern: "GET /fareway/profiles", Handler: reply(a.profiles)},
+		{Pattern: "GET /fareway/profiles/calibration", Handler: reply(a.calibration)},
 		{Pattern: "POST /fareway/routes/feedback", Handler: a.change(a.feedback)},
 		{Pattern: "POST /fareway/accounts", Handler: a.change(a.createAccount)},
 		{Pattern: "POST /fareway/accounts/{name}/name", Handler: a.change(a.renameAccount)},

@@ -3,6 +3,7 @@ package admin
 import (
 	"errors"
 	"net/http"
+	"time"
 
 	"github.com/fareway/fareway/config"
 	"github.com/fareway/fareway/modules/internal/engine"
@@ -66,6 +67,15 @@ func (a *API) profiles(r *http.Request) (any, error) {
 		return []routing.Prospect{}, nil
 	}
 	return g.Prospects(r.Context())
+}
+
+// calibration proposes rates on the requests since a time.
+func (a *API) calibration(r *http.Request) (any, error) {
+	since, err := time.Parse(time.RFC3339, r.URL.Query().Get("since"))
+	if err != nil {
+		return nil, problem(http.StatusBadRequest, "since: %v", err)
+	}
+	return a.engine.Calibrate(r.Context(), since)
 }
 
 func viewRoute(r *config.Route, learned routing.Learned, counted func(kind string) outcome.Row) LearnedRoute {

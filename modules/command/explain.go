@@ -41,10 +41,12 @@ func explainCommand() *cobra.Command {
 		Short: "Shows which route a request goes to, and why",
 		Long: `Shows which route a request goes to, and why: for each route that can take it what is
 expected of it (quality, also by kind of work, tokens of the answer, cost), what would
-be held, and how near it is to a route that is as good as the best and as cheap as the
-cheapest one; for each other route the reason. The cost of a conversation, and of what
-offers tools, is the mean of the turns that are expected of it, most of whose prompts an
-upstream then finds in its cache.
+be held, and its utility: quality less the profile's rate for each time the price of the
+request on the dearest route (see ` + "`gateway route show`" + `); what would have to change for
+another one to be first, of its quality, its price or the request's difficulty; for each
+other route the reason. The cost of a conversation, of what offers tools, and of a first
+prompt of 4,000 tokens and more, is the mean of the turns that are expected of it, most
+of whose prompts an upstream then finds in its cache.
 
 FILE is the body of a request as a client sends it, - standard input. That works from the
 configuration file alone, by the code of the gateway, and sends the request nowhere. Where it

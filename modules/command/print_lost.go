@@ -61,6 +61,8 @@ func writeLost(w io.Writer, v *admin.Explanation) {
 // lostWords are what would make a candidate the first choice, "" where nothing by itself would.
 func lostWords(l *routing.Lost) string {
 	switch {
+	case l.Better != nil && *l.Better == 0:
+		return " It would be first if it were any better or cheaper."
 	case l.Better != nil && l.Price != nil:
 		return fmt.Sprintf(" It would be first if it were %s better, or at %s.", upTo(*l.Better), priceWords(*l.Price))
 	case l.Better != nil:

@@ -174,7 +174,8 @@ what it costs that a conversation stays on its route (KEPT), that each turn is c
 afresh, the cheapest single route that is expected to be as good, and the cheapest mix
 of single routes that is, with each conversation on one of them by lot. Agents without
 tools get what tools say as texts of the user's, so that each turn looks like work of
-another kind. Costs are in credits; what is in an upstream's cache is simulated.
+another kind. "all" is what all kinds come to. Costs are in credits; what is in an
+upstream's cache is simulated.
 --captures takes how conversations go from requests that clients sent (*.jsonl.gz or
 *.jsonl, on each line "path" and "body"), and says something of its own in the place of
 their texts: as they were, and those of agents carried on for as long as made ones.
@@ -374,21 +375,41 @@ func writeFigures(w io.Writer, results []*measure.Result) {
 }
 
 func routeCalibrateCommand() *cobra.Command {
+	var to target
 	var out output
-	var model, data, file string
+	var model, data, file, since string
 	var folds int
 	var seed uint64
 	cmd := &cobra.Command{
-		Use:   "calibrate --recorded DIR --out FILE",
-		Short: "Finds the margins that keep a share of the best route's quality",
+		Use:   "calibrate --recorded DIR --out FILE | --since TIME",
+		Short: "Finds the margins that keep a share of the best quality, or rates for your own requests",
 		Long: `Finds, on recorded answers that the model was not trained on, the smallest margins with
 which the cheapest route that is predicted to keep 90, 95, 98 or 100% of the best
 route's quality really keeps it, and writes the model with them. With --folds the
 answers are those that the model was trained on: it is trained that many times without
-a part of them, which is predicted then. keep_quality in a profile uses the margins.`,
-		Example: "  fareway gateway route calibrate --model routes.model --recorded held-out --out routes.model",
-		Args:    exactly(),
+a part of them, which is predicted then. keep_quality in a profile uses the margins.
+
+--since sets the rates of profiles (see ` + "`gateway route show`" + `) on the requests that the
+gateway has routed since then, in place of the reference workload: numbers of the decision
+log, and no text. It prints for each profile the rate that it has and the one that it would
+have, what these requests are expected to come to at both, and weights that give about that
+rate. It changes nothing: put the weights into the file, and ` + "`gateway plan`" + ` says what that
+changes.`,
+		Example: "  fareway gateway route calibrate --model routes.model --recorded held-out --out routes.model\n" +
+			"  fareway gateway route calibrate --since 30d",
+		Args: exactly(),
 		RunE: func(cmd *cobra.Command, _ []string) error {
+			if since != "" {
+				return calibrateProfiles(cmd, &to, &out, since)
+			}
+			if cmd.Flags().Changed("data") {
+				return errNoDataFolder(to.data)
+			}
+			for _, name := range [...]string{"recorded", "out"} {
+				if !cmd.Flags().Changed(name) {
+					return fmt.Errorf("--%s is missing, as in `%s`", name, cmd.UseLine())
+				}
+			}
 			if folds == 1 || folds < 0 {
 				return errors.New("--folds needs 2 or more: one part to measure on, and the rest to train on")
 			}
@@ -437,8 +458,11 @@ a part of them, which is predicted then. keep_quality in a profile uses the marg
 	cmd.Flags().IntVar(&folds, "folds", 0, "calibrate in `K` parts by what the model was trained on")
 	cmd.Flags().Uint64Var(&seed, "seed", 1, "what training follows from, a number `N`")
 	cmd.Flags().StringVar(&file, "out", "", "the model `FILE` to write")
-	noDataFolder(cmd)
-	required(cmd, "recorded", "out")
+	cmd.Flags().StringVar(&since, "since", "", "set rates on the requests since this `TIME`: 30d, 2026-11-20")
+	for _, other := range []string{"model", "recorded", "folds", "seed", "out"} {
+		cmd.MarkFlagsMutuallyExclusive("since", other)
+	}
+	to.addFlags(cmd)
 	out.addFlag(cmd)
 	return cmd
 }
@@ -517,9 +541,13 @@ func noDataFolder(cmd *cobra.Command) {
 	_ = cmd.Flags().MarkHidden("data") // it is there
 	before(cmd, func(cmd *cobra.Command) error {
 		if cmd.Flags().Changed("data") {
-			return fmt.Errorf("--data is a gateway's data folder, which this does not need: name the folder of recorded "+
-				"answers by --recorded %s", was)
+			return errNoDataFolder(was)
 		}
 		return nil
 	})
+}
+
+func errNoDataFolder(was string) error {
+	return fmt.Errorf("--data is a gateway's data folder, which this does not need: name the folder of recorded answers "+
+		"by --recorded %s", was)
 }

@@ -57,13 +57,16 @@ func evalConversations(ctx context.Context, model, hcl, captures string, seed ui
 	var views []conversationsView
 	for _, profile := range profiles {
 		setup.Profile = profile
+		var results []talks.Result
 		for _, set := range sets {
 			result, err := talks.Play(setup, set)
 			if err != nil {
 				return nil, err
 			}
+			results = append(results, result)
 			views = append(views, conversationsView{profile.Name, result})
 		}
+		views = append(views, conversationsView{profile.Name, talks.Total(results)})
 	}
 	return views, nil
 }

@@ -14,7 +14,12 @@ import (
 func TestCommandEvalConversations(t *testing.T) {
 	t.Parallel()
 	views := runJSON[[]conversationsView](t, "route", "eval", "--conversations")
-	require.Len(t, views, 4*4)
+	require.Len(t, views, 4*(4+1))
+	for i := 4; i < len(views); i += 5 {
+		require.Equal(t, "all", views[i].Set)
+		require.Equal(t, views[i-1].Profile, views[i].Profile)
+		require.GreaterOrEqual(t, views[i].SavedMix, -0.01, "%s: never dearer than a mix as good", views[i].Profile)
+	}
 	require.Equal(t, config.ProfileBudget, views[0].Profile)
 	out, err := run(t, "route", "eval", "--conversations")
 	require.NoError(t, err)
@@ -36,7 +41,7 @@ func TestCommandEvalCaptures(t *testing.T) {
 	require.NoError(t, err)
 	require.Len(t, list, 7, "but for what asks for no reply, and what is refused")
 	views := runJSON[[]conversationsView](t, "route", "eval", "--conversations", "--captures", dir, "--seed", "3")
-	require.Len(t, views, 4*2)
+	require.Len(t, views, 4*(2+1))
 	require.Equal(t, "captured", views[0].Set)
 	require.Equal(t, 4*4, views[0].Conversations, "four, of which each is made four times")
 	require.Equal(t, 4*7, views[0].Turns)

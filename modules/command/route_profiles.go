@@ -13,7 +13,8 @@ import (
 	"github.com/fareway/fareway/modules/internal/routing/measure"
 )
 
-// judgedView is what the live rule makes of the reference workload, beside what anybody could without knowing requests.
+// judgedView is what the live rule makes of the reference workload, beside what anybody could without knowing
+// requests.
 type judgedView struct {
 	Unit     string          `json:"unit"` // the dearest route
 	Profiles []judgedProfile `json:"profiles"`

@@ -55,8 +55,8 @@ route "best" {
 }
 `
 
-// TestEvalProfiles is GAP-131 as an operator sees it: with three ordinary routes each profile uses at least two, what it
-// reaches and costs rises from budget to max, and no mix by lot is better.
+// TestEvalProfiles is GAP-131 as an operator sees it: with three ordinary routes each profile uses at least two, what
+// it reaches and costs rises from budget to max, and no mix by lot is better.
 func TestEvalProfiles(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()
@@ -99,8 +99,8 @@ func TestEvalProfiles(t *testing.T) {
 		"balanced: the dearest route, best, must bring 0."} {
 		require.Contains(t, text, want)
 	}
-	for flag, want := range map[string]string{"--recorded=x": "leave one of them out", "--folds=3": "leave it out, or --hcl",
-		"--captures=x": "--captures is for --conversations"} {
+	for flag, want := range map[string]string{"--recorded=x": "leave one of them out",
+		"--folds=3": "leave it out, or --hcl", "--captures=x": "--captures is for --conversations"} {
 		_, err := run(t, "route", "eval", "--hcl", hcl, flag)
 		require.ErrorContains(t, err, want, flag)
 	}
@@ -165,8 +165,9 @@ func TestExplainInWords(t *testing.T) {
 	rate = 2.5
 	require.Contains(t, rateWords(&rate, "best"), "a tenth of the price of the dearest route, best, must bring 0.250")
 	require.Equal(t, "only cost counts", rateWords(nil, "best"))
-	for share, want := range map[float64]string{0.5: "half its price", 0.34: "a third of its price", 0.42: "42% of its price",
-		0.104: "a tenth of its price", 0.001: "less than a hundredth of its price", 0.999: "99% of its price"} {
+	for share, want := range map[float64]string{0.5: "half its price", 0.34: "a third of its price",
+		0.42: "42% of its price", 0.104: "a tenth of its price",
+		0.001: "less than a hundredth of its price", 0.999: "99% of its price"} {
 		require.Equal(t, want, priceWords(share))
 	}
 }

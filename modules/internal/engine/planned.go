@@ -70,7 +70,8 @@ func (e *Engine) Plan(ctx context.Context, installed config.Overlay) (*Planned, 
 }
 
 // Foretell is what the profiles of a configuration that does not serve make of the reference workload.
-func Foretell(cfg *config.Config, now time.Time, learned routing.Learned, templates routing.Templates) []routing.Prospect {
+func Foretell(cfg *config.Config, now time.Time, learned routing.Learned,
+	templates routing.Templates) []routing.Prospect {
 	base := routing.Input{Routes: slices.Clone(cfg.Routes), Learned: learned, Templates: templates}
 	for i := range base.Routes {
 		base.Routes[i].Price, base.Routes[i].Cost = base.Routes[i].In(now)

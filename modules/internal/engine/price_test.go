@@ -55,6 +55,7 @@ func TestPriceBegins(t *testing.T) {
 		require.Equal(t, c.cost, f.Routes[1].Cost.Input, "at %d", c.now)
 		require.Equal(t, c.version, f.PriceVersion("moving"), "at %d", c.now)
 		require.EqualValues(t, 1, f.PriceVersion("steady"))
+		require.True(t, f.Exchange.MadeOf(f.Routes, cfg.Profiles, g.Predictor()), "GAP-131 at the prices in force")
 		require.Same(t, f, tariff(g), "it is made once")
 	}
 	require.EqualValues(t, 1, first.Routes[1].Price.Input)
@@ -63,6 +64,7 @@ func TestPriceBegins(t *testing.T) {
 
 	again := prepare()
 	require.EqualValues(t, 4, tariff(again).PriceVersion("moving"), "a reload changes no price")
+	require.Same(t, tariff(g).Exchange, tariff(again).Exchange, "nor what quality is worth, which is not made again")
 	e.Retire(g)
 	e.Retire(again)
 }

@@ -21,8 +21,8 @@ const (
 	together = 0.35
 	// alike is how often two replies that are wrong are wrong in the same way.
 	alike = 0.2
-	// harder is the correlation of being right with that of the seats, where they do not agree: a request that splits them
-	// is harder, the more so the better they are.
+	// harder is the correlation of being right with that of the seats, where they do not agree: a request that splits
+	// them is harder, the more so the better they are.
 	harder = 0.15
 )
 

@@ -62,9 +62,9 @@ const (
 	StayGone  Stay = "gone"      // the route cannot serve it
 )
 
-// With keep_quality, cheaper is how much cheaper another route must be for a conversation to move to it, and around how
-// much better or worse than the quality to keep, divided by the root of the turns that are known: the fewer, the less
-// sure it is. Otherwise it would go to and fro between routes that are alike.
+// With keep_quality, cheaper is how much cheaper another route must be for a conversation to move to it, and around
+// how much better or worse than the quality to keep, divided by the root of the turns that are known: the fewer, the
+// less sure it is. Otherwise it would go to and fro between routes that are alike.
 const (
 	cheaper = 0.05
 	around  = 0.2
@@ -73,10 +73,10 @@ const (
 // patience is for how much of its route's price a conversation stays there for nothing.
 const patience = 0.01
 
-// staying is by how much utility another route must be ahead for a conversation to leave its own: what a hundredth of its
-// price is worth. What a cold cache costs is in the cost already, so that more would only lose money; with nothing,
-// a conversation would go to and fro between routes that are alike. It goes by the conversation's own route alone, so
-// that it does not matter which others there are.
+// staying is by how much utility another route must be ahead for a conversation to leave its own: what a hundredth of
+// its price is worth. What a cold cache costs is in the cost already, so that more would only lose money; with
+// nothing, a conversation would go to and fro between routes that are alike. It goes by the conversation's own route
+// alone, so that it does not matter which others there are.
 func staying(home *Candidate, rate float64) float64 {
 	if math.IsInf(rate, 1) {
 		rate = 1 // utility is in units
@@ -152,19 +152,19 @@ func toFront(candidates []Candidate, at int) {
 	candidates[0] = c
 }
 
-// mostRest is the most turns that a conversation is expected to have yet, and ofAgents the fewest of one that begins as
-// of an agent: who offers tools means them to be called, and each call makes a turn. A first prompt of longPrompt tokens is
-// an agent's too, which has its tools in the text, or about a document, of which more is asked.
+// mostRest is the most turns that a conversation is expected to have yet, and ofAgents the fewest of one that begins
+// as of an agent: who offers tools means them to be called, and each call makes a turn. A first prompt of longPrompt
+// tokens is an agent's too, which has its tools in the text, or about a document, of which more is asked.
 const (
 	mostRest   = 20
 	ofAgents   = 5
 	longPrompt = 4000
 )
 
-// beginsLong reports whether it is the first prompt that is known of a conversation, without tools, and a long one: what
-// is asked in it says little about the turns to come.
+// beginsLong reports whether it is the first prompt of a conversation, without tools, and a long one: what is asked in
+// it says little about the turns to come.
 func (in *Input) beginsLong() bool {
-	return in.Past == nil && !in.Needs.Tools && in.InputTokens >= longPrompt
+	return in.Past == nil && !in.Needs.Tools && in.InputTokens >= longPrompt && in.turns() == 0
 }
 
 // rest is how many turns a conversation is expected to have, with this one: as many as it had, for nothing else is

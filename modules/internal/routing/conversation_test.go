@@ -164,7 +164,8 @@ func TestOneTurnDoesNotMoveAConversation(t *testing.T) {
 	writer.QualityBy = map[string]float64{config.KindCode: 0.4}
 	const prose = "Write a short poem about the sea, in the tone of a letter to a friend."
 	said := turn(prose, "Done.", prose, "Done.", prose, "Done.", prose, "Done.", prose)
-	for name, profile := range map[string]config.Profile{"keep_quality": {Cost: 1, KeepQuality: 0.9}, "quality": {Quality: 1}} {
+	for name, profile := range map[string]config.Profile{"keep_quality": {Cost: 1, KeepQuality: 0.9},
+		"quality": {Quality: 1}} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			past := at50k("coder", 20_000)

@@ -54,34 +54,33 @@ func TestExpectations(t *testing.T) {
 	}
 }
 
-// TestAgreePays is choice.md's: where recorded answers say that agreement pays, what is expected of it says so, and it is
-// chosen where it competes. Each row is from the recorded answers of README.md's data sets: the means of two seats, of
-// what they escalate to, and of the best single model, each with its cost as a share of that one's; and what the
+// TestAgreePays is choice.md's: where recorded answers say that agreement pays, what is expected of it says so, and it
+// is chosen where it competes. Each row is from the recorded answers of README.md's data sets: the means of two seats,
+// of what they escalate to, and of the best single model, each with its cost as a share of that one's; and what the
 // strategy came to.
 func TestAgreePays(t *testing.T) {
 	t.Parallel()
-	type model struct{ quality, cost float64 }
+	type m struct{ quality, cost float64 }
 	for name, tt := range map[string]struct {
-		a, b, escalate, single, agreed model
+		a, b, escalate, single, agreed m
 	}{
-		"MATH, level 5": {model{0.451, 0.030}, model{0.509, 0.072}, model{0.554, 1}, model{0.554, 1}, model{0.589, 0.764}},
-		"MATH, 2nd half": {model{0.423, 0.082}, model{0.476, 0.278}, model{0.548, 0.040}, model{0.577, 1},
-			model{0.577, 0.388}},
-		"MMLU-Pro":           {model{0.665, 0.067}, model{0.439, 0.094}, model{0.706, 1}, model{0.706, 1}, model{0.711, 0.802}},
-		"MMLU-Pro, 2nd half": {model{0.619, 0.065}, model{0.424, 0.086}, model{0.692, 1}, model{0.692, 1}, model{0.694, 0.804}},
-		"BFCL":               {model{0.848, 0.041}, model{0.805, 0.053}, model{0.856, 0.650}, model{0.883, 1}, model{0.883, 0.281}},
-		"BFCL, 2nd half":     {model{0.866, 0.017}, model{0.846, 0.013}, model{0.879, 0.058}, model{0.911, 1}, model{0.911, 0.048}},
+		"MATH, level 5":      {m{0.451, 0.030}, m{0.509, 0.072}, m{0.554, 1}, m{0.554, 1}, m{0.589, 0.764}},
+		"MATH, 2nd half":     {m{0.423, 0.082}, m{0.476, 0.278}, m{0.548, 0.040}, m{0.577, 1}, m{0.577, 0.388}},
+		"MMLU-Pro":           {m{0.665, 0.067}, m{0.439, 0.094}, m{0.706, 1}, m{0.706, 1}, m{0.711, 0.802}},
+		"MMLU-Pro, 2nd half": {m{0.619, 0.065}, m{0.424, 0.086}, m{0.692, 1}, m{0.692, 1}, m{0.694, 0.804}},
+		"BFCL":               {m{0.848, 0.041}, m{0.805, 0.053}, m{0.856, 0.650}, m{0.883, 1}, m{0.883, 0.281}},
+		"BFCL, 2nd half":     {m{0.866, 0.017}, m{0.846, 0.013}, m{0.879, 0.058}, m{0.911, 1}, m{0.911, 0.048}},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			call := func(m model) *Candidate { return &Candidate{Quality: m.quality, Cost: m.cost} }
+			call := func(of m) *Candidate { return &Candidate{Quality: of.quality, Cost: of.cost} }
 			quality, cost := (&Agree{[]*Candidate{call(tt.a), call(tt.b)}, call(tt.escalate)}).Expect()
 			require.InDelta(t, tt.agreed.quality, quality, 0.04)
 			require.InDelta(t, tt.agreed.cost, cost, 0.1)
 
-			route := func(name string, m model) config.Route {
-				price := int64(m.cost * 1e9)
-				return config.Route{Name: name, ContextWindow: 10_000, MaxOutput: 1000, Quality: m.quality, Price: config.Price{
+			route := func(name string, of m) config.Route {
+				price := int64(of.cost * 1e9)
+				return config.Route{Name: name, ContextWindow: 10_000, MaxOutput: 1000, Quality: of.quality, Price: config.Price{
 					Input: price, CacheRead: price, CacheWrite: price, Output: price}}
 			}
 			in := Input{InputTokens: 1000, Profile: config.Profile{Cost: 0.1, Quality: 0.9}, Routes: []config.Route{

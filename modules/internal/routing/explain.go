@@ -22,8 +22,8 @@ type Explanation struct {
 	Trust float64            `json:"trust"`
 	// Difficulty is how hard it seems, 0 to 1, as a strategy's condition asks; 0.5 is usual.
 	Difficulty float64 `json:"difficulty"`
-	// Rate is how much quality Unit's price must bring, Unit the dearest route of the reference workload, and UnitCost what
-	// this request would cost there, in microcents. null: only cost counts.
+	// Rate is how much quality Unit's price must bring, Unit the dearest route of the reference workload, and UnitCost
+	// what this request would cost there, in microcents. null: only cost counts.
 	Rate     *float64 `json:"rate"`
 	Unit     string   `json:"unit,omitempty"`
 	UnitCost float64  `json:"unit_microcents"`
@@ -63,7 +63,8 @@ type Explained struct {
 	Template  int64              `json:"template_tokens,omitempty"`        // that its upstream adds to the input
 	Cost      float64            `json:"expected_microcents"`
 	Hold      int64              `json:"hold_microcents"` // on this route alone
-	// Units is the cost as a share of what the request would cost on the unit, and Utility the quality less rate x units.
+	// Units is the cost as a share of what the request would cost on the unit, and Utility the quality less rate x
+	// units.
 	Units   float64 `json:"units"`
 	Utility float64 `json:"utility"`
 	// Lost is why it is not the first choice, null for the one that is.

@@ -72,8 +72,8 @@ func truth(b bool) int {
 }
 
 // keep marks the candidates that keep a share of the best one's quality. Those that are cramped may not answer at all,
-// and those that stand behind are not to be called: they count only among themselves. It returns the quality from which
-// on one keeps.
+// and those that stand behind are not to be called: they count only among themselves. It returns the quality from
+// which on one keeps.
 func keep(candidates []Candidate, share, margin float64) (from float64) {
 	last := func(c *Candidate) bool { return c.Cramped || c.Behind != nil }
 	free := slices.ContainsFunc(candidates, func(c Candidate) bool { return !last(&c) })

@@ -11,10 +11,10 @@ import (
 
 // Predictor tells what is expected of each route for one request. Many may use it at once; nil knows nothing.
 //
-// The quality of a route is what the operator says of it, weighed by what kinds of work the request seems to be of, and
-// corrected by how difficult that seems, as far as the text is like what the model was trained on. Where the operator
-// gives that a weight, and models of this name were trained on, it is joined with what was learned of them. What came
-// of requests (Learned) changes that.
+// The quality of a route is what the operator says of it, weighed by what kinds of work the request seems to be of,
+// and corrected by how difficult that seems, as far as the text is like what the model was trained on. Where the
+// operator gives that a weight, and models of this name were trained on, it is joined with what was learned of them.
+// What came of requests (Learned) changes that.
 type Predictor struct {
 	model  *predict.Model
 	output predict.Output
@@ -93,9 +93,9 @@ func (s *sight) of(r *config.Route) (quality, output float64) {
 	return s.learned.on(r, &s.signal.Kinds, quality), output
 }
 
-// lasts makes what is expected that of the turns that the conversation is expected to have, of which this is the first.
-// The others are taken to be like the mean of all so far or, where a first prompt says little about them, like those of
-// usual requests of that length. It returns the mean of those that there were.
+// lasts makes what is expected that of the turns that the conversation is expected to have, of which this is the
+// first. The others are taken to be like the mean of all so far or, where a first prompt says little about them, like
+// those of usual requests of that length. It returns the mean of those that there were.
 func (s *sight) lasts(in *Input) Work {
 	known := Work{}.and(&s.now)
 	var later *predict.Work
@@ -125,8 +125,8 @@ func priorOf(r *config.Route) predict.Prior {
 	return prior
 }
 
-// margin is what is added to a share of the best quality, so that it is kept in truth. Without a prediction, nothing is
-// known of its errors.
+// margin is what is added to a share of the best quality, so that it is kept in truth. Without a prediction, nothing
+// is known of its errors.
 func (p *Predictor) margin(share float64) float64 {
 	if p == nil {
 		return 0

@@ -42,8 +42,8 @@ func at(r config.Route, kind string, quality float64) config.Route {
 	return r
 }
 
-// TestProfilesPickForARequest: what the profiles promise holds for whatever is asked: balanced takes nothing cheaper or
-// worse than budget, and max nothing cheaper or worse than balanced. The request decides where between them.
+// TestProfilesPickForARequest: what the profiles promise holds for whatever is asked: balanced takes nothing cheaper
+// or worse than budget, and max nothing cheaper or worse than balanced. The request decides where between them.
 func TestProfilesPickForARequest(t *testing.T) {
 	t.Parallel()
 	three := []config.Route{route("small", 0.3, 0.1), route("middle", 0.7, 1), route("deep", 0.95, 10)}

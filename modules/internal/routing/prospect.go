@@ -53,8 +53,8 @@ func Prospects(base Input, profiles []config.Profile) []Prospect {
 	return list
 }
 
-// Foretell is what a configuration's profiles make of the reference workload, by routes with their prices in force. base
-// has the routes, the exchange, the predictor and what was learned.
+// Foretell is what a configuration's profiles make of the reference workload, by routes with their prices in force.
+// base has the routes, the exchange, the predictor and what was learned.
 func Foretell(cfg *config.Config, base Input) []Prospect {
 	base.Strategies, base.LongAbove = cfg.Strategies, cfg.Special.LongContextAbove
 	return Prospects(base, cfg.Profiles)
@@ -107,7 +107,9 @@ func (p *Prospect) Same(o *Prospect) bool {
 	near := func(a, b float64) bool { return math.Abs(a-b) <= 5e-4 }
 	return p.Unit == o.Unit && (p.Rate == nil) == (o.Rate == nil) && (p.Rate == nil || near(*p.Rate, *o.Rate)) &&
 		near(p.Quality, o.Quality) && near(p.Microcents/max(o.Microcents, 1), o.Microcents/max(o.Microcents, 1)) &&
-		slices.EqualFunc(p.Routes, o.Routes, func(a, b ProspectShare) bool { return a.Route == b.Route && near(a.Share, b.Share) })
+		slices.EqualFunc(p.Routes, o.Routes, func(a, b ProspectShare) bool {
+			return a.Route == b.Route && near(a.Share, b.Share)
+		})
 }
 
 // Alone is what the workload comes to where everything goes to one route that can take it; served is the share of the

@@ -22,9 +22,9 @@ const rounding = 1e-12
 const hair = 1e-6
 
 // Exchange is what quality is worth in money under a configuration (GAP-131): a unit, which is the route that is the
-// dearest on the reference workload, and for each profile a rate, which is how much quality the unit's price must bring.
-// It is made once of all routes, and does not depend on which of them can serve a request. It is never changed; many may
-// use it at once.
+// dearest on the reference workload, and for each profile a rate, which is how much quality the unit's price must
+// bring. It is made once of all routes, and does not depend on which of them can serve a request. It is never changed;
+// many may use it at once.
 type Exchange struct {
 	unit  *config.Route // nil where there is no route
 	rates []profileRate
@@ -54,11 +54,25 @@ type Point struct {
 	Microcents float64 // expected, for a request
 }
 
-// NewExchange sets the rates of profiles for the routes of a configuration, with their prices in force. Nothing that was
-// learned since is in it.
+// NewExchange sets the rates of profiles for the routes of a configuration, with their prices in force. Nothing that
+// was learned since is in it.
 func NewExchange(routes []config.Route, profiles []config.Profile, p *Predictor) *Exchange {
+	return newExchange(routes, profiles, p, p.workload())
+}
+
+// NewExchangeOn sets them on other requests than the workload, which count alike and have nothing of the moment.
+func NewExchangeOn(routes []config.Route, profiles []config.Profile, p *Predictor, requests []Input) *Exchange {
+	list := make([]sample, len(requests))
+	for i, in := range requests {
+		in.Predictor = p
+		list[i] = sample{in: in, share: 1 / float64(len(requests))}
+	}
+	return newExchange(routes, profiles, p, list)
+}
+
+func newExchange(routes []config.Route, profiles []config.Profile, p *Predictor, list []sample) *Exchange {
 	x := &Exchange{made: madeOf{slices.Clone(routes), slices.Clone(profiles), p}}
-	x.climb(p.workload())
+	x.climb(list)
 	for _, profile := range profiles {
 		x.rates = append(x.rates, profileRate{profile.Cost, profile.Quality, x.rate(profile)})
 	}
@@ -136,6 +150,39 @@ func (x *Exchange) Why(p config.Profile) string {
 		return "that is the least that it is set to"
 	}
 	return ""
+}
+
+// At is what the workload comes to at a rate.
+func (x *Exchange) At(rate float64) Point {
+	at := x.from
+	for _, p := range x.ladder {
+		if p.Rate <= rate {
+			break
+		}
+		at = p
+	}
+	return at
+}
+
+// Weights are those, with a sum of 1 and three decimals, that give a rate which is about this one, or a little more:
+// they say how much of the way is behind it.
+func (x *Exchange) Weights(rate float64) (cost, quality float64) {
+	switch {
+	case math.IsInf(rate, 1):
+		return 1, 0
+	case rate <= 0:
+		return 0, 1
+	case len(x.ladder) == 0:
+		return 0.5, 0.5
+	}
+	reached := x.At(rate).Quality - x.from.Quality
+	whole := x.ladder[len(x.ladder)-1].Quality - x.from.Quality
+	if whole <= rounding {
+		return 0.5, 0.5
+	}
+	const least = 0.001
+	quality = min(max(math.Floor(1000*reached/whole)/1000, least), 1-least)
+	return math.Round(1000*(1-quality)) / 1000, quality
 }
 
 // Points are what the workload comes to as the rate falls from infinity to 0.
@@ -225,8 +272,8 @@ func (in *Input) foreseeAll(out []expected, ranks []Candidate) {
 	}
 }
 
-// dearest is the route with the largest mean cost: of several the one with the highest prices or the largest output, and
-// then the first.
+// dearest is the route with the largest mean cost: of several the one with the highest prices or the largest output,
+// and then the first.
 func dearest(routes []config.Route, costs []float64) int {
 	best := 0
 	for r := 1; r < len(routes); r++ {
@@ -240,8 +287,8 @@ func dearest(routes []config.Route, costs []float64) int {
 	return best
 }
 
-// upper are the routes that some rate chooses for one request, from the cheapest to the best: the upper hull of quality
-// over cost in units. Where the unit costs nothing for it, they are the best alone, which any rate chooses.
+// upper are the routes that some rate chooses for one request, from the cheapest to the best: the upper hull of
+// quality over cost in units. Where the unit costs nothing for it, they are the best alone, which any rate chooses.
 func upper(all []expected, unit float64, hull []expected) []expected {
 	for i := range all {
 		if e := all[i]; e.takes {

@@ -39,7 +39,7 @@ func withReference(t testing.TB) *routing.Predictor {
 	m := *predict.Default()
 	m.Reference = nil
 	f, s := predict.NewFeatures(), new(predict.Signal)
-	for i, text := range []string{easy, hard, coding, greeting, "Thanks!", "Translate into French: the cat sat on the mat."} {
+	for i, text := range []string{easy, hard, coding, greeting, "Thanks!", "Translate into French: the cat sat."} {
 		f.Read(saying(text))
 		m.Look(f, s)
 		for turns := range 3 {
@@ -228,14 +228,16 @@ func TestRatesOfLittle(t *testing.T) {
 	}{
 		{"one route", []config.Route{route("a", 0.5, 1)}, balanced, routing.MostRate, "there is one route"},
 		{"free routes", []config.Route{free("a", 0.5), free("b", 0.9)}, balanced, 0, "all routes are free"},
-		{"equal routes", []config.Route{route("a", 0.5, 1), route("b", 0.5, 1)}, best, routing.MostRate, "no route is expected"},
+		{"equal routes", []config.Route{route("a", 0.5, 1), route("b", 0.5, 1)}, best, routing.MostRate,
+			"no route is expected"},
 		{"the cheapest is the best", []config.Route{route("a", 0.9, 1), route("b", 0.5, 2)}, best, routing.MostRate,
 			"no route is expected"},
 		{"the best costs next to nothing more", []config.Route{route("a", 0.1, 1), route("b", 0.9, 1.001)}, best,
 			routing.MostRate, "the most that it is set to"},
 		{"the best is hardly better", []config.Route{route("a", 0.90, 1), route("b", 0.91, 10)}, best, routing.LeastRate,
 			"the least that it is set to"},
-		{"cost has no weight", []config.Route{route("a", 0.5, 1), route("b", 0.9, 2)}, weights(0, 2), 0, "cost has no weight"},
+		{"cost has no weight", []config.Route{route("a", 0.5, 1), route("b", 0.9, 2)}, weights(0, 2), 0,
+			"cost has no weight"},
 		{"quality has none", []config.Route{route("a", 0.5, 1), route("b", 0.9, 2)}, weights(2, 0), math.Inf(1),
 			"quality has no weight"},
 	} {
@@ -295,8 +297,8 @@ func TestUnitIsOne(t *testing.T) {
 	}
 }
 
-// TestDroppingOut is GAP-131: at the rates as loaded, a candidate that was not chosen drops out, and the choice does not
-// change. The package's doc says where that holds.
+// TestDroppingOut is GAP-131: at the rates as loaded, a candidate that was not chosen drops out, and the choice does
+// not change. The package's doc says where that holds.
 func TestDroppingOut(t *testing.T) {
 	t.Parallel()
 	p := routing.DefaultPredictor()
@@ -421,4 +423,27 @@ func BenchmarkExchange(b *testing.B) {
 	for b.Loop() {
 		routing.NewExchange(routes, config.DefaultProfiles(), p)
 	}
+}
+
+// TestWeights: weights that are proposed for a rate give about that one.
+func TestWeights(t *testing.T) {
+	t.Parallel()
+	p := withReference(t)
+	rapid.Check(t, func(t *rapid.T) {
+		routes := anyRoutes(t, 2)
+		x := routing.NewExchange(routes, nil, p)
+		own := weights(rapid.Float64Range(0.01, 1).Draw(t, "cost"), rapid.Float64Range(0.01, 1).Draw(t, "quality"))
+		rate := x.Rate(own)
+		cost, quality := x.Weights(rate)
+		require.InDelta(t, 1, cost+quality, 1e-9)
+		given := x.Rate(weights(cost, quality))
+		require.GreaterOrEqual(t, given, rate*(1-1e-5), "rounded to the cheaper side")
+		if rate > routing.LeastRate && rate < routing.MostRate {
+			points := x.Points()
+			whole := points[len(points)-1].Quality - points[0].Quality
+			require.LessOrEqual(t, x.At(rate).Quality-x.At(given).Quality, whole*0.0021+1e-9)
+		}
+	})
+	cost, quality := routing.NewExchange(nil, nil, nil).Weights(1)
+	require.InDelta(t, cost, quality, 0)
 }

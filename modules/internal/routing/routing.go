@@ -7,12 +7,12 @@
 //
 // A route is a candidate when it is what the account and its plan require, when it offers the tools that the
 // request needs, when the request fits it, when it offers the structured output that is asked for, when its upstream
-// is not known to refuse what cannot be said otherwise (GAP-127), when it is not kept for others, and when it is to be
-// called at the moment (Standing), judged in this order. A JSON object can be asked of a route that offers
+// is not known to refuse what cannot be said otherwise (GAP-127), when it is not kept for others, and when it is to
+// be called at the moment (Standing), judged in this order. A JSON object can be asked of a route that offers
 // `json_object`, an answer by a schema also of one that offers `json_schema` only. A request fits when input +
 // allowance <= context window, where what the route's upstream adds to a prompt (Templates) is input, with the
-// allowance as the client gave it (GAP-34) or, when it gave none, min(32768, the route's output limit, the room left),
-// which must be at least 1 (GAP-36). What is sent upstream is min(given, the route's output limit).
+// allowance as the client gave it (GAP-34) or, when it gave none, min(32768, the route's output limit, the room
+// left), which must be at least 1 (GAP-36). What is sent upstream is min(given, the route's output limit).
 //
 // # Specialties
 //
@@ -36,36 +36,37 @@
 //
 //	quality = what is expected of the route for this request: see Predictor; without one what the operator says
 //	cost    = (input estimate x input price + expected output x output price) / 1e6, in microcents,
-//	          expected output = min(allowance sent, what is predicted, six times that where the route reasons; 500 without
-//	          a Predictor), by `price`, of the tier that the estimate reaches
+//	          expected output = min(allowance sent, what is predicted, six times that where the route reasons; 500
+//	          without a Predictor), by `price`, of the tier that the estimate reaches
 //	units   = cost / what the request would cost on the unit, which is one route for all requests (see Exchange)
 //	utility = quality - rate x units
 //
-// The largest utility comes first; of equal ones the lower cost, then the higher quality, then file order. Quality and
-// money are weighed as they are, and never by how far the candidates at hand lie apart: that would divide away the very
-// difference that is to be weighed. How difficult a request is changes the qualities alone: routes are nearer to each
-// other for an easy one, so that the cheap route wins, and further apart for a hard one.
+// The largest utility comes first; of equal ones the lower cost, then the higher quality, then file order. Quality
+// and money are weighed as they are, and never by how far the candidates at hand lie apart: that would divide away
+// the very difference that is to be weighed. How difficult a request is changes the qualities alone: routes are
+// nearer to each other for an easy one, so that the cheap route wins, and further apart for a hard one.
 //
 // # The exchange
 //
 // The unit and the rates are fixed when a configuration is loaded, of all its routes (NewExchange), on a reference
-// workload: requests as numbers, which the predictor's model ships, or the usual ones (workload.go) where it has none.
-// The unit is the route with the largest mean cost there. For each request of the workload, the routes that its choice
-// is between lie on a hull of quality over units, whose slopes are the rates at which the choice changes. In the order of
-// these rates, from infinity to 0, the workload climbs from its cheapest choices to the best ones; a profile takes the
-// largest rate at which quality/(cost + quality) of that way, in mean quality, is behind it, within LeastRate and
-// MostRate. The rate is a hair less than where that choice changes, for there both would be equal. Learned is not in it, nor
-// anything else of the moment: rates are the same after a restart. Prices that begin later make another exchange.
+// workload: requests as numbers, which the predictor's model ships, or the usual ones (workload.go) where it has
+// none. The unit is the route with the largest mean cost there. For each request of the workload, the routes that its
+// choice is between lie on a hull of quality over units, whose slopes are the rates at which the choice changes. In
+// the order of these rates, from infinity to 0, the workload climbs from its cheapest choices to the best ones; a
+// profile takes the largest rate at which quality/(cost + quality) of that way, in mean quality, is behind it, within
+// LeastRate and MostRate. The rate is a hair less than where that choice changes, for there both would be equal.
+// Learned is not in it, nor anything else of the moment: rates are the same after a restart. Prices that begin later
+// make another exchange.
 //
-// The unit's price for a request is what the request would cost there if nothing kept it from going there, at the tier
-// that it would have there, and with nothing in that upstream's cache: the measure is the same whichever route a
+// The unit's price for a request is what the request would cost there if nothing kept it from going there, at the
+// tier that it would have there, and with nothing in that upstream's cache: the measure is the same whichever route a
 // conversation is on.
 //
 // # Dropping out
 //
-// A candidate that was not chosen, nor is a part of a strategy that was, drops out (it is down, full, held off, behind, or
-// unfit), and the choice stays: the order of two candidates depends on nothing but these two, rate and unit on none, and
-// by how much a conversation's route may be behind, on that route alone. It does not hold
+// A candidate that was not chosen, nor is a part of a strategy that was, drops out (it is down, full, held off,
+// behind, or unfit), and the choice stays: the order of two candidates depends on nothing but these two, rate and
+// unit on none, and by how much a conversation's route may be behind, on that route alone. It does not hold
 //
 //   - with keep_quality, where it was the best that counts, for a share of its quality is what is kept; and in a
 //     conversation, which may have stayed because the first one was not clearly above what is kept;
@@ -73,28 +74,29 @@
 //
 // # Conversations
 //
-// What is remembered of a conversation (Past, package affinity) changes the cost: to the mean of its turns to come, of
-// which this one pays for what the upstream does not have in its cache, and the others read it there. The turns to
+// What is remembered of a conversation (Past, package affinity) changes the cost: to the mean of its turns to come,
+// of which this one pays for what the upstream does not have in its cache, and the others read it there. The turns to
 // come are taken to be as many as there were, 2 to 20. Where nothing is remembered it is one turn, but 5 at least
 // where there are tools, for what begins as a loop of tool calls stays where it begins, and where the first prompt is
-// long, for that is an agent's or about a document. It changes the quality alike: the turns to come are taken to be about
-// what those so far were (Work), the last of them most; those behind a long first prompt, about what the workload's long
-// requests are. The conversation's route stays first unless the utility of another one is ahead by what a hundredth of its
-// route's price is worth (staying), or it is no candidate. With keep_quality it stays first unless it falls clearly below
-// the quality to keep, or one that is clearly above that is 5 percent cheaper: the more turns are known, the sooner that
-// is clear. A turn that answers tool calls stays on the route that made them, whatever else there is, as long as that is
-// a candidate. A route that is not ready stays the conversation's, which comes back to it.
+// long, for that is an agent's or about a document. It changes the quality alike: the turns to come are taken to be
+// about what those so far were (Work), the last of them most; those behind a long first prompt, about what the
+// workload's long requests are. The conversation's route stays first unless the utility of another one is ahead by
+// what a hundredth of its route's price is worth (staying), or it is no candidate. With keep_quality it stays first
+// unless it falls clearly below the quality to keep, or one that is clearly above that is 5 percent cheaper: the more
+// turns are known, the sooner that is clear. A turn that answers tool calls stays on the route that made them,
+// whatever else there is, as long as that is a candidate. A route that is not ready stays the conversation's, which
+// comes back to it.
 //
 // # Strategies
 //
-// A strategy without a condition is a candidate among the others, by what is expected of it (Step.Expect) and the same
-// utility. It is as special as the least of its calls, and cramped, or called last, where one of them is.
+// A strategy without a condition is a candidate among the others, by what is expected of it (Step.Expect) and the
+// same utility. It is as special as the least of its calls, and cramped, or called last, where one of them is.
 //
 // # Learning
 //
-// What came of requests (Learned, package outcome) changes the expected quality, by the kinds of work that the request
-// is of: it is never more than halved by what the gateway has seen, nor moved more than half way by what people said of
-// replies, and it changes in steps.
+// What came of requests (Learned, package outcome) changes the expected quality, by the kinds of work that the
+// request is of: it is never more than halved by what the gateway has seen, nor moved more than half way by what
+// people said of replies, and it changes in steps.
 //
 // # Keeping quality
 //
@@ -126,9 +128,9 @@ const (
 
 // Why no route, or one route in particular, cannot serve a request. Wrapped or not, they are compared with
 // errors.Is. The first three cannot be helped by a retry (503 feature_unavailable), nor can the fourth (400
-// unsupported_field, GAP-78) and ErrUnfit (503 feature_unavailable, GAP-127); ErrNotReady can (503 upstream_error) and
-// ErrBusy (429, GAP-39). ErrReserved is only ever the reason of one route in particular. Whoever knows why a route
-// cannot be called wraps ErrNotReady or ErrBusy.
+// unsupported_field, GAP-78) and ErrUnfit (503 feature_unavailable, GAP-127); ErrNotReady can (503 upstream_error)
+// and ErrBusy (429, GAP-39). ErrReserved is only ever the reason of one route in particular. Whoever knows why a
+// route cannot be called wraps ErrNotReady or ErrBusy.
 var (
 	ErrRequired = errors.New("the route is not what the account or its plan requires: see region and retention of the " +
 		"route, and requires in the plan")

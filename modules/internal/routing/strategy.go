@@ -132,8 +132,8 @@ func (in *Input) facts(s *sight) config.Facts {
 // competes reports whether the strategy is compared with the routes: it has its parts, and no condition.
 func (o *Option) competes() bool { return o.Step != nil && o.Strategy.When == nil }
 
-// candidate is the strategy as a candidate among the routes: as special as the least of the calls that it always needs,
-// and cramped, or to be called where no other is left, where one of them is.
+// candidate is the strategy as a candidate among the routes: as special as the least of the calls that it always
+// needs, and cramped, or to be called where no other is left, where one of them is.
 func (o *Option) candidate() Candidate {
 	c := *Opening(o.Step)
 	if _, list := o.Step.(*First); !list {
@@ -196,8 +196,8 @@ func (it *Itinerary) wait() {
 	}
 }
 
-// room is how many tokens of the replies of others a route may read beside the request, where each has at most so many.
-// A token of one vocabulary can be several of another.
+// room is how many tokens of the replies of others a route may read beside the request, where each has at most so
+// many. A token of one vocabulary can be several of another.
 func (p *parts) room(c *Candidate, replies []*Candidate) (int64, error) {
 	const vocabularies = 4
 	left := c.Route.ContextWindow - c.Input - c.Allowance - instructions

@@ -8,8 +8,8 @@ import (
 // Lost says why a candidate is not the first choice.
 type Lost struct {
 	Reason string `json:"reason"`
-	// Better is how much more quality would make it the first choice, and Price at which share of its price it would be
-	// that; each with all else as it is, rates and the unit's price too. null: no such change would do by itself.
+	// Better is how much more quality would make it the first choice, and Price below which share of its price it would
+	// be that; each with all else as it is, rates and the unit's price too. null: no such change would do by itself.
 	Better *float64 `json:"quality_more"`
 	Price  *float64 `json:"price_share"`
 }
@@ -49,8 +49,8 @@ func (it *Itinerary) lost(c *Candidate) *Lost {
 		reason = "it gains too little for a conversation to leave its route"
 	case kept:
 		need += staying(first, it.Rate)
-	case need <= 0:
-		return &Lost{Reason: "it is no better, and no cheaper"}
+	case need <= 0: // a little more would do
+		need, reason = 0, "it is as useful, and no cheaper"
 	}
 	l := &Lost{Reason: reason}
 	if math.IsInf(it.Rate, 1) {
@@ -85,8 +85,8 @@ func shareOf(part, whole float64) *float64 {
 	return new(part / whole)
 }
 
-// Turn is by how much harder or easier a request would have to be, as its difficulty goes from 0 to 1, for another first
-// choice.
+// Turn is by how much harder or easier a request would have to be, as its difficulty goes from 0 to 1, for another
+// first choice.
 type Turn struct {
 	By    float64 `json:"by"`
 	Route string  `json:"route"`

@@ -69,8 +69,8 @@ func (u *usual) show(s *sight) {
 	s.now, s.output = u.work, u.output
 }
 
-// usualKinds are usual requests by kind of work, usualGrades how hard they are, and usualSigns how much of a kind shows:
-// rough numbers, as traffic of chats and agents goes, for models that ship no workload of their own.
+// usualKinds are usual requests by kind of work, usualGrades how hard they are, and usualSigns how much of a kind
+// shows: rough numbers, as traffic of chats and agents goes, for models that ship no workload of their own.
 var (
 	usualKinds = [...]struct {
 		kind   predict.Kind
@@ -117,8 +117,8 @@ func usualWorkload() (list []sample) {
 	return list
 }
 
-// longWork is the mean of the workload's requests that are long, and as hard as routes' qualities are said for: what is
-// expected of the turns that follow a long first prompt.
+// longWork is the mean of the workload's requests that are long, and as hard as routes' qualities are said for: what
+// is expected of the turns that follow a long first prompt.
 func (p *Predictor) longWork() *predict.Work {
 	mean := new(predict.Work)
 	list, seen := p.workload(), 0.0

@@ -116,6 +116,9 @@ func (p *Plane) SVG() ([]byte, error) {
 		names.Offset = vg.Point{X: vg.Points(4), Y: vg.Points(-8)}
 		drawn.Add(dots, names)
 	}
+	if len(all) > 0 {
+		drawn.X.Max *= 1.3 // room for the dearest one's name
+	}
 	drawn.Legend.Top, drawn.Legend.Left = true, true
 	return svg(drawn)
 }

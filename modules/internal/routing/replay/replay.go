@@ -7,7 +7,9 @@ package replay
 import (
 	"context"
 	"fmt"
+	"maps"
 	"math"
+	"slices"
 	"time"
 
 	"github.com/fareway/fareway/config"
@@ -124,24 +126,64 @@ func Play(s Setup, set Set) (Result, error) {
 		at = at.Add(24 * time.Hour)
 	}
 	r.Kept, r.Afresh = kept.way(), afresh.way()
-	cheapest := math.Inf(1)
 	for i := range fixed {
-		way := fixed[i].way()
-		if fixed[i].missed {
-			continue // it cannot serve all of it
-		}
-		r.Fixed[s.Routes[i].Name] = way
-		if way.Quality >= r.Kept.Quality-asGood && way.Microcents < cheapest {
-			cheapest, r.Route = way.Microcents, s.Routes[i].Name
+		if !fixed[i].missed { // otherwise it cannot serve all of it
+			r.Fixed[s.Routes[i].Name] = fixed[i].way()
 		}
 	}
 	r.SavedAfresh = saved(r.Kept.Microcents, r.Afresh.Microcents)
+	r.compare()
 	if r.Route != "" {
-		r.SavedFixed = saved(r.Kept.Microcents, cheapest)
 		r.Mix = mix(r.Fixed, r.Kept.Quality)
 		r.SavedMix = saved(r.Kept.Microcents, r.Mix)
 	}
 	return r, nil
+}
+
+// Total is what several sets come to together. Its Mix is the sum of theirs, each as good as what was kept there.
+func Total(all []Result) Result {
+	t := Result{Set: "all", Fixed: make(map[string]Way)}
+	for i, r := range all {
+		add := func(a, b Way) Way {
+			turns := float64(max(t.Turns+r.Turns, 1))
+			return Way{Microcents: a.Microcents + b.Microcents, Moves: a.Moves + b.Moves,
+				Quality: (a.Quality*float64(t.Turns) + b.Quality*float64(r.Turns)) / turns}
+		}
+		for name, way := range r.Fixed {
+			if before, ok := t.Fixed[name]; ok || i == 0 {
+				t.Fixed[name] = add(before, way)
+			}
+		}
+		for name := range t.Fixed {
+			if _, ok := r.Fixed[name]; !ok {
+				delete(t.Fixed, name) // it cannot serve all of it
+			}
+		}
+		t.Kept, t.Afresh, t.Mix = add(t.Kept, r.Kept), add(t.Afresh, r.Afresh), t.Mix+r.Mix
+		t.Conversations, t.Turns = t.Conversations+r.Conversations, t.Turns+r.Turns
+	}
+	t.SavedAfresh = saved(t.Kept.Microcents, t.Afresh.Microcents)
+	t.compare()
+	if t.Route == "" || slices.ContainsFunc(all, func(r Result) bool { return r.Route == "" }) {
+		t.Route, t.Mix, t.SavedFixed, t.SavedMix = "", 0, 0, 0
+		return t
+	}
+	t.SavedMix = saved(t.Kept.Microcents, t.Mix)
+	return t
+}
+
+// compare finds the cheapest fixed route that is as good as what was kept.
+func (r *Result) compare() {
+	cheapest := math.Inf(1)
+	for _, name := range slices.Sorted(maps.Keys(r.Fixed)) {
+		way := r.Fixed[name]
+		if way.Quality >= r.Kept.Quality-asGood && way.Microcents < cheapest {
+			cheapest, r.Route = way.Microcents, name
+		}
+	}
+	if r.Route != "" {
+		r.SavedFixed = saved(r.Kept.Microcents, cheapest)
+	}
 }
 
 // mix is what the cheapest mix of two ways costs that has a quality, or that of the best one.

@@ -1,6 +1,7 @@
 package replay
 
 import (
+	"math"
 	"slices"
 	"strings"
 	"testing"
@@ -65,8 +66,8 @@ func TestRoutesThatCannot(t *testing.T) {
 	require.ErrorContains(t, err, "choosing a route in long")
 }
 
-// TestMade is issue 13, on made conversations: a tool loop is never broken, staying never costs more than choosing each
-// turn does where that moves, and is never dearer than the cheapest route of the same quality.
+// TestMade is issue 13, on made conversations: a tool loop is never broken, staying never costs more than choosing
+// each turn does where that moves, and is never dearer than the cheapest route of the same quality.
 func TestMade(t *testing.T) {
 	t.Parallel()
 	require.Equal(t, Made(7), Made(7), "the same seed makes the same ones")
@@ -92,6 +93,26 @@ func TestMade(t *testing.T) {
 	}
 }
 
+// TestMade_mix is issue 27's: under no profile what conversations come to is dearer by more than 1% than the cheapest
+// mix of fixed routes that is as good.
+func TestMade_mix(t *testing.T) {
+	t.Parallel()
+	for _, profile := range append(config.DefaultProfiles(), config.Profile{Name: "keeps", KeepQuality: 0.9}) {
+		for seed := range uint64(4) {
+			var results []Result
+			for _, set := range Made(seed + 1) {
+				r, err := Play(Setup{Routes: Routes(), Profile: profile, Predictor: routing.DefaultPredictor()}, set)
+				require.NoError(t, err)
+				results = append(results, r)
+			}
+			all := Total(results)
+			require.NotEmpty(t, all.Route, profile.Name)
+			require.LessOrEqual(t, all.Kept.Microcents, 1.01*all.Mix, "%s, seed %d", profile.Name, seed+1)
+			require.GreaterOrEqual(t, all.SavedMix, -0.01)
+		}
+	}
+}
+
 // TestMade_cacheless is issue 13: a conversation that stays is never dearer than the cheapest route of the same
 // quality, also where a route is cheap for one turn and dear for a loop of them, because its upstream has no cache.
 func TestMade_cacheless(t *testing.T) {
@@ -108,6 +129,37 @@ func TestMade_cacheless(t *testing.T) {
 		require.GreaterOrEqual(t, r.SavedFixed, 0.0, profile.Name)
 		require.GreaterOrEqual(t, r.SavedMix, -0.01, profile.Name)
 	}
+}
+
+// TestTotal: several sets together, by hand.
+func TestTotal(t *testing.T) {
+	t.Parallel()
+	way := func(cost, quality float64, moves int) Way {
+		return Way{Microcents: cost, Quality: quality, Moves: moves}
+	}
+	one := Result{Conversations: 1, Turns: 1, Kept: way(10, 0.5, 1), Afresh: way(20, 0.5, 2), Route: "a", Mix: 12,
+		Fixed: map[string]Way{"a": way(15, 0.8, 0), "b": way(5, 0.1, 0)}}
+	two := Result{Conversations: 2, Turns: 3, Kept: way(30, 0.7, 0), Afresh: way(30, 0.9, 1), Route: "a", Mix: 38,
+		Fixed: map[string]Way{"a": way(35, 0.8, 0)}}
+	all := Total([]Result{one, two})
+	require.Equal(t, Result{Set: "all", Conversations: 3, Turns: 4, Kept: way(40, 0.65, 1), Afresh: way(50, 0.8, 3),
+		Fixed: map[string]Way{"a": way(50, 0.8, 0)}, Route: "a", Mix: 50, SavedAfresh: 0.2, SavedFixed: 0.2, SavedMix: 0.2},
+		rounded(all))
+	two.Route = ""
+	require.Zero(t, Total([]Result{one, two}).Mix, "where one has nothing as good, the whole has not")
+}
+
+// rounded is a result without what adding leaves behind the ninth decimal.
+func rounded(r Result) Result {
+	short := func(v *float64) { *v = math.Round(*v*1e9) / 1e9 }
+	for _, v := range []*float64{&r.Kept.Quality, &r.Afresh.Quality, &r.SavedAfresh, &r.SavedFixed, &r.SavedMix} {
+		short(v)
+	}
+	for name, way := range r.Fixed {
+		short(&way.Quality)
+		r.Fixed[name] = way
+	}
+	return r
 }
 
 // TestMix: some conversations on one route and the others on another are as good as they are together, by hand.

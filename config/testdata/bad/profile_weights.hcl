@@ -1,0 +1,25 @@
+provider "local" {
+  plugin = "echo"
+}
+
+route "small" {
+  provider       = "local"
+  model          = "echo"
+  context_window = 32768
+  max_output     = 8192
+  quality        = 0.45
+  price {
+    input  = 0.05
+    output = 0.20
+  }
+}
+
+profile "max" {
+  cost    = 1e-400
+  quality = 1
+}
+
+profile "budget" {
+  cost    = 1e400
+  quality = 0
+}
