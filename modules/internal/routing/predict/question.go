@@ -68,8 +68,19 @@ func unlabel(line []byte) []byte {
 // Untag is separate by tags alone.
 func Untag(text []byte) []byte { return untag(text) }
 
-// untag takes out pseudo-tags, with what is between them where that is no question.
+// untag takes out pseudo-tags, with what is between them where that is no question, and comments.
 func untag(text []byte) []byte {
+	for range mostTags {
+		i := bytes.Index(text, []byte("<!--"))
+		if i < 0 {
+			break
+		}
+		j := bytes.Index(text[i:], []byte("-->"))
+		if j < 0 {
+			break
+		}
+		text = append(text[:i], text[i+j+3:]...)
+	}
 	out, at, tags := 0, 0, 0
 	for tags < mostTags {
 		i := bytes.IndexByte(text[at:], '<')
