@@ -34,13 +34,21 @@ func TestSeparate(t *testing.T) {
 		require.Equal(t, q, separated(text), name)
 	}
 	for name, text := range map[string]string{
-		"a page":          "Why is this not centred?\n<div class=\"a\">\n  <p>x</p>\n</div>",
 		"no tag":          "is a < b and b > c?",
 		"an unclosed tag": "what does <thing mean here",
-		"code":            "what does this print\n\nfor i in range(3):\n    print(i)",
+		"code":            "what does this print\n\nx = [1, 2]\nprint(x[0])",
 	} {
 		require.Equal(t, text, separated(text), name)
 	}
+}
+
+// TestUntag: tags of web pages are as likely what a question is about.
+func TestUntag(t *testing.T) {
+	t.Parallel()
+	const page = "Why is this not centred?\n<div class=\"a\">\n  <p>x</p>\n</div>"
+	require.Equal(t, page, string(untag([]byte(page))))
+	require.Equal(t, "\nx\n", string(untag([]byte("<Query>x</Query>"))))
+	require.Equal(t, "a  b", string(untag([]byte("a <x-y z=1>\nq</x-y> b"))))
 }
 
 // TestSeparate_whatever: GAP-131 nothing that is no UTF-8, empty or huge harms, or leaves more than there was.

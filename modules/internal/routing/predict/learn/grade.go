@@ -13,6 +13,7 @@ import (
 const (
 	gradeCost   = 0.5 // c of the regressions
 	kindCost    = 20
+	givesWay    = 0.7 // log odds by which what is no other kind gives way to the others
 	gradeEpochs = 12  // passes over the data
 	gradeText   = 8   // weight of words and runs of characters beside statistics and concepts
 	gradeStats  = 0.3 // weight of a statistic
@@ -315,6 +316,7 @@ func (g *grader) quantise(w [][]float32, bias []float64) {
 			out.Table[b*lanes+lane] = byte(128 + math.Round(value(b)/scale))
 		}
 	}
+	bias[predict.GradeKind+int(predict.Knowledge)] -= givesWay
 	for h := range w {
 		l := predict.Linear{Bias: float32(bias[h])}
 		for j := range g.dim - 2*predict.Buckets {
