@@ -202,8 +202,8 @@ func TestKinds(t *testing.T) {
 		m.Look(f, s)
 		return s
 	}
-	require.Zero(t, look(ask("What is the capital of France?")).Kinds[Math])
-	require.Zero(t, s.Kinds[Code])
+	require.Less(t, look(ask("What is the capital of France?")).Kinds[Math], float32(0.01))
+	require.Less(t, s.Kinds[Code], float32(0.01))
 	require.Zero(t, s.Kinds[Tools])
 	require.Greater(t, s.Kinds[Knowledge], float32(0.5))
 	require.Greater(t, look(ask("Write me a poem about the sea.")).Kinds[Writing], float32(0.5))

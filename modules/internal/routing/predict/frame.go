@@ -222,7 +222,13 @@ func (r *framer) score(text []byte) {
 			bare := unlabel(text[at:end])
 			r.begin[n] = int32(end - len(bare))
 			r.scores[n] = blankLine
-			if len(bytes.TrimSpace(bare)) > 0 {
+			switch {
+			case len(bytes.TrimSpace(bare)) == 0:
+			case depends(bare):
+				if r.scores[n] = 0; n > 0 && r.scores[n-1] != blankLine {
+					r.scores[n] = r.scores[n-1]
+				}
+			default:
 				ReadLine(bare, &r.line)
 				r.scores[n] = dressed(&r.line)
 			}
@@ -235,6 +241,19 @@ func (r *framer) score(text []byte) {
 	}
 }
 
+// depends reports whether a line is of the one before it, whatever it says: an option, or code.
+func depends(line []byte) bool {
+	if _, n := option(line); n > 0 || class[line[0]]&isBlank != 0 {
+		return true
+	}
+	last := bytes.TrimSpace(line)
+	switch last[len(last)-1] {
+	case ';', '{', '}', ')', ']':
+		return true
+	}
+	return false
+}
+
 // unframe takes out the lines of a text that seem to frame a question, in place. Where all of them may, and none surely
 // does, the one is left that does least.
 func (r *framer) unframe(text []byte) []byte {
@@ -243,6 +262,7 @@ func (r *framer) unframe(text []byte) []byte {
 	}
 	r.score(text)
 	r.decide(r.n)
+	r.contrast()
 	left, sum, lines := false, float32(0), 0
 	for i := range r.n {
 		if r.scores[i] != blankLine {
@@ -256,6 +276,47 @@ func (r *framer) unframe(text []byte) []byte {
 	}
 	return r.keep(text)
 }
+
+// contrast takes out paragraphs that may be of a question, where another one is so by far.
+func (r *framer) contrast() {
+	best, kept := -1, float32(0)
+	for begin := 0; begin < r.n; {
+		end, of, _ := r.paragraph(begin)
+		if of < kept {
+			best, kept = begin, of
+		}
+		begin = end
+	}
+	kept = max(kept, -clear)
+	for begin := 0; begin < r.n; {
+		end, _, all := r.paragraph(begin)
+		for i := begin; i < end && begin != best && all != 0 && all > kept*weak; i++ {
+			r.framed[i] = true
+		}
+		begin = end
+	}
+}
+
+// paragraph is where the paragraph ends that begins at a line, or the blank line, and the mean score of what of it is no
+// frame, 0 for nothing, and of all of it.
+func (r *framer) paragraph(begin int) (end int, kept, all float32) {
+	var n, keeps float32
+	for end = begin; end < r.n && r.scores[end] != blankLine; end++ {
+		score := min(max(r.scores[end], -3), 3)
+		all += score
+		n++
+		if !r.framed[end] {
+			kept += score
+			keeps++
+		}
+	}
+	return max(end, begin+1), kept / max(keeps, 1), all / max(n, 1)
+}
+
+const (
+	clear = 2.5 // how much more than a frame a paragraph need at most seem to be a question, for others to be none
+	weak  = 0.5 // of that, which others must reach
+)
 
 // sure is how much more than a question the lines of a message must seem to be a frame, in the mean, for the question to
 // be looked for elsewhere.

@@ -47,6 +47,18 @@ func (m *Model) Graded(f *Features, s *Signal, out []float32) []float32 {
 // graded, and routes that all seem to fail would seem to be alike, so that the cheapest would get it.
 const hardest = -2.6
 
+// usualEase is that of a request of which nothing is known: the mean of the traffic that the reference workload is of.
+const usualEase = 0.6
+
+// understood is how far the question is understood, from 0.5 for one of which no word is known.
+func (f *Features) understood() float32 {
+	n := min(len(f.numbers), 2)
+	for _, count := range f.concepts {
+		n += int(count)
+	}
+	return min(0.5+0.5*float32(n), 1)
+}
+
 // VocabularySum tells lexicons apart.
 func VocabularySum() uint32 { return concepts().sum }
 
@@ -65,7 +77,9 @@ func (m *Model) grade(f *Features, s *Signal) {
 	for h := range z {
 		z[h] = sums[0][h]*norm[0] + sums[1][h]*norm[1] + g.Heads[h].Bias + dot(g.Heads[h].Weights, x)
 	}
-	s.Grade, s.Length = max(g.Slope*z[GradeEase]+g.Shift, hardest), z[GradeLength]
+	s.Grade, s.Length = g.Slope*z[GradeEase]+g.Shift, z[GradeLength]
+	s.Understood = f.understood()
+	s.Grade = max(usualEase+s.Understood*(s.Grade-usualEase), hardest)
 	odds := z[GradeKind:]
 	if !f.tools {
 		odds[Tools] = float32(math.Inf(-1)) // there are none to be called

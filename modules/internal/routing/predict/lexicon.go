@@ -68,12 +68,11 @@ func newPatterns(text string) (*patterns, error) {
 		}
 		at := slices.Index(p.names, name)
 		if at < 0 {
-			at = len(p.names)
+			if at = len(p.names); at == maxConcepts {
+				return nil, fmt.Errorf("%q is one concept too many", name)
+			}
 			p.names = append(p.names, name)
 			p.units[at] = unitTokens[name]
-		}
-		if at == maxConcepts {
-			return nil, fmt.Errorf("%q is one concept too many", name)
 		}
 		for one := range strings.SplitSeq(list, ", ") {
 			_, _ = sum.Write([]byte(name + ":" + one + "\n")) // a hash takes everything

@@ -50,10 +50,11 @@ func (m *Model) Output() Output {
 // Of is the prediction, in tokens: nearer to what is usual the less familiar the text is. It allocates nothing.
 func (o *Output) Of(s *Signal) float64 {
 	const shortest, longest = 1, 30_000
-	if o.graded {
-		return min(max(math.Exp(float64(s.Length)), shortest), longest)
-	}
 	usual := math.Log(UsualOutput)
+	if o.graded {
+		known := max(2*float64(s.Understood)-1, 0) // of a text of which no word is known the length says nothing
+		return min(max(math.Exp(known*float64(s.Length)+(1-known)*usual), shortest), longest)
+	}
 	if !o.known {
 		return UsualOutput
 	}

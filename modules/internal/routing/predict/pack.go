@@ -42,11 +42,12 @@ func (m *Model) Fingerprint() uint32 {
 }
 
 // PackedSize is how many bytes Pack appends.
-func (m *Model) PackedSize() int { return 2*(3+int(NumKinds)+len(m.Heads)) + NumStats }
+func (m *Model) PackedSize() int { return 2*(4+int(NumKinds)+len(m.Heads)) + NumStats }
 
 // Pack appends a signal of this model in little room, rounded. No word of the text can be told from it.
 func (m *Model) Pack(b []byte, s *Signal) []byte {
 	b = binary.LittleEndian.AppendUint16(b, steps(s.Trust, packShare))
+	b = binary.LittleEndian.AppendUint16(b, steps(s.Understood, packShare))
 	for _, share := range s.Kinds {
 		b = binary.LittleEndian.AppendUint16(b, steps(share, packShare))
 	}
@@ -79,6 +80,7 @@ func (m *Model) Unpack(b []byte, s *Signal) bool {
 	}
 	s.begin(m)
 	s.Trust = float32(next()) / packShare
+	s.Understood = float32(next()) / packShare
 	for k := range s.Kinds {
 		s.Kinds[k] = float32(next()) / packShare
 	}

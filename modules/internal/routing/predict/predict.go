@@ -17,6 +17,8 @@ type Signal struct {
 	// Grade is how easy the question is, in log odds: a route whose quality is usually q serves it with the log odds of q
 	// and these. Length is the logarithm of the tokens of a good reply. Both are of a model with a Grader.
 	Grade, Length float32
+	// Understood is how far that is more than what is usual, from 0 to 1.
+	Understood float32
 
 	x     [maxX]float32 // heads, then statistics, standardised
 	heads int
@@ -65,7 +67,7 @@ func (m *Model) Look(f *Features, s *Signal) {
 		s.x[h] = standard(z, m.Heads[h].Mean, m.Heads[h].Dev)
 	}
 	s.Trust = m.trust(f)
-	s.Kinds, s.Grade, s.Length = [NumKinds]float32{Knowledge: 1}, 0, 0
+	s.Kinds, s.Grade, s.Length, s.Understood = [NumKinds]float32{Knowledge: 1}, 0, 0, 0
 	if m.Grader != nil {
 		m.grade(f, s)
 	}

@@ -17,13 +17,20 @@ const (
 	mostTags, mostMessages = 48, 4
 )
 
+func fields(words string) (out [][]byte) {
+	for word := range strings.FieldsSeq(words) {
+		out = append(out, []byte(word))
+	}
+	return out
+}
+
 // asked are words of the names of tags around a question.
-var asked = strings.Fields("query question task prompt request user_message usermessage message input objective goal " +
+var asked = fields("query question task prompt request user_message usermessage message input objective goal " +
 	"utterance issue feature followup problem demande frage aufgabe tarea pregunta consulta вопрос " +
 	"задача 问题 任务 质问 質問 依頼 요청 질문 سؤال domanda richiesta pergunta pedido vraag")
 
 // page are the tags of web pages, which are as likely to be what the question is about.
-var page = strings.Fields("a abbr article aside audio b body br button canvas center code col dd del div dl dt em " +
+var page = fields("a abbr article aside audio b body br button canvas center code col dd del div dl dt em " +
 	"fieldset figure font footer form h1 h2 h3 h4 h5 h6 head header hr html i iframe img ins kbd label legend li link " +
 	"main map mark math menu meta nav ol optgroup option p path pre q s samp script section select small span strong " +
 	"style sub summary sup svg table tbody td template textarea tfoot th thead title tr tt u ul var video xml string " +
@@ -36,7 +43,7 @@ func (r *framer) separate(text []byte) []byte {
 }
 
 // labels stand before a question, with a colon.
-var labels = strings.Fields("user human question query task input q customer request prompt instruction message " +
+var labels = fields("user human question query task input q customer request prompt instruction message " +
 	"frage aufgabe kunde pregunta cliente usuario client demande domanda utente richiesta pergunta usuário vraag taak " +
 	"klant fråga fraga pytanie zadanie klient otázka вопрос задача пользователь питання завдання користувач soru " +
 	"görev kullanıcı pertanyaan tugas pengguna 问题 用户 问 任务 質問 ユーザー 질문 사용자 سؤال السؤال المستخدم שאלה " +
@@ -58,7 +65,7 @@ func unlabel(line []byte) []byte {
 		name = name[j+1:] // "Your task", "Follow-up question"
 	}
 	for _, l := range labels {
-		if len(l) == len(name) && bytes.EqualFold(name, []byte(l)) {
+		if len(l) == len(name) && bytes.EqualFold(name, l) {
 			return bytes.TrimLeft(line[i+1:], "*_\"« ")
 		}
 	}
@@ -68,8 +75,19 @@ func unlabel(line []byte) []byte {
 // Untag is separate by tags alone.
 func Untag(text []byte) []byte { return untag(text) }
 
-// untag takes out pseudo-tags, with what is between them where that is no question.
+// untag takes out pseudo-tags, with what is between them where that is no question, and comments.
 func untag(text []byte) []byte {
+	for range mostTags {
+		i := bytes.Index(text, []byte("<!--"))
+		if i < 0 {
+			break
+		}
+		j := bytes.Index(text[i:], []byte("-->"))
+		if j < 0 {
+			break
+		}
+		text = append(text[:i], text[i+j+3:]...)
+	}
 	out, at, tags := 0, 0, 0
 	for tags < mostTags {
 		i := bytes.IndexByte(text[at:], '<')
@@ -84,8 +102,12 @@ func untag(text []byte) []byte {
 			continue
 		}
 		tags++
-		lowered := strings.ToLower(string(name)) // short, and does not escape
-		if slices.Contains(page, lowered) {
+		var small [64]byte
+		for k, c := range name {
+			small[k] = lower[c]
+		}
+		lowered := small[:len(name)]
+		if isPage(lowered) {
 			out += copy(text[out:], text[at:end])
 			at = end
 			continue
@@ -101,7 +123,7 @@ func untag(text []byte) []byte {
 		}
 		mark := closing(name)
 		if j := bytes.Index(text[end:], mark); j >= 0 {
-			if end+j+len(mark) >= len(text) || strings.TrimSpace(string(text[end+j+len(mark):])) != "" || out > 0 {
+			if end+j+len(mark) >= len(text) || out > 0 || len(bytes.TrimSpace(text[end+j+len(mark):])) > 0 {
 				at = end + j + len(mark)
 			}
 		}
@@ -146,8 +168,12 @@ func tagName(text []byte, at int) (name []byte, end int) {
 	return nil, 0
 }
 
-func isAsked(name string) bool {
-	return slices.ContainsFunc(asked, func(word string) bool { return strings.Contains(name, word) })
+func isAsked(name []byte) bool {
+	return slices.ContainsFunc(asked, func(word []byte) bool { return bytes.Contains(name, word) })
+}
+
+func isPage(name []byte) bool {
+	return slices.ContainsFunc(page, func(tag []byte) bool { return bytes.Equal(name, tag) })
 }
 
 // says reports whether there is a word or a number in a text.

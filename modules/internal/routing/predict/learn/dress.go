@@ -12,6 +12,7 @@ import (
 // Dresses are what programs put around a question.
 type Dresses struct {
 	System, Before, Behind, Wrap []Dress
+	Plain                        []Dress // none: questions with forms that frames have as well
 	Tools                        []ToolSet
 	History                      []History
 }
@@ -54,7 +55,7 @@ func (d *Dresses) read(dir fs.FS) error {
 		return nil //nolint:nilerr // prompts without dresses are good enough
 	}
 	for file, list := range map[string]*[]Dress{"system": &d.System, "before": &d.Before, "behind": &d.Behind,
-		"wrap": &d.Wrap} {
+		"wrap": &d.Wrap, "plain": &d.Plain} {
 		if err := eachLine(dir, "dress/"+file+".jsonl", func(one *Dress) error {
 			*list = append(*list, *one)
 			return nil

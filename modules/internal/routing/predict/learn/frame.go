@@ -12,9 +12,9 @@ import (
 
 // How lines that frame questions are told. Chosen by makes of dress that training has not seen.
 const (
-	frameCost   = 5
+	frameCost   = 15
 	frameEpochs = 20
-	frameBias   = 0.0 // added: what is taken for a frame and is none loses more
+	frameBias   = 0.8
 )
 
 // TrainFrames learns which lines frame a question, from the dresses of a corpus that training may see, its prompts and
@@ -61,6 +61,11 @@ func TrainFrames(c *Corpus, sets []*Dataset, seed uint64) []byte {
 			if !heldOut(d.Make) {
 				add(strings.ReplaceAll(d.Text, "{question}", "\n"), true)
 			}
+		}
+	}
+	for _, d := range c.Dresses.Plain {
+		for range 3 {
+			add(d.Text, false)
 		}
 	}
 	for i := range c.Prompts {

@@ -3,6 +3,7 @@ package learn
 import (
 	"math"
 	"slices"
+	"strings"
 
 	"github.com/fareway/fareway/modules/internal/routing/predict"
 	"github.com/fareway/fareway/plugins/llm"
@@ -11,11 +12,12 @@ import (
 // How the grader is fitted. Chosen by cross-validation on the graded prompts of training, see README.md.
 const (
 	gradeCost   = 0.5 // c of the regressions
-	kindCost    = 5.0
-	gradeEpochs = 12   // passes over the data
-	gradeText   = 3    // weight of words and runs of characters beside statistics and concepts
-	gradeStats  = 0.12 // weight of a statistic
-	gradeIdea   = 0.5  // weight of a concept
+	kindCost    = 20
+	givesWay    = 0.7 // log odds by which what is no other kind gives way to the others
+	gradeEpochs = 12  // passes over the data
+	gradeText   = 8   // weight of words and runs of characters beside statistics and concepts
+	gradeStats  = 0.3 // weight of a statistic
+	gradeIdea   = 0.5 // weight of a concept
 )
 
 // graded is a row that the grader is trained on. What is not known of it counts for nothing.
@@ -54,15 +56,51 @@ func gradedRows(c *Corpus, sets []*Dataset) []graded {
 		}
 		rows = append(rows, row)
 	}
+	byKind := map[predict.Kind][]*Row{}
 	for _, d := range sets {
 		for i := range d.Rows {
-			if r := &d.Rows[i]; len(r.Tools) > 0 && i%8 == 0 {
-				rows = append(rows, graded{req: (&Row{Prompt: r.Prompt}).Request(), ease: math.NaN(), length: math.NaN(),
-					kind: predict.Tools, told: true, fold: int(question(r.Prompt) % folds)})
+			if kind, ok := kindOf(&d.Rows[i]); ok {
+				byKind[kind] = append(byKind[kind], &d.Rows[i])
 			}
 		}
 	}
+	for kind := range predict.NumKinds {
+		list := byKind[kind]
+		most := recordedOfKind
+		if kind == predict.Tools {
+			most = recordedOfTools
+		}
+		step := max(len(list)/most, 1)
+		for i := 0; i < len(list); i += step {
+			rows = append(rows, graded{req: (&Row{Prompt: list[i].Prompt}).Request(), ease: math.NaN(), length: math.NaN(),
+				kind: kind, told: true, fold: int(question(list[i].Prompt) % folds)})
+		}
+	}
 	return rows
+}
+
+// How many recorded prompts of a kind of work tell that kind, at most: half of what graded ones are, or few of calls of
+// tools, of which most could be done by hand.
+const (
+	recordedOfKind  = 100
+	recordedOfTools = 60
+)
+
+// kindOf tells the kind of work by the name that a data set gives the prompt's task, where that says it.
+func kindOf(r *Row) (predict.Kind, bool) {
+	task := strings.ToLower(r.Task)
+	has := func(words ...string) bool {
+		return slices.ContainsFunc(words, func(w string) bool { return strings.Contains(task, w) })
+	}
+	switch {
+	case len(r.Tools) > 0:
+		return predict.Tools, true
+	case has("mbpp", "humaneval", "crux", "code"):
+		return predict.Code, true
+	case has("gsm", "math", "algebra"):
+		return predict.Math, true
+	}
+	return predict.Knowledge, !has("skt") // many kinds under one name
 }
 
 // grader is what trains one.
@@ -278,6 +316,7 @@ func (g *grader) quantise(w [][]float32, bias []float64) {
 			out.Table[b*lanes+lane] = byte(128 + math.Round(value(b)/scale))
 		}
 	}
+	bias[predict.GradeKind+int(predict.Knowledge)] -= givesWay
 	for h := range w {
 		l := predict.Linear{Bias: float32(bias[h])}
 		for j := range g.dim - 2*predict.Buckets {
