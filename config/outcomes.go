@@ -29,7 +29,8 @@ func (o Outcomes) MarshalJSON() ([]byte, error) {
 	}{o.Keep.String(), o.MaxSize, o.Text, o.TextKeep.String()})
 }
 
-// Allows reports whether lines of who requires that may be kept: for no longer than it lets upstreams keep what it sends.
+// Allows reports whether lines of who requires that may be kept: for no longer than it lets upstreams keep what it
+// sends.
 func (o *Outcomes) Allows(q *Requires) bool { return o.On && within(o.Keep, q) }
 
 // AllowsText is Allows for what was asked.
@@ -54,7 +55,8 @@ func (l *loader) outcomes(file *section) Outcomes {
 		o.On = true
 		s.duration("keep", &o.Keep)
 		if s.size("max_size", &o.MaxSize); o.MaxSize < minOutcomes {
-			s.fail(s.anyOf("max_size"), "Invalid size", "max_size must be at least \"1MiB\". Leave the block out to keep nothing.")
+			s.fail(s.anyOf("max_size"), "Invalid size", "max_size must be at least \"1MiB\". Leave the block out to keep "+
+				"nothing.")
 		}
 		s.flag("text", &o.Text)
 		s.duration("text_keep", &o.TextKeep)
@@ -63,8 +65,8 @@ func (l *loader) outcomes(file *section) Outcomes {
 				"this.")
 		}
 		if o.Text && o.TextKeep > o.Keep {
-			s.fail(s.anyOf("text_keep", "keep", "text"), "Texts kept for longer than their outcomes", fmt.Sprintf("A text alone "+
-				"is nothing to train by, and outcomes are kept for %s. Lower text_keep.", o.Keep))
+			s.fail(s.anyOf("text_keep", "keep", "text"), "Texts kept for longer than their outcomes", fmt.Sprintf("A text "+
+				"alone is nothing to train by, and outcomes are kept for %s. Lower text_keep.", o.Keep))
 		}
 	}
 	return o

@@ -191,7 +191,8 @@ type share struct {
 }
 
 func newSide(cfg *config.Config, now time.Time) *side {
-	s := &side{cfg: cfg, routes: slices.Clone(cfg.Routes), predictor: routing.PredictorOf(cfg), shares: make(map[string]*share), why: make(map[string]int64),
+	s := &side{cfg: cfg, routes: slices.Clone(cfg.Routes), predictor: routing.PredictorOf(cfg),
+		shares: make(map[string]*share), why: make(map[string]int64),
 		unjudged: make(map[Unjudged]int64)}
 	for i := range s.routes {
 		s.routes[i].Price, s.routes[i].Cost = s.routes[i].In(now)

@@ -179,8 +179,8 @@ func newMetrics(version string) *Metrics {
 			Name: "fareway_decisions_unlogged_total", Help: "Requests that the decision log could not take, so that their " +
 				"routing can be neither explained nor planned again."}),
 		unkept: prometheus.NewCounter(prometheus.CounterOpts{
-			Name: "fareway_outcomes_unkept_total", Help: "Lines of outcomes and texts that could not be kept to train by, because " +
-				"of the disk or of too many at once."}),
+			Name: "fareway_outcomes_unkept_total", Help: "Lines of outcomes and texts that could not be kept to train by, " +
+				"because of the disk or of too many at once."}),
 		loads: prometheus.NewCounterVec(prometheus.CounterOpts{
 			Name: "fareway_config_loads_total", Help: "Loads of a configuration, by what came of them: taken or refused."},
 			[]string{"result"}),

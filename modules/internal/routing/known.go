@@ -59,7 +59,9 @@ var openLines = []string{"llama", "mistral", "mixtral", "qwen", "yi", "gemma"}
 // serves it under the name of one that was.
 func isBase(n config.ModelName) bool {
 	tokens := strings.Split(n.Name, "-")
-	sized := slices.ContainsFunc(tokens, func(t string) bool { return t[0] >= '0' && t[0] <= '9' && strings.HasSuffix(t, "b") })
+	sized := slices.ContainsFunc(tokens, func(t string) bool {
+		return t[0] >= '0' && t[0] <= '9' && strings.HasSuffix(t, "b")
+	})
 	return !n.Chat && sized && slices.Contains(openLines, tokens[0])
 }
 
@@ -82,8 +84,8 @@ func knownIn(m *predict.Model) *known {
 	return k
 }
 
-// addRecorded adds a model; of two in one pool, as of a model that was asked with tools in its prompt and in its own way, the
-// better one stands.
+// addRecorded adds a model; of two in one pool, as of a model that was asked with tools in its prompt and in its own way,
+// the better one stands.
 func addRecorded(list []recorded, one recorded) []recorded {
 	at := slices.IndexFunc(list, func(p recorded) bool { return p.pool == one.pool })
 	if at < 0 {
