@@ -2,6 +2,7 @@ package config
 
 import (
 	"fmt"
+	"net/http"
 	"strings"
 
 	"github.com/hashicorp/hcl/v2"
@@ -28,15 +29,16 @@ type providerPlace struct{ address, credential hcl.Range }
 type routePlace struct{ model, window, output hcl.Range }
 
 // Against compares the configuration with what its providers' upstreams offer, by provider. All that it finds are
-// warnings: an upstream may come back, and a list may leave out what is served all the same.
-func (c *Config) Against(offers map[string]Offer) *Diagnostics {
+// warnings: an upstream may come back, and a list may leave out what is served all the same. wanted says that somebody
+// asked, who is told of what could not be compared, too.
+func (c *Config) Against(offers map[string]Offer, wanted bool) *Diagnostics {
 	d := new(Diagnostics)
 	if c.located == nil {
 		return d
 	}
 	for _, p := range c.Providers {
 		if offer, ok := offers[p.Name]; ok && offer.Err != nil {
-			d.unreachable(p.Name, c.located.providers[p.Name], offer.Err)
+			d.unreachable(p.Name, c.located.providers[p.Name], offer.Err, wanted)
 		}
 	}
 	for i, r := range c.Routes {
@@ -67,8 +69,9 @@ func (d *Diagnostics) larger(at hcl.Range, name string, written, said int64) {
 	}
 }
 
-// unreachable tells of an upstream that cannot be used as it is. That it has no list of models is no fault.
-func (d *Diagnostics) unreachable(name string, at providerPlace, err error) {
+// unreachable tells of an upstream that cannot be used as it is. That it has no list of models is no fault, but worth
+// telling who wanted it compared.
+func (d *Diagnostics) unreachable(name string, at providerPlace, err error, wanted bool) {
 	failed, ok := err.(*llm.Error) //nolint:errorlint // it is one, and its fields count
 	if !ok {
 		return
@@ -83,9 +86,17 @@ func (d *Diagnostics) unreachable(name string, at providerPlace, err error) {
 		d.add(SeverityWarning, at.address, fmt.Sprintf("What answers for provider %q is no API", name), detail+correct)
 	case failed.Kind == llm.ErrUpstream && failed.Status == 0:
 		d.add(SeverityWarning, at.address, fmt.Sprintf("The upstream of provider %q does not answer", name), detail+later)
+	case failed.Status >= http.StatusInternalServerError:
+		d.add(SeverityWarning, at.address, fmt.Sprintf("The upstream of provider %q does not serve", name),
+			fmt.Sprintf("It answers %d. ", failed.Status)+detail+later)
 	case failed.Kind == llm.ErrCredentials:
 		d.add(SeverityWarning, at.credential, fmt.Sprintf("The upstream of provider %q refuses the credential", name),
 			detail+correct)
+	case wanted:
+		d.add(SeverityWarning, at.address, fmt.Sprintf("The upstream of provider %q does not say what it offers", name),
+			fmt.Sprintf("It answers %d where its list of models should be, so that its routes could not be compared "+
+				"with it. Some services have none. If requests fail as well, the address is wrong: it may lack a part such "+
+				"as /v1.", failed.Status))
 	}
 }
 

@@ -60,6 +60,13 @@ func TestAgainstUpstreams(t *testing.T) {
 		offer Offer
 		want  string // what is printed, "" for nothing
 	}{
+		"a server behind that is down": {fails(llm.ErrUpstream, 502, "no API answered"),
+			`Warning: The upstream of provider "up" does not serve
+  at FILE:4:16
+    4 |     base_url = "http://h:1/v1"
+      |                ^^^^^^^^^^^^^^^
+  It answers 502. no API answered. It is asked again, and the routes serve as soon as it answers.
+`},
 		"as it is":          {model("qwen3-4b", 32768), ""},
 		"a window not said": {model("qwen3-4b", 0), ""},
 		"a larger window":   {model("qwen3-4b", 32769), ""},
@@ -112,7 +119,7 @@ func TestAgainstUpstreams(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			found := cfg.Against(map[string]Offer{"up": c.offer})
+			found := cfg.Against(map[string]Offer{"up": c.offer}, false)
 			require.NoError(t, found.Err())
 			text := strings.ReplaceAll(printed(t, found), cfg.Path, "FILE")
 			if c.want == "" {
@@ -122,8 +129,20 @@ func TestAgainstUpstreams(t *testing.T) {
 			requireNoSecret(t, cfg, found)
 		})
 	}
-	require.Empty(t, cfg.Against(nil).All(), "who is not asked says nothing")
-	require.Empty(t, new(Config).Against(map[string]Offer{"up": {}}).All())
+	require.Empty(t, cfg.Against(nil, true).All(), "who is not asked says nothing")
+	require.Empty(t, new(Config).Against(map[string]Offer{"up": {}}, true).All())
+	t.Run("who wants it compared is told what could not be", func(t *testing.T) {
+		t.Parallel()
+		found := cfg.Against(map[string]Offer{"up": fails(llm.ErrRejected, 404, "no")}, true)
+		require.Contains(t, strings.ReplaceAll(printed(t, found), cfg.Path, "FILE"),
+			`Warning: The upstream of provider "up" does not say what it offers
+  at FILE:4:16
+    4 |     base_url = "http://h:1/v1"
+      |                ^^^^^^^^^^^^^^^
+  It answers 404 where its list of models should be, so that its routes could not be compared with it. Some services `+
+				"have none. If requests fail as well, the address is wrong: it may lack a part such as /v1.\n")
+		require.Empty(t, cfg.Against(map[string]Offer{"up": {Err: errors.New("what?")}}, true).All())
+	})
 }
 
 // Services know more names than they list.

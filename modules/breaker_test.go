@@ -1,6 +1,7 @@
 package modules_test
 
 import (
+	"context"
 	"fmt"
 	"strings"
 	"testing"
@@ -103,6 +104,40 @@ func TestBreaker(t *testing.T) {
 		outcomeOf(t, sh, c.Ask(sh))
 		require.Len(t, c.Seen(), 7)
 		require.Equal(t, []string{"first open", "second serves"}, g.ones(t, "fareway_route_state"))
+	})
+	t.Run("GAP-57 streams that end without usage trip it, where another route serves", func(t *testing.T) {
+		t.Parallel()
+		unmetered := upstream.Say("Hello")
+		unmetered.Usage = upstream.UsageNever
+		sh := shapeOf("messages")
+		g := startScripted(t, setup{Breaker: breaker(noOutlier), Routes: twoRoutes, Clock: newClock(1)})
+		c := g.rich(t)
+		c.AnswersBy(byRoute(unmetered, hello))
+		for range 3 {
+			require.Equal(t, "stream_error", c.Stream(t, sh).Error.Code, "whole, and nobody can be charged for it")
+		}
+		require.Equal(t, []string{"first open", "second serves"}, g.ones(t, "fareway_route_state"))
+		outcomeOf(t, sh, c.Ask(sh, streamField))
+		require.Equal(t, "second", c.Route(t))
+	})
+	t.Run("GAP-57 nor does a client trip it that leaves such a stream", func(t *testing.T) {
+		t.Parallel()
+		sh := shapeOf("chat")
+		g := startScripted(t, setup{Breaker: breaker(noOutlier), Clock: newClock(1)})
+		for range 3 {
+			c := g.rich(t)
+			c.Answers(upstream.Reply{Usage: upstream.UsageNever, Steps: []upstream.Step{upstream.Text("Hel"),
+				upstream.Wait(c.Mark), upstream.Text("lo"), upstream.Finish("stop"), upstream.Done()}})
+			left := c.Departure()
+			ctx, leave := context.WithCancel(within(t))
+			l := c.Send(t, ctx, sh, streamField).Live()
+			l.Start(sh)
+			leave()
+			requireClosed(t, left)
+			c.Upstream.Open(c.Mark)
+			require.Equal(t, "client_left", c.Access(l.Header.Get("X-Request-Id"))["reason"])
+		}
+		require.Equal(t, []string{"standard serves"}, g.ones(t, "fareway_route_state"))
 	})
 	t.Run("what a request does wrong trips nothing", func(t *testing.T) {
 		t.Parallel()

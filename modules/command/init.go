@@ -39,6 +39,8 @@ type initRun struct {
 	env    func(string) (string, bool)
 	person *person   // nil where nobody answers
 	w      io.Writer // for people
+
+	unlisted string // see initView
 }
 
 // initView is the result of `gateway init`.
@@ -49,6 +51,8 @@ type initView struct {
 	KeyEnv   string      `json:"key_env,omitempty"` // the variable that has the key
 	KeySet   bool        `json:"key_set"`           // it is set here
 	Routes   []initRoute `json:"routes"`
+	// Unlisted is why the service did not say which models it has, "" where it did or was not asked.
+	Unlisted string `json:"unlisted,omitempty"`
 }
 
 type initRoute struct {
@@ -138,7 +142,7 @@ func (r *initRun) run(ctx context.Context) (*initView, error) {
 		return nil, err
 	}
 	return &initView{File: r.file, Provider: s.name, Plugin: s.plugin, KeyEnv: b.keyEnv, KeySet: b.keySet,
-		Routes: routes}, nil
+		Routes: routes, Unlisted: r.unlisted}, nil
 }
 
 // place finds out where to write, and asks whether it may.
@@ -270,9 +274,9 @@ func (r *initRun) routes(ctx context.Context, b *backend) ([]initRoute, error) {
 	case r.person == nil && len(r.models) == 0:
 		return nil, err
 	default: // a model can be named without the list
-		offered = known
+		offered, r.unlisted = known, strings.TrimSuffix(err.Error(), ".")
 		if r.person != nil {
-			fmt.Fprintf(r.w, "The models are not known: %s.\n", strings.TrimSuffix(err.Error(), "."))
+			fmt.Fprintf(r.w, "The models are not known: %s.\n", r.unlisted)
 		}
 	}
 	list := viewModels(offered, known, "")
@@ -417,6 +421,9 @@ func (r *initRun) report(cmd *cobra.Command, v *initView) {
 			fmt.Fprintf(w, "  route %s\t%s of %s\t%s\n", route.Name, route.ID, v.Provider, price)
 		}
 	})
+	if v.Unlisted != "" && r.person == nil { // who was told at once
+		fmt.Fprintf(r.w, "\nThe models were taken as you wrote them: %s.\n", v.Unlisted)
+	}
 	data, err := r.to.dir()
 	if err == nil && v.File == filepath.Join(data, hclFile) && r.reportRunning(cmd, v) {
 		return

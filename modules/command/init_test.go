@@ -197,6 +197,8 @@ func TestInitByFlags(t *testing.T) {
 				require.NoError(t, err)
 				require.Equal(t, os.FileMode(0o600), info.Mode().Perm())
 				require.Contains(t, out, "config "+path)
+				require.Equal(t, slices.Contains(c.args, away.URL), strings.Contains(out, "The models were taken as you wrote "+
+					"them: asking the upstream of provider"), out)
 			}
 			for _, want := range c.want {
 				require.Contains(t, text, want)

@@ -32,7 +32,12 @@ func (a *attempt) observe(ev llm.Event) {
 // judgeRoute notes what an attempt says of its route, when it has ended with f, or whole.
 func (x *exchange) judgeRoute(a *attempt, f *failure) {
 	if f == nil {
-		if a.outcome == ledger.Finished { // otherwise it panicked
+		switch {
+		case a.outcome != ledger.Finished: // it panicked
+		case x.unmetered(a):
+			a.permit.Ended(consequences[noUsage].health, nil)
+			x.served(a)
+		default:
 			a.permit.Ended(health.Succeeded, nil)
 			x.served(a)
 		}
@@ -43,6 +48,12 @@ func (x *exchange) judgeRoute(a *attempt, f *failure) {
 		said = failed
 	}
 	a.permit.Ended(a.says(f), said)
+}
+
+// unmetered reports whether a whole stream ends as a failure for lack of usage (GAP-57): the route does not serve
+// streams as it is, and there is no receipt to come.
+func (x *exchange) unmetered(a *attempt) bool {
+	return x.delivery.stream && a.proven() == nil && !x.left() && !x.gen.Backend(a.route.Provider).GivesReceipts()
 }
 
 // served notes that a route has served. One that did not say what it used has not, for a client that pays.

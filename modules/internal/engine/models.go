@@ -100,7 +100,7 @@ func (d *Draft) Models(ctx context.Context, name string, logger *slog.Logger) (m
 		return nil, known, fmt.Errorf("plugin %q cannot say what its upstream offers; write the routes of provider %q by "+
 			"hand", plugin, name)
 	}
-	if models, err = ask(ctx, p); err != nil {
+	if models, err = ask(ctx, p, askFor); err != nil {
 		return nil, known, fmt.Errorf("asking the upstream of provider %q for its models: %w", name, err)
 	}
 	return models, known, nil

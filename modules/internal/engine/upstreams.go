@@ -13,8 +13,9 @@ import (
 )
 
 const (
-	// askFor is how long an upstream has to say what it offers.
-	askFor = time.Minute
+	// askFor is how long an upstream has to say what it offers, and askShortly where a person waits for it.
+	askFor     = time.Minute
+	askShortly = 15 * time.Second
 	// Upstreams with which something is wrong are asked again, after a while and then after twice as long each time.
 	firstAskAgain = time.Minute
 	lastAskAgain  = time.Hour
@@ -36,7 +37,7 @@ func (g *Generation) Upstreams() *Upstreams { return g.upstreams.Load() }
 // not fit: until all is well, or ctx ends.
 func (e *Engine) askUpstreams(ctx context.Context, g *Generation) {
 	for pause := firstAskAgain; ; pause = min(2*pause, lastAskAgain) {
-		found := g.Config.Against(g.offers(ctx))
+		found := g.Config.Against(g.offers(ctx, askFor), false)
 		if ctx.Err() != nil {
 			return
 		}
@@ -65,7 +66,7 @@ func (e *Engine) askUpstreams(ctx context.Context, g *Generation) {
 
 // offers are what the upstreams say, by provider; of a provider with keys the first one asks. Who cannot say is left
 // out.
-func (g *Generation) offers(ctx context.Context) map[string]config.Offer {
+func (g *Generation) offers(ctx context.Context, within time.Duration) map[string]config.Offer {
 	offers := make(map[string]config.Offer)
 	var mu sync.Mutex
 	var asking sync.WaitGroup
@@ -79,7 +80,7 @@ func (g *Generation) offers(ctx context.Context) map[string]config.Offer {
 				continue
 			}
 			asking.Go(func() {
-				models, err := ask(ctx, i.Plugin)
+				models, err := ask(ctx, i.Plugin, within)
 				mu.Lock()
 				defer mu.Unlock()
 				offers[p.Name] = config.Offer{Models: models, Err: err}
@@ -93,13 +94,13 @@ func (g *Generation) offers(ctx context.Context) map[string]config.Offer {
 var errSlow = errors.New("too slow")
 
 // ask asks one upstream. The bound is no deadline, which the provider would be blamed for: its upstream is slow.
-func ask(ctx context.Context, p *host.Plugin) ([]llm.Model, error) {
+func ask(ctx context.Context, p *host.Plugin, within time.Duration) ([]llm.Model, error) {
 	bounded, cancel := context.WithCancelCause(ctx)
 	defer cancel(nil)
-	defer time.AfterFunc(askFor, func() { cancel(errSlow) }).Stop()
+	defer time.AfterFunc(within, func() { cancel(errSlow) }).Stop()
 	models, err := p.Models(bounded)
 	if errors.Is(context.Cause(bounded), errSlow) {
-		return nil, llm.Errorf(llm.ErrUpstream, "it did not say in %s what it offers; check that it is running", askFor)
+		return nil, llm.Errorf(llm.ErrUpstream, "it did not say in %s what it offers; check that it is running", within)
 	}
 	return models, err
 }
@@ -157,5 +158,5 @@ func CheckUpstreams(ctx context.Context, cfg *config.Config, logger *slog.Logger
 	for _, p := range cfg.Providers {
 		_, _ = g.try(ctx, h, p.Name) // that one does not start is for TryConfig to tell
 	}
-	return cfg.Against(g.offers(ctx))
+	return cfg.Against(g.offers(ctx, askShortly), true)
 }

@@ -173,7 +173,7 @@ func (s *said) text(p *part, v jsonview.View, depth int) {
 	}
 	if len(rest) > 0 && (rest[0] == '{' || rest[0] == '[') {
 		whole := text[strings.Index(text, rest[:1]):]
-		if root, err := jsonview.Parse([]byte(whole), maxDepth); err == nil {
+		if root, err := jsonview.Parse(innerJSON(whole), maxDepth); err == nil {
 			s.object(root, depth-1)
 			return
 		}
@@ -218,10 +218,11 @@ func (s *said) details(p *part, v jsonview.View) {
 }
 
 // wrapper is what a proxy puts before the message of another service: `litellm.BadRequestError: OpenAIException - `,
+// `Text-completion-openaiException - `,
 // `Error code: 400 - `, `<400> InternalError.Algo.InvalidParameter: ` of DashScope, `Invalid request: ` of Moonshot,
 // `Input validation error: ` of TGI.
 var wrapper = regexp.MustCompile(`^(?:` +
-	`(?:litellm\.)?([A-Z][A-Za-z]{1,40}(?:Error|Exception))(?:: | - )` +
+	`(?:[A-Za-z]{1,20}[.-]){0,3}([A-Za-z]{1,40}(?:Error|Exception))(?:: | - )` +
 	`|<\d{3}> (?:([A-Za-z.]{3,60}): )?` +
 	`|[Ee]rror code: \d{3} - ` +
 	`|\d{3}: ` +
