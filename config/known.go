@@ -70,8 +70,8 @@ var knownModels = sync.OnceValue(func() *knownTable {
 	return t
 })
 
-// qualityOf finds a model by the name that a service has for it (ParseModelName). Of a snapshot that the table does not
-// have, what it has of the model by its bare name stands.
+// qualityOf finds a model by the name that a service has for it (ParseModelName). Of a snapshot that the table does
+// not have, what it has of the model by its bare name stands.
 func qualityOf(model string) (*knownQuality, bool) {
 	t := knownModels()
 	if k, ok := t.byName[strings.ToLower(model)]; ok {

@@ -6,9 +6,9 @@ import (
 	"strings"
 )
 
-// ModelName is a model's name as services write it, taken apart: who serves it and where, how it is packed, and that it
-// is the latest are not in it. Two names are of one model where Name is the same, and of one snapshot where Date is as
-// well.
+// ModelName is a model's name as services write it, taken apart: who serves it and where, how it is packed, and that
+// it is the latest are not in it. Two names are of one model where Name is the same, and of one snapshot where Date is
+// as well.
 type ModelName struct {
 	Name string // "gpt-4o-mini", "llama-3.1-70b"
 	Date string // digits of a snapshot: "20240718", "0613", "002", "v0.3"; "" for none

@@ -22,7 +22,8 @@ var (
 
 // ranks are makers' words for how large a model is.
 var ranks = map[string]float64{"nano": 0, "lite": 0.5, "tiny": 0.5, "mini": 1, "haiku": 1, "flash": 1, "small": 1,
-	"instant": 1, "sonnet": 2, "medium": 2, "turbo": 2, "plus": 2, "opus": 3, "pro": 3, "large": 3, "max": 3, "ultra": 3, "core": 3}
+	"instant": 1, "sonnet": 2, "medium": 2, "turbo": 2, "plus": 2, "opus": 3, "pro": 3, "large": 3, "max": 3,
+	"ultra": 3, "core": 3}
 
 // unlike are words for models that are no relatives of those that converse, or of another line by the same name.
 var unlike = []string{"embed", "embedding", "rerank", "audio", "realtime", "transcribe", "tts", "image", "guard",

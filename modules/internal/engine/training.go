@@ -43,9 +43,9 @@ const (
 	TrainingFailed    = "failed"
 )
 
-// trainer teaches the model of the configuration by the outcomes that are kept, once a day where that is asked for: in a
-// process of its own, of low priority and with bounded memory. What predicts held-out requests better than what predicted
-// before takes its place, and stays in the journal's folder.
+// trainer teaches the model of the configuration by the outcomes that are kept, once a day where that is asked for: in
+// a process of its own, of low priority and with bounded memory. What predicts held-out requests better than what
+// predicted before takes its place, and stays in the journal's folder.
 type trainer struct {
 	dir     string // the journal's
 	acquire func() (*Generation, func())
@@ -171,7 +171,7 @@ func (t *trainer) try(ctx context.Context, cfg *config.Config) (result, text str
 	case base.File != "":
 		args = append(args, "--model", base.File)
 	}
-	defer os.Remove(out) //nolint:errcheck // it is gone where it was taken
+	defer os.Remove(out) // it is gone where it was taken
 	ctx, cancel := context.WithTimeout(ctx, trainingTakes)
 	defer cancel()
 	printed, err := t.run(ctx, args)

@@ -63,7 +63,8 @@ func (n *night) predicts() routing.About {
 	return about
 }
 
-// TestNightlyTraining is issue 27: once a day at its time, and what is better predicts from then on, also after a restart.
+// TestNightlyTraining is issue 27: once a day at its time, and what is better predicts from then on, also after a
+// restart.
 func TestNightlyTraining(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()
@@ -73,8 +74,8 @@ func TestNightlyTraining(t *testing.T) {
 	require.False(t, n.predicts().Taught)
 	n.pass(t, 1)
 	require.Len(t, n.runs, 1, "it is three")
-	require.Equal(t, []string{"gateway", "route", "train", "--outcomes", dir, "--out", n.path(routing.ModelOf(&n.cfg)) + ".new",
-		"--if-better", "--json"}, n.runs[0])
+	require.Equal(t, []string{"gateway", "route", "train", "--outcomes", dir, "--out",
+		n.path(routing.ModelOf(&n.cfg)) + ".new", "--if-better", "--json"}, n.runs[0])
 	require.True(t, n.predicts().Taught)
 	require.Contains(t, n.predicts().String(), "the model that is built in, with what outcomes have taught it (")
 	require.Equal(t, &Training{At: n.at, Result: TrainingTaken,
@@ -110,8 +111,8 @@ func TestNightlyTraining(t *testing.T) {
 	require.Equal(t, "/etc/routes.model", again.predicts().File)
 }
 
-// TestNightlyTrainingThatIsNotTaken is issue 27: what is not better, fails, or writes what cannot be used changes nothing,
-// and says so.
+// TestNightlyTrainingThatIsNotTaken is issue 27: what is not better, fails, or writes what cannot be used changes
+// nothing, and says so.
 func TestNightlyTrainingThatIsNotTaken(t *testing.T) {
 	t.Parallel()
 	for name, tc := range map[string]struct {
@@ -119,7 +120,8 @@ func TestNightlyTrainingThatIsNotTaken(t *testing.T) {
 		result string
 		says   string
 	}{
-		"not better": {func(n *night) { n.file, n.says = "", `{"lines":9,"held_out":{"requests":5}}` }, TrainingNotBetter, "9 lines"},
+		"not better": {func(n *night) { n.file, n.says = "", `{"lines":9,"held_out":{"requests":5}}` }, TrainingNotBetter,
+			"9 lines"},
 		"failed":     {func(n *night) { n.err = errors.New("it was killed") }, TrainingFailed, "it was killed"},
 		"says nothing": {func(n *night) { n.says = "" }, TrainingFailed,
 			"reading what the training says"},

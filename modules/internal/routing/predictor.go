@@ -11,10 +11,10 @@ import (
 
 // Predictor tells what is expected of each route for one request. Many may use it at once; nil knows nothing.
 //
-// The quality of a route is what the operator says of it, weighed by what kinds of work the request seems to be of, and
-// corrected by how difficult that seems, as far as the text is like what the model was trained on. Where the operator
-// gives that a weight, and models of this name were trained on, it is joined with what was learned of them. What came
-// of requests (Learned) changes that.
+// The quality of a route is what the operator says of it, weighed by what kinds of work the request seems to be of,
+// and corrected by how difficult that seems, as far as the text is like what the model was trained on. Where the
+// operator gives that a weight, and models of this name were trained on, it is joined with what was learned of them.
+// What came of requests (Learned) changes that.
 type Predictor struct {
 	model  *predict.Model
 	output predict.Output
@@ -115,8 +115,8 @@ func priorOf(r *config.Route) predict.Prior {
 	return prior
 }
 
-// margin is what is added to a share of the best quality, so that it is kept in truth. Without a prediction, nothing is
-// known of its errors.
+// margin is what is added to a share of the best quality, so that it is kept in truth. Without a prediction, nothing
+// is known of its errors.
 func (p *Predictor) margin(share float64) float64 {
 	if p == nil {
 		return 0

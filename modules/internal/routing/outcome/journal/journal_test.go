@@ -73,7 +73,8 @@ func (b *book) turn(d time.Duration) {
 }
 
 func line(id string) Line {
-	return Line{ID: id, Account: "acct_1", Route: "small", Model: "small-1", Score: 1, From: Agreed, Signal: []byte("signal")}
+	return Line{ID: id, Account: "acct_1", Route: "small", Model: "small-1", Score: 1, From: Agreed,
+		Signal: []byte("signal")}
 }
 
 func (b *book) write(ids ...string) {
