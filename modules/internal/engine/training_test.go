@@ -122,7 +122,7 @@ func TestNightlyTrainingThatIsNotTaken(t *testing.T) {
 	}{
 		"not better": {func(n *night) { n.file, n.says = "", `{"lines":9,"held_out":{"requests":5}}` }, TrainingNotBetter,
 			"9 lines"},
-		"failed":     {func(n *night) { n.err = errors.New("it was killed") }, TrainingFailed, "it was killed"},
+		"failed": {func(n *night) { n.err = errors.New("it was killed") }, TrainingFailed, "it was killed"},
 		"says nothing": {func(n *night) { n.says = "" }, TrainingFailed,
 			"reading what the training says"},
 		"writes nothing": {func(n *night) { n.file = "" }, TrainingFailed, "no such file"},

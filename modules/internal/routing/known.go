@@ -1,10 +1,11 @@
 package routing
 
 import (
+	"maps"
 	"math"
 	"slices"
 	"strings"
-	"sync"
+	"sync/atomic"
 
 	"github.com/fareway/fareway/config"
 	"github.com/fareway/fareway/modules/internal/routing/predict"
@@ -13,7 +14,7 @@ import (
 // known is which models a trained one was trained on, by their names, and by what is left of these without what
 // services add (config.ParseModelName).
 type known struct {
-	found  sync.Map // of: []recorded by name
+	found  atomic.Pointer[map[string][]recorded] // of, by name; never changed
 	byName map[string][]recorded
 	byPart map[config.ModelName][]recorded // with Name and Date alone, of models that converse
 }
@@ -99,12 +100,18 @@ func addRecorded(list []recorded, one recorded) []recorded {
 
 // of is where a model is, by a service's name for it: in all pools that have it. Names are those of configurations.
 func (k *known) of(model string) []recorded {
-	if list, ok := k.found.Load(model); ok {
-		return list.([]recorded)
+	known := k.found.Load()
+	if known != nil {
+		if list, ok := (*known)[model]; ok {
+			return list
+		}
 	}
-	list := k.find(model)
-	k.found.Store(model, list)
-	return list
+	more := map[string][]recorded{model: k.find(model)}
+	if known != nil {
+		maps.Copy(more, *known)
+	}
+	k.found.Store(&more) // what another one adds meanwhile is found again
+	return more[model]
 }
 
 func (k *known) find(model string) []recorded {
