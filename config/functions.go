@@ -45,7 +45,8 @@ type outside struct {
 }
 
 func newOutside(lookup func(string) (string, bool), learn func(string)) *outside {
-	return &outside{lookup: lookup, learn: learn, files: make(map[string][]byte), digests: make(map[string]string), errors: make(map[string]error)}
+	return &outside{lookup: lookup, learn: learn, files: make(map[string][]byte), digests: make(map[string]string),
+		errors: make(map[string]error)}
 }
 
 // context has what the expressions of one file can use: `file` starts in its folder.

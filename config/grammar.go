@@ -258,8 +258,8 @@ var routeGrammar = grammar{
 		{name: "quality", kind: aQuality, instead: "required, or as a block", example: "0.45",
 			doc: "How good the model is compared with the other routes, on the requests that you have. For each request it " +
 				"is corrected by how difficult that one is; a block says more. `\"auto\"`: as it was at " +
-				"what the predictor's model file was trained on, or else as a public benchmark has measured the model, by kind of " +
-				"work; of one that neither knows it is an error, which says what it is like."},
+				"what the predictor's model file was trained on, or else as a public benchmark has measured the model, by kind " +
+				"of work; of one that neither knows it is an error, which says what it is like."},
 		{name: "reasons", kind: aFlag, fallback: `false`, example: "true",
 			doc: "The model thinks before it answers. It is then expected to write six times as much, and a request with " +
 				"an allowance under 1,024 tokens, which thoughts could use up, goes to another route where there is one."},
@@ -721,8 +721,12 @@ var outcomesGrammar = grammar{
 			doc: "Keeps what users wrote, too, up to 32 KiB of a request, in files of its own: with it a model can be trained " +
 				"whole, and whoever reads the data folder reads your customers' requests. Tell them."},
 		{name: "text_keep", kind: aDuration(maxDecisionAge), instead: "`\"14d\"`, with `text`", example: `"14d"`,
-			doc: "How long a text is kept at most. None is kept of accounts that demand, or whose plan does, a retention that is " +
-				"shorter."},
+			doc: "How long a text is kept at most. None is kept of accounts that demand, or whose plan does, a retention that " +
+				"is shorter."},
+		{name: "train", kind: aText(5), instead: "never", example: `"03:00"`,
+			doc: "At which time of day, in UTC, a process of low priority and at most 1 GiB teaches the predictor's model by what " +
+				"is kept, as `route train --outcomes --if-better` does. What predicts held-out requests better than what " +
+				"predicts now takes its place: the log, `gateway status` and `fareway_trainings_total` say so."},
 	},
 }
 

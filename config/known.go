@@ -70,8 +70,8 @@ var knownModels = sync.OnceValue(func() *knownTable {
 	return t
 })
 
-// qualityOf finds a model by the name that a service has for it (ParseModelName). Of a snapshot that the table does not
-// have, what it has of the model by its bare name stands.
+// qualityOf finds a model by the name that a service has for it (ParseModelName). Of a snapshot that the table does
+// not have, what it has of the model by its bare name stands.
 func qualityOf(model string) (*knownQuality, bool) {
 	t := knownModels()
 	if k, ok := t.byName[strings.ToLower(model)]; ok {
@@ -142,8 +142,8 @@ func (s *section) unknownQuality(attribute string, model value) string {
 		return fmt.Sprintf("%s, as in %s = 0.7. No model of the table is of its line.", detail, attribute)
 	}
 	if !like.alike {
-		return fmt.Sprintf("%s. The nearest relative is %s, of %s, which is of another size. Begin with that, and correct it "+
-			"by what you see of its replies:\n%s", detail, like.name, like.released, like.proposal(attribute))
+		return fmt.Sprintf("%s. The nearest relative is %s, of %s, which is of another size. Begin with that, and correct "+
+			"it by what you see of its replies:\n%s", detail, like.name, like.released, like.proposal(attribute))
 	}
 	return fmt.Sprintf("%s. The nearest relative is %s, of %s. If yours is about as good, write this, and more if it is "+
 		"better, as newer ones mostly are:\n%s", detail, like.name, like.released, like.proposal(attribute))

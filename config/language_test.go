@@ -99,6 +99,8 @@ func TestEveryAttributeDecides(t *testing.T) {
 						require.NoError(t, os.WriteFile(path, nil, 0o600))
 						text = around(block, fmt.Sprintf("%s = %q", rule.name, path))
 					}
+				case "train":
+					text = around(block, rule.name+" = "+map[string]string{`"x"`: `"04:30"`, rule.example: rule.example}[value])
 				case "text_keep":
 					text = around(block, rule.name+" = "+value+"\ntext = true")
 				case "steps":

@@ -6,8 +6,9 @@ import (
 	"strings"
 )
 
-// ModelName is a model's name as services write it, taken apart: who serves it and where, how it is packed, and that it
-// is the latest are not in it. Two names are of one model where Name is the same, and of one snapshot where Date is, too.
+// ModelName is a model's name as services write it, taken apart: who serves it and where, how it is packed, and that
+// it is the latest are not in it. Two names are of one model where Name is the same, and of one snapshot where Date is
+// as well.
 type ModelName struct {
 	Name string // "gpt-4o-mini", "llama-3.1-70b"
 	Date string // digits of a snapshot: "20240718", "0613", "002", "v0.3"; "" for none
@@ -38,13 +39,13 @@ var (
 // chatWords say that a model is for conversation; noise are words that services add to a model's name.
 var (
 	chatWords = []string{"instruct", "inst", "chat", "it"}
-	noise     = []string{"latest", "free", "nitro", "floor", "online", "extended", "beta", "hf", "gguf", "awq", "gptq", "mlx",
-		"fc", "any", "auto", "hyperbolic", "sambanova", "versatile", "maas"}
+	noise     = []string{"latest", "free", "nitro", "floor", "online", "extended", "beta", "hf", "gguf", "awq", "gptq",
+		"mlx", "fc", "any", "auto", "hyperbolic", "sambanova", "versatile", "maas"}
 	packedMore = []string{"k", "m", "s", "l", "xs", "0", "1"} // behind q4, as in q4_K_M
 )
 
-// ParseModelName takes a model's name apart: as OpenAI, Anthropic, Google, Bedrock, Vertex, Ollama, Hugging Face, OpenRouter,
-// Groq, Together, Fireworks and Cloudflare write theirs.
+// ParseModelName takes a model's name apart: as OpenAI, Anthropic, Google, Bedrock, Vertex, Ollama, Hugging Face,
+// OpenRouter, Groq, Together, Fireworks and Cloudflare write theirs.
 func ParseModelName(model string) (n ModelName) {
 	name := strings.ToLower(strings.TrimSpace(model))
 	if tuned, ok := strings.CutPrefix(name, "ft:"); ok {

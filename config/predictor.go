@@ -174,8 +174,8 @@ func modelAdvice(err error) string {
 func (l *loader) checkPredictor() {
 	t := &l.predictor
 	if t.figured && t.byTable != (hcl.Range{}) {
-		l.warn(t.byTable, "Qualities of two measures", "This \"auto\" is what a public benchmark has measured, and another one "+
-			"what the predictor's model file has seen at your own requests: they do not compare. Write a number here.")
+		l.warn(t.byTable, "Qualities of two measures", "This \"auto\" is what a public benchmark has measured, and another "+
+			"one what the predictor's model file has seen at your own requests: they do not compare. Write a number here.")
 	}
 	if t.model == nil || len(t.asked) == 0 || t.found {
 		return

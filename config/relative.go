@@ -21,12 +21,13 @@ var (
 )
 
 // ranks are makers' words for how large a model is.
-var ranks = map[string]float64{"nano": 0, "lite": 0.5, "tiny": 0.5, "mini": 1, "haiku": 1, "flash": 1, "small": 1, "instant": 1,
-	"sonnet": 2, "medium": 2, "turbo": 2, "plus": 2, "opus": 3, "pro": 3, "large": 3, "max": 3, "ultra": 3, "core": 3}
+var ranks = map[string]float64{"nano": 0, "lite": 0.5, "tiny": 0.5, "mini": 1, "haiku": 1, "flash": 1, "small": 1,
+	"instant": 1, "sonnet": 2, "medium": 2, "turbo": 2, "plus": 2, "opus": 3, "pro": 3, "large": 3, "max": 3,
+	"ultra": 3, "core": 3}
 
 // unlike are words for models that are no relatives of those that converse, or of another line by the same name.
-var unlike = []string{"embed", "embedding", "rerank", "audio", "realtime", "transcribe", "tts", "image", "guard", "moderation",
-	"oss", "ocr", "whisper"}
+var unlike = []string{"embed", "embedding", "rerank", "audio", "realtime", "transcribe", "tts", "image", "guard",
+	"moderation", "oss", "ocr", "whisper"}
 
 // lineageOf reads a name; ok is false for one that no model of the table can be like.
 func lineageOf(name string) (l lineage, ok bool) {

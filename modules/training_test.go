@@ -13,7 +13,8 @@ import (
 	"github.com/fareway/fareway/plugins/providertest/upstream"
 )
 
-// kept are the lines of an account that the journal of outcomes has, as "route score from", once nothing runs any more.
+// kept are the lines of an account that the journal of outcomes has, as "route score from", once nothing runs any
+// more.
 func (g *scripted) kept(t testing.TB, account string) (lines []string) {
 	t.Helper()
 	g.Engine.Wait()
@@ -71,8 +72,8 @@ plan "month" {
 `
 )
 
-// TestOutcomesOfAgreement is issue 27: of two seats the weaker one is judged by whether it says what the other does; nothing
-// is kept of who demands no retention, or a shorter one, and no word of a text.
+// TestOutcomesOfAgreement is issue 27: of two seats the weaker one is judged by whether it says what the other does;
+// nothing is kept of who demands no retention, or a shorter one, and no word of a text.
 func TestOutcomesOfAgreement(t *testing.T) {
 	t.Parallel()
 	const secret = "zanzibar"
@@ -118,14 +119,15 @@ func TestOutcomesOfValidators(t *testing.T) {
 		c := g.rich(t)
 		c.AnswersBy(byModel(map[string]upstream.Reply{"one": say("It is 42."), "judge": say("44")}))
 		outcomeOf(t, sh, c.Ask(sh))
-		c.AnswersBy(byModel(map[string]upstream.Reply{"one": say("I'm sorry, but I can't help with that."), "judge": say("44")}))
+		c.AnswersBy(byModel(map[string]upstream.Reply{"one": say("I'm sorry, but I can't help with that."),
+			"judge": say("44")}))
 		outcomeOf(t, sh, c.Ask(sh))
 		require.Equal(t, []string{"one 1 validator", "one 0 validator own"}, g.kept(t, c.Account.ID))
 	}
 }
 
-// TestOutcomesOfShadows is issue 27: whether the weaker route says what the other one has, of replies in one piece and of
-// streams, whose text is not kept otherwise.
+// TestOutcomesOfShadows is issue 27: whether the weaker route says what the other one has, of replies in one piece and
+// of streams, whose text is not kept otherwise.
 func TestOutcomesOfShadows(t *testing.T) {
 	t.Parallel()
 	g := startScripted(t, setup{Routes: shadowRoutes, Extra: keepsOutcomes + shadowed})
@@ -138,7 +140,7 @@ func TestOutcomesOfShadows(t *testing.T) {
 			require.Equal(t, []string{"second 1 shadow"}, g.kept(t, c.Account.ID), "%s %s", sh.Name, mode.Name)
 			c.AnswersBy(byModel(map[string]upstream.Reply{"first": say("42"), "second": say("43")}))
 			outcomeOf(t, sh, c.Post(sh.Path, sh.Body("PROMPT", mode.Field), profileHeader("max")...))
-			require.Equal(t, []string{"second 1 shadow", "second 0 shadow"}, g.kept(t, c.Account.ID), "%s %s", sh.Name, mode.Name)
+			require.Equal(t, []string{"second 1 shadow", "second 0 shadow"}, g.kept(t, c.Account.ID), sh.Name+mode.Name)
 		}
 	}
 }
@@ -162,8 +164,8 @@ func TestOutcomesAreOffByDefault(t *testing.T) {
 	}
 }
 
-// TestTextsOfOutcomes is issue 27: texts are kept only where the operator says so, in files of their own, and not of who
-// demands a shorter retention.
+// TestTextsOfOutcomes is issue 27: texts are kept only where the operator says so, in files of their own, and not of
+// who demands a shorter retention.
 func TestTextsOfOutcomes(t *testing.T) {
 	t.Parallel()
 	heads := strategy("heads", "kind = \"agree\"\n  seats = [\"one\", \"two\"]\n  escalate = \"judge\"")

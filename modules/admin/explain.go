@@ -153,7 +153,7 @@ func (a *API) explain(r *http.Request) (any, error) {
 	if err != nil {
 		return nil, err
 	}
-	v := explainDecision(g.Config, &d, name, a.engine.Outcomes().Learned(), a.engine.Templates().Known())
+	v := explainDecision(a.engine, g.Config, &d, name)
 	for i := range v.Request.Attempts {
 		v.Request.Attempts[i].Failure = a.engine.FailureOf(r.Context(), ledger.AttemptID(d.ID, int64(i+1)))
 	}
@@ -208,13 +208,13 @@ func (a *API) prove(r *http.Request, d *decisions.Record) error {
 }
 
 // explainDecision explains a request of the account of that name by a configuration.
-func explainDecision(cfg *config.Config, d *decisions.Record, account string, learned routing.Learned,
-	templates routing.Templates) *Explanation {
+func explainDecision(e *engine.Engine, cfg *config.Config, d *decisions.Record, account string) *Explanation {
+	predictor, about := e.PredictorOf(cfg)
 	routes := RoutesAt(cfg, d.Begun)
 	in := d.Input(cfg, routes)
-	in.Past, in.Predictor, in.Learned, in.Templates = d.Past, routing.PredictorOf(cfg), learned, templates
+	in.Past, in.Predictor, in.Learned, in.Templates = d.Past, predictor, e.Outcomes().Learned(), e.Templates().Known()
 	in.Account.Name = account
-	v := &Explanation{File: cfg.Path, Family: d.Endpoint, Plan: d.Plan, Model: routing.ModelOf(cfg),
+	v := &Explanation{File: cfg.Path, Family: d.Endpoint, Plan: d.Plan, Model: about,
 		Classifier:  cfg.Predictor.Provider,
 		Explanation: routing.Explain(in, WorstOf(d.InputBound), nil)}
 	for _, route := range d.Full {

@@ -48,7 +48,7 @@ func (a *API) routes(*http.Request) (any, error) {
 		rows[outcome.Row{Route: r.Route, Model: r.Model, Kind: r.Kind}] = r
 	}
 	learned := a.engine.Outcomes().Learned()
-	about, predictor := routing.ModelOf(g.Config), routing.PredictorOf(g.Config)
+	predictor, about := a.engine.PredictorOf(g.Config)
 	list := make([]LearnedRoute, len(g.Config.Routes))
 	for i := range g.Config.Routes {
 		r := &g.Config.Routes[i]

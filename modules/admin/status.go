@@ -9,7 +9,6 @@ import (
 
 	"github.com/fareway/fareway/modules/gateway"
 	"github.com/fareway/fareway/modules/internal/engine"
-	"github.com/fareway/fareway/modules/internal/routing"
 )
 
 func (a *API) status(*http.Request) (any, error) {
@@ -36,7 +35,8 @@ func (a *API) status(*http.Request) (any, error) {
 		v.Files = append(v.Files, f.Path)
 	}
 	v.Config, v.ConfigHash = g.Config.Path, g.Config.Hash
-	v.Model = new(routing.ModelOf(g.Config))
+	_, about := a.engine.PredictorOf(g.Config)
+	v.Model, v.Training = &about, a.engine.Training()
 	infos := g.Infos()
 	for _, p := range g.Config.Providers {
 		i := infos[p.Name]

@@ -193,11 +193,13 @@ type Status struct {
 	By    string   `json:"config_by,omitempty"`
 	Files []string `json:"config_files"` // the HCL file and all that it names
 	// Model is the trained one that predicts what routes reach; absent while nothing serves.
-	Model     *routing.About `json:"model,omitempty"`
-	Providers []Provider     `json:"providers"`
-	Routes    []Route        `json:"routes"`
-	Plans     []string       `json:"plans"`
-	Spool     Spool          `json:"spool"`
+	Model *routing.About `json:"model,omitempty"`
+	// Training is what came of the last nightly training, absent where there was none.
+	Training  *engine.Training `json:"training,omitempty"`
+	Providers []Provider       `json:"providers"`
+	Routes    []Route          `json:"routes"`
+	Plans     []string         `json:"plans"`
+	Spool     Spool            `json:"spool"`
 	// Loss is what the ledger does not have of what its witness has seen; absent when nothing is missing (GAP-133).
 	Loss *ledger.Loss `json:"ledger_loss,omitempty"`
 

@@ -494,8 +494,8 @@ func readModel(file string) (*predict.Model, error) {
 	return m, nil
 }
 
-// trainedAt is what a model file says of when it was trained: now, or what SOURCE_DATE_EPOCH says, for who wants the same
-// bytes again.
+// trainedAt is what a model file says of when it was trained: now, or what SOURCE_DATE_EPOCH says, for who wants the
+// same bytes again.
 func trainedAt() int64 {
 	if at, err := strconv.ParseInt(os.Getenv("SOURCE_DATE_EPOCH"), 10, 64); err == nil {
 		return at
@@ -503,8 +503,8 @@ func trainedAt() int64 {
 	return time.Now().Unix()
 }
 
-// modelFile begins the file that a model is to be written to, before it is trained. undo leaves nothing of one that was
-// not written.
+// modelFile begins the file that a model is to be written to, before it is trained. undo leaves nothing of one that
+// was not written.
 func modelFile(path string) (f *files.Output, undo func(), err error) {
 	var folder files.Changes
 	if err = folder.MakeFolder(filepath.Dir(path), 0o755); err == nil {

@@ -23,8 +23,8 @@ type taughtView struct {
 	Lines   int               `json:"lines"` // that count
 	Models  []taughtModel     `json:"models"`
 	Skipped []journal.Skipped `json:"skipped,omitempty"`
-	// Others are lines whose requests another model has read, and Alone those that one account could bring about, of routes
-	// that no other account has lines of (GAP-130).
+	// Others are lines whose requests another model has read, and Alone those that one account could bring about, of
+	// routes that no other account has lines of (GAP-130).
 	Others int          `json:"read_by_other_models,omitempty"`
 	Alone  int          `json:"of_one_account,omitempty"`
 	Judged learn.Judged `json:"held_out"`
@@ -108,8 +108,8 @@ func (v *taughtView) weigh(lines []journal.Line) []float64 {
 	return weights
 }
 
-// trainOutcomes puts what a journal teaches on top of a base model. With ifBetter nothing is written unless held-out lines
-// say that it predicts them better than what predicted before.
+// trainOutcomes puts what a journal teaches on top of a base model. With ifBetter nothing is written unless held-out
+// lines say that it predicts them better than what predicted before.
 func trainOutcomes(path, model, file string, ifBetter bool) (*taughtView, error) {
 	base, err := readModel(model)
 	if err != nil {

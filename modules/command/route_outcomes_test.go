@@ -73,8 +73,8 @@ func works(t *testing.T, n int) (code, talk [][]byte) {
 	return code, talk
 }
 
-// TestTrainOutcomes is issue 27: lines of outcomes teach which requests a model is good at, on top of a base model, and
-// what is written can be loaded.
+// TestTrainOutcomes is issue 27: lines of outcomes teach which requests a model is good at, on top of a base model,
+// and what is written can be loaded.
 func TestTrainOutcomes(t *testing.T) {
 	t.Parallel()
 	code, talk := works(t, 60)
@@ -122,14 +122,16 @@ func TestTrainOutcomes(t *testing.T) {
 	require.Len(t, twice.Pools, len(m.Pools), "what was taught before is replaced, not added to")
 }
 
-// TestTrainOutcomesOfNoUse is issue 27: what does not predict held-out requests better is not taken where that is asked.
+// TestTrainOutcomesOfNoUse is issue 27: what does not predict held-out requests better is not taken where that is
+// asked.
 func TestTrainOutcomesOfNoUse(t *testing.T) {
 	t.Parallel()
 	_, talk := works(t, 60)
 	var lines []journal.Line
 	coin := rand.New(rand.NewPCG(1, 2))
 	for i := range 300 {
-		lines = append(lines, journal.Line{Model: "coin-1", Score: float64(coin.IntN(2)), Account: "acct_1", Signal: talk[i%60]})
+		lines = append(lines, journal.Line{Model: "coin-1", Score: float64(coin.IntN(2)), Account: "acct_1",
+			Signal: talk[i%60]})
 	}
 	file := filepath.Join(t.TempDir(), "taught.model")
 	v := runJSON[taughtView](t, "route", "train", "--outcomes", journalOf(t, lines...), "--out", file, "--if-better")
@@ -143,8 +145,8 @@ func TestTrainOutcomesOfNoUse(t *testing.T) {
 	require.Contains(t, out, "taught.model: ")
 }
 
-// TestTrainOutcomesOfAccounts: of four accounts each counts for a quarter at most, and what a client can bring about by
-// itself only beside others.
+// TestTrainOutcomesOfAccounts: of four accounts each counts for a quarter at most, and what a client can bring about
+// by itself only beside others.
 func TestTrainOutcomesOfAccounts(t *testing.T) {
 	t.Parallel()
 	_, talk := works(t, 60)

@@ -115,6 +115,9 @@ func printStatus(w io.Writer, v admin.Status) {
 		if v.Model != nil {
 			fmt.Fprintf(w, "predicted by\t%s\n", v.Model)
 		}
+		if t := v.Training; t != nil {
+			fmt.Fprintf(w, "trained\t%s, %s: %s\n", human.Moment(t.At), strings.ReplaceAll(t.Result, "_", " "), t.Text)
+		}
 		for _, p := range v.Providers {
 			fmt.Fprintf(w, "provider %s\t%s, %s\n", p.Name, p.Plugin, providerState(p))
 			for _, k := range p.Keys {

@@ -220,8 +220,8 @@ func (a *attempt) words(f *failure) string {
 	return text
 }
 
-// warnOfUsage tells the operator of an attempt whose usage is no usage, and so proves nothing (GAP-111), or whose usage
-// counts and may not be what was used (GAP-124, GAP-125).
+// warnOfUsage tells the operator of an attempt whose usage is no usage, and so proves nothing (GAP-111), or whose
+// usage counts and may not be what was used (GAP-124, GAP-125).
 func (x *exchange) warnOfUsage(a *attempt) {
 	said := []any{"request_id", x.call.ID, "attempt", a.id, "route", a.route.Name, "provider", a.route.Provider}
 	if flaw := a.flaw(); flaw != "" {

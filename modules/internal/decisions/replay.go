@@ -99,6 +99,8 @@ type Settings struct {
 	Learned routing.Learned
 	// Templates are what routes add to prompts.
 	Templates routing.Templates
+	// Predictor is what predicts for a configuration; nil: its model, and nothing that was taught since.
+	Predictor func(*config.Config) (*routing.Predictor, routing.About)
 }
 
 // Replay compares two configurations. Requests are added in the order in which they have ended.
@@ -117,8 +119,13 @@ func NewReplay(s Settings) *Replay {
 	if s.Requires == nil {
 		s.Requires = func(string) config.Requires { return config.Requires{} }
 	}
+	if s.Predictor == nil {
+		s.Predictor = func(cfg *config.Config) (*routing.Predictor, routing.About) {
+			return routing.PredictorOf(cfg), routing.ModelOf(cfg)
+		}
+	}
 	return &Replay{settings: s, shifts: make(map[[2]string]int64),
-		sides: [2]*side{newSide(s.Before, s.Now), newSide(s.After, s.Now)}}
+		sides: [2]*side{newSide(&s, s.Before), newSide(&s, s.After)}}
 }
 
 // Add plans a request on both sides.
@@ -171,6 +178,7 @@ type side struct {
 	// predictor is the configuration's, and unread are requests that it has no signal of.
 	predictor *routing.Predictor
 	exchange  *routing.Exchange
+	model     routing.About
 	unread    int64
 	book      *affinity.Book
 	at        time.Time
@@ -191,12 +199,12 @@ type share struct {
 	charged, cost, quality float64
 }
 
-func newSide(cfg *config.Config, now time.Time) *side {
-	s := &side{cfg: cfg, routes: slices.Clone(cfg.Routes), predictor: routing.PredictorOf(cfg),
-		shares: make(map[string]*share), why: make(map[string]int64),
+func newSide(of *Settings, cfg *config.Config) *side {
+	s := &side{cfg: cfg, routes: slices.Clone(cfg.Routes), shares: make(map[string]*share), why: make(map[string]int64),
 		unjudged: make(map[Unjudged]int64)}
+	s.predictor, s.model = of.Predictor(cfg)
 	for i := range s.routes {
-		s.routes[i].Price, s.routes[i].Cost = s.routes[i].In(now)
+		s.routes[i].Price, s.routes[i].Cost = s.routes[i].In(of.Now)
 	}
 	s.exchange = routing.NewExchange(s.routes, cfg.Profiles, s.predictor)
 	s.book = affinity.New(affinity.Options{Now: func() time.Time { return s.at }})
@@ -364,7 +372,7 @@ func priceOf(u *Usage, price *config.Price) float64 {
 
 func (s *side) result() Side {
 	out := Side{Routes: []RouteShare{}, Refused: []RefusedHere{}, Shadows: whole(s.shadows),
-		ShadowCost: whole(s.shadowCost), Unread: s.unread, Model: routing.ModelOf(s.cfg)}
+		ShadowCost: whole(s.shadowCost), Unread: s.unread, Model: s.model}
 	var all share
 	for name, one := range s.shares {
 		all.requests += one.requests

@@ -84,6 +84,7 @@ type Engine struct {
 	requestLog *requestlog.Log // requests that the ledger has nothing about
 	decisions  *decisions.Log  // how requests were routed; nil where its file cannot be used
 	journal    *journal.Journal
+	trainer    *trainer
 	keys       *keyCache
 	states     *States
 	// providerKeys are the credentials of providers that have several.
@@ -176,6 +177,8 @@ func Open(o Options, cfg *config.Config) (*Engine, error) {
 	}
 	e.openDecisions(&o, cfg)
 	e.openJournal(&o, cfg)
+	e.trainer = &trainer{dir: JournalPath(cfg.Store.File(o.DataDir)), acquire: e.life.acquire, flush: e.journal.Flush,
+		run: runSelf, now: o.Now, log: logger, metrics: e.metrics}
 	e.host = host.New(host.Options{Builtin: o.Builtin, Logger: logger,
 		OnFailure: e.metrics.providerFailed, OnViolation: e.metrics.providerViolated})
 	e.probe.ping, e.probe.now = e.store.Ping, o.Now
@@ -195,6 +198,9 @@ func (e *Engine) setBackground(o *Options) {
 			do: e.learner().save}), log: log, now: o.Now, after: o.After},
 		// In a loop of its own: a provider may take its time.
 		{chores: []*chore{{name: "charging receipts", every: receiptsEvery, do: receipts.look}}, log: log, now: o.Now,
+			after: o.After},
+		// It takes minutes.
+		{chores: []*chore{{name: "training by outcomes", every: trainingEvery, do: e.trainer.look}}, log: log, now: o.Now,
 			after: o.After},
 	}
 }

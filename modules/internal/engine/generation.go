@@ -29,7 +29,7 @@ type Generation struct {
 	replies    replies
 	tariffs    tariffs
 	screeners  []*host.Plugin            // of the provider that screens, one for each of its keys
-	predicts   *routing.Predictor        // nil where there is one route, and nothing to remember
+	predicts   bool                      // false where there is one route, and nothing to remember
 	classifier *classifier               // nil for none
 	plugins    []instance                // of each provider, and of each of its keys, in the configuration's order
 	upstreams  atomic.Pointer[Upstreams] // what they said when they were asked last
@@ -49,10 +49,12 @@ func (e *Engine) Prepare(ctx context.Context, cfg *config.Config) (*Generation, 
 		states: e.states, replies: e.replies, setups: make(map[string]uint64),
 		tariffs: tariffs{record: e.store.PriceVersion, now: e.Now, routes: cfg.Routes}}
 	if len(cfg.Routes) > 1 || cfg.DecisionLog.Mode == config.DecisionsOn {
-		g.predicts = routing.PredictorOf(cfg)
+		g.predicts = true
+		e.trainer.restore(cfg)
 	}
-	g.tariffs.exchange = func(routes []config.Route) *routing.Exchange {
-		return e.exchange(routes, cfg.Profiles, g.predicts)
+	g.tariffs.predictor = g.Predictor
+	g.tariffs.exchange = func(routes []config.Route, p *routing.Predictor) *routing.Exchange {
+		return e.exchange(routes, cfg.Profiles, p)
 	}
 	if err := e.fill(ctx, g); err != nil {
 		g.releasePlugins()
@@ -262,13 +264,19 @@ func (g *Generation) Prospects(ctx context.Context) ([]routing.Prospect, error) 
 	if err != nil {
 		return nil, err
 	}
-	return routing.Foretell(g.Config, routing.Input{Routes: t.Routes, Exchange: t.Exchange, Predictor: g.predicts,
+	return routing.Foretell(g.Config, routing.Input{Routes: t.Routes, Exchange: t.Exchange, Predictor: g.Predictor(),
 		Learned: g.engine.Outcomes().Learned(), Templates: g.engine.Templates().Known()}), nil
 }
 
 // Predictor tells what is expected of the routes for a request; nil where there is nothing to choose and nothing
 // to remember.
-func (g *Generation) Predictor() *routing.Predictor { return g.predicts }
+func (g *Generation) Predictor() *routing.Predictor {
+	if !g.predicts {
+		return nil
+	}
+	p, _ := g.engine.PredictorOf(g.Config)
+	return p
+}
 
 // Ready reports whether the provider takes requests at the moment.
 func (g *Generation) Ready(provider string) bool {

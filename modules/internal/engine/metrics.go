@@ -52,6 +52,7 @@ type Metrics struct {
 	unlogged  prometheus.Counter
 	undecided prometheus.Counter
 	unkept    prometheus.Counter
+	trainings *prometheus.CounterVec
 	loads     *prometheus.CounterVec
 	refused   prometheus.Gauge
 	inForce   *prometheus.GaugeVec
@@ -179,8 +180,11 @@ func newMetrics(version string) *Metrics {
 			Name: "fareway_decisions_unlogged_total", Help: "Requests that the decision log could not take, so that their " +
 				"routing can be neither explained nor planned again."}),
 		unkept: prometheus.NewCounter(prometheus.CounterOpts{
-			Name: "fareway_outcomes_unkept_total", Help: "Lines of outcomes and texts that could not be kept to train by, because " +
-				"of the disk or of too many at once."}),
+			Name: "fareway_outcomes_unkept_total", Help: "Lines of outcomes and texts that could not be kept to train by, " +
+				"because of the disk or of too many at once."}),
+		trainings: prometheus.NewCounterVec(prometheus.CounterOpts{
+			Name: "fareway_trainings_total", Help: "Nightly trainings by outcomes, by what came of them: taken, not_better or " +
+				"failed."}, []string{"result"}),
 		loads: prometheus.NewCounterVec(prometheus.CounterOpts{
 			Name: "fareway_config_loads_total", Help: "Loads of a configuration, by what came of them: taken or refused."},
 			[]string{"result"}),
@@ -222,6 +226,7 @@ func (m *Metrics) Collectors() []prometheus.Collector {
 		m.keyAttempts, m.unproven, m.receipts, m.limited, m.spooled, m.aside, m.stalled, m.strategies, m.hedges, m.unlogged,
 		m.undecided,
 		m.unkept,
+		m.trainings,
 		m.loads, m.refused, m.inForce, m.files, m.build}, slices.Concat(m.limiter, m.budgets, m.policy, m.collectors())...)
 }
 
@@ -346,6 +351,9 @@ func (m *Metrics) setAside(undecided int64) { m.aside.Set(float64(undecided)) }
 
 // decisionsLost counts what the decision log has lost.
 func (m *Metrics) decisionsLost(n int) { m.undecided.Add(float64(n)) }
+
+// trained counts a nightly training.
+func (m *Metrics) trained(result string) { m.trainings.WithLabelValues(result).Inc() }
 
 // outcomesLost counts what could not be kept to train by.
 func (m *Metrics) outcomesLost(n int) { m.unkept.Add(float64(n)) }

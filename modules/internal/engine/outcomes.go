@@ -106,8 +106,8 @@ func (e *Engine) Outcomes() *outcome.Book { return e.outcomes }
 var ErrNothingToLearn = errors.New("nothing can be learned of it")
 
 // Feedback takes what somebody says of a request that was answered, the last word once, and returns the route that it
-// is about. ledger.ErrNotFound when nobody knows the request, ErrNothingToLearn when no route answered it, or the route
-// is not there any more or does not learn.
+// is about. ledger.ErrNotFound when nobody knows the request, ErrNothingToLearn when no route answered it, or the
+// route is not there any more or does not learn.
 func (e *Engine) Feedback(ctx context.Context, id string, good bool) (route string, err error) {
 	verdict := outcome.ToldBad
 	if good {

@@ -19,8 +19,9 @@ type Tariff struct {
 	// Exchange says what quality is worth at these prices.
 	Exchange *routing.Exchange
 
-	versions map[string]int64 // by route name
-	until    time.Time        // when the next price begins, zero for never
+	versions  map[string]int64 // by route name
+	until     time.Time        // when the next price begins, zero for never
+	predictor *routing.Predictor
 }
 
 // PriceVersion is the version of a route's price.
@@ -29,13 +30,22 @@ func (t *Tariff) PriceVersion(route string) int64 { return t.versions[route] }
 // over reports whether a later price has begun. It asks for the time only where there is one.
 func (t *Tariff) over(now func() time.Time) bool { return !t.until.IsZero() && !now().Before(t.until) }
 
+// inForce is the tariff that was made last, nil where a price or another model is in force since.
+func (t *tariffs) inForce() *Tariff {
+	if last := t.current.Load(); !last.over(t.now) && last.predictor == t.predictor() {
+		return last
+	}
+	return nil
+}
+
 // tariffs is the tariff of a generation. Prices that begin later are recorded when a request first comes after that.
 type tariffs struct {
 	record func(ctx context.Context, route string, price, cost config.Price) (int64, error)
 	now    func() time.Time
 	routes []config.Route
-	// exchange makes that of routes with their prices in force.
-	exchange func([]config.Route) *routing.Exchange
+	// predictor is the one in force, and exchange makes that of routes with their prices in force.
+	predictor func() *routing.Predictor
+	exchange  func([]config.Route, *routing.Predictor) *routing.Exchange
 
 	current atomic.Pointer[Tariff]
 	mu      sync.Mutex // of whoever makes the next one
@@ -65,18 +75,19 @@ func (t *tariffs) make(ctx context.Context, now time.Time) (*Tariff, error) {
 			made.until = next
 		}
 	}
-	made.Exchange = t.exchange(made.Routes)
+	made.predictor = t.predictor()
+	made.Exchange = t.exchange(made.Routes, made.predictor)
 	return made, nil
 }
 
 // of is the tariff at the moment. An error is the ledger's, which cannot record a price that has begun.
 func (t *tariffs) of(ctx context.Context) (*Tariff, error) {
-	if current := t.current.Load(); !current.over(t.now) {
+	if current := t.inForce(); current != nil {
 		return current, nil
 	}
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	if current := t.current.Load(); !current.over(t.now) {
+	if current := t.inForce(); current != nil {
 		return current, nil // another request has made it
 	}
 	next, err := t.make(ctx, t.now())

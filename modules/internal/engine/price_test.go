@@ -75,6 +75,8 @@ func TestPriceIsRecordedFirst(t *testing.T) {
 	var away atomic.Bool
 	var recorded atomic.Int64
 	now := time.Unix(0, 0)
+	var inForce *routing.Predictor
+	var madeFor []*routing.Predictor
 	ts := tariffs{
 		record: func(_ context.Context, _ string, p, _ config.Price) (int64, error) {
 			if away.Load() {
@@ -83,8 +85,12 @@ func TestPriceIsRecordedFirst(t *testing.T) {
 			recorded.Add(1)
 			return p.Input, nil
 		},
-		now:      func() time.Time { return now },
-		exchange: func([]config.Route) *routing.Exchange { return nil },
+		now:       func() time.Time { return now },
+		predictor: func() *routing.Predictor { return inForce },
+		exchange: func(_ []config.Route, p *routing.Predictor) *routing.Exchange {
+			madeFor = append(madeFor, p)
+			return nil
+		},
 		routes: []config.Route{{Name: "r", Price: config.Price{Input: 1},
 			LaterPrices: []config.Dated{{From: time.Unix(5, 0), Price: config.Price{Input: 2}}}}},
 	}
@@ -109,4 +115,12 @@ func TestPriceIsRecordedFirst(t *testing.T) {
 	}
 	all.Wait()
 	require.EqualValues(t, 2, recorded.Load(), "once for each price")
+
+	inForce = new(routing.Predictor) // a model that outcomes have taught (GAP-131)
+	before, err := ts.of(t.Context())
+	require.NoError(t, err)
+	require.Equal(t, []*routing.Predictor{nil, nil, inForce}, madeFor, "another model has rates of its own")
+	again, err := ts.of(t.Context())
+	require.NoError(t, err)
+	require.Same(t, before, again)
 }

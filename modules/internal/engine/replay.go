@@ -37,8 +37,9 @@ func (e *Engine) Replay(ctx context.Context, installed config.Overlay, since tim
 		return nil, nil, err
 	}
 	replay := decisions.NewReplay(decisions.Settings{Before: g.Config, After: cfg, Now: e.Now(),
-		Requires: func(account string) config.Requires { return who[account].Requires },
-		Named:    func(account string) string { return who[account].Name }, Learned: e.Outcomes().Learned(),
+		Predictor: e.PredictorOf,
+		Requires:  func(account string) config.Requires { return who[account].Requires },
+		Named:     func(account string) string { return who[account].Name }, Learned: e.Outcomes().Learned(),
 		Templates: e.Templates().Known()})
 	done := int64(0)
 	err = e.decisions.Each(ctx, since, func(r *decisions.Record) error {

@@ -12,11 +12,17 @@ func selfCommand(plugin string) ([]string, bool) {
 	if !builtin.Has(plugin) {
 		return nil, false
 	}
-	exe := "/proc/self/exe"
-	if _, err := os.Stat(exe); err != nil {
-		if exe, err = os.Executable(); err != nil {
-			return nil, false
-		}
+	exe, err := selfPath()
+	if err != nil {
+		return nil, false
 	}
 	return []string{exe, "gateway", "provider", plugin}, true
+}
+
+func selfPath() (string, error) {
+	const exe = "/proc/self/exe"
+	if _, err := os.Stat(exe); err != nil {
+		return os.Executable()
+	}
+	return exe, nil
 }

@@ -1,19 +1,20 @@
 package routing
 
 import (
+	"maps"
 	"math"
 	"slices"
 	"strings"
-	"sync"
+	"sync/atomic"
 
 	"github.com/fareway/fareway/config"
 	"github.com/fareway/fareway/modules/internal/routing/predict"
 )
 
-// known is which models a trained one was trained on, by their names, and by what is left of these without what services
-// add (config.ParseModelName).
+// known is which models a trained one was trained on, by their names, and by what is left of these without what
+// services add (config.ParseModelName).
 type known struct {
-	found  sync.Map // of: []recorded by name
+	found  atomic.Pointer[map[string][]recorded] // of, by name; never changed
 	byName map[string][]recorded
 	byPart map[config.ModelName][]recorded // with Name and Date alone, of models that converse
 }
@@ -26,8 +27,8 @@ type recorded struct {
 	calls bool
 }
 
-// fits is how far a pool speaks of a request that is so far for calls of tools: one of an operator's own outcomes does of
-// all.
+// fits is how far a pool speaks of a request that is so far for calls of tools: one of an operator's own outcomes does
+// of all.
 func (p *recorded) fits(tools float64) float64 {
 	switch {
 	case p.pool.Outcomes:
@@ -55,11 +56,13 @@ func (p *recorded) route() *predict.Route { return &p.pool.Routes[p.k] }
 // openLines are lines of models whose bare names are those of models that were not trained for conversation.
 var openLines = []string{"llama", "mistral", "mixtral", "qwen", "yi", "gemma"}
 
-// isBase reports whether a name in recorded answers is that of a model that was not trained for conversation: no service
-// serves it under the name of one that was.
+// isBase reports whether a name in recorded answers is that of a model that was not trained for conversation: no
+// service serves it under the name of one that was.
 func isBase(n config.ModelName) bool {
 	tokens := strings.Split(n.Name, "-")
-	sized := slices.ContainsFunc(tokens, func(t string) bool { return t[0] >= '0' && t[0] <= '9' && strings.HasSuffix(t, "b") })
+	sized := slices.ContainsFunc(tokens, func(t string) bool {
+		return t[0] >= '0' && t[0] <= '9' && strings.HasSuffix(t, "b")
+	})
 	return !n.Chat && sized && slices.Contains(openLines, tokens[0])
 }
 
@@ -82,8 +85,8 @@ func knownIn(m *predict.Model) *known {
 	return k
 }
 
-// addRecorded adds a model; of two in one pool, as of a model that was asked with tools in its prompt and in its own way, the
-// better one stands.
+// addRecorded adds a model; of two in one pool, as of a model that was asked with tools in its prompt and in its own
+// way, the better one stands.
 func addRecorded(list []recorded, one recorded) []recorded {
 	at := slices.IndexFunc(list, func(p recorded) bool { return p.pool == one.pool })
 	if at < 0 {
@@ -97,12 +100,18 @@ func addRecorded(list []recorded, one recorded) []recorded {
 
 // of is where a model is, by a service's name for it: in all pools that have it. Names are those of configurations.
 func (k *known) of(model string) []recorded {
-	if list, ok := k.found.Load(model); ok {
-		return list.([]recorded)
+	known := k.found.Load()
+	if known != nil {
+		if list, ok := (*known)[model]; ok {
+			return list
+		}
 	}
-	list := k.find(model)
-	k.found.Store(model, list)
-	return list
+	more := map[string][]recorded{model: k.find(model)}
+	if known != nil {
+		maps.Copy(more, *known)
+	}
+	k.found.Store(&more) // what another one adds meanwhile is found again
+	return more[model]
 }
 
 func (k *known) find(model string) []recorded {
@@ -125,9 +134,10 @@ const stray = 0.25
 // mostPools is from how many pools a model is predicted at most.
 const mostPools = 8
 
-// blend joins what pools predict of a model with what the operator says (quality), which counts as much as its weight: the
-// mean of pools by how far they know such text, without those that are far from the middle one. Pools of calls count as
-// far as the request is for calls, and others as far as it is not. What is written is the mean by how much was recorded.
+// blend joins what pools predict of a model with what the operator says (quality), which counts as much as its weight:
+// the mean of pools by how far they know such text, without those that are far from the middle one. Pools of calls
+// count as far as the request is for calls, and others as far as it is not. What is written is the mean by how much
+// was recorded.
 func (s *sight) blend(places []recorded, prior *predict.Prior, quality, output float64) (float64, float64) {
 	var said, trusts, counts [mostPools]float64
 	n := 0

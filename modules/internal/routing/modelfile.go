@@ -3,6 +3,7 @@ package routing
 import (
 	"crypto/sha256"
 	"encoding/hex"
+	"errors"
 	"fmt"
 	"sync/atomic"
 	"time"
@@ -21,6 +22,8 @@ type About struct {
 	// Signals is the fingerprint of what it makes of requests: another model reads those that are kept of it where that
 	// is the same.
 	Signals string `json:"signals"`
+	// Taught: outcomes of this gateway have taught it something since.
+	Taught bool `json:"taught,omitempty"`
 }
 
 // String names the model for people.
@@ -28,6 +31,9 @@ func (a About) String() string {
 	name := "the model that is built in"
 	if a.File != "" {
 		name = a.File
+	}
+	if a.Taught {
+		name += ", with what outcomes have taught it"
 	}
 	text := fmt.Sprintf("%s (%.*s", name, config.FingerprintDigits, a.SHA256)
 	if a.Trained != nil {
@@ -66,6 +72,25 @@ func ReadPredictor(content []byte) (*Predictor, error) {
 	p.about.SHA256 = digest
 	lastRead.Store(p)
 	return p, nil
+}
+
+// ErrOtherBase says that a model was taught on top of another one than the one that is asked for.
+var ErrOtherBase = errors.New("it was taught on top of another model")
+
+// ReadTaught is ReadPredictor for a model that outcomes have taught something on top of a base: it makes the same of
+// requests.
+func ReadTaught(content []byte, base About) (*Predictor, About, error) {
+	m, err := predict.Decode(content)
+	if err != nil {
+		return nil, About{}, err
+	}
+	p := NewPredictor(m)
+	p.about.SHA256 = fmt.Sprintf("%x", sha256.Sum256(content))
+	if p.about.Signals != base.Signals {
+		return nil, About{}, ErrOtherBase
+	}
+	p.about.File, p.about.Taught = base.File, true
+	return p, p.about, nil
 }
 
 // ReadModel is ReadPredictor for who loads a configuration.

@@ -64,8 +64,8 @@ func shareCell(rows []Row, now time.Time) Row {
 }
 
 // LargestShare is how much an account counts at most, so that it is its part of all that counts (GAP-130): a quarter
-// among four and more, and an equal one among two or three. seen is how much each account has shown, of which those with
-// an outcome are among them; at most is what counts in any case.
+// among four and more, and an equal one among two or three. seen is how much each account has shown, of which those
+// with an outcome are among them; at most is what counts in any case.
 func LargestShare(seen []float64, atMost float64) float64 {
 	accounts := 0
 	for _, n := range seen {

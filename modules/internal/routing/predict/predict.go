@@ -217,8 +217,8 @@ func (p *Pool) Quality(s *Signal, out []float64) {
 func (p *Pool) QualityOf(k int, s *Signal) float64 { return p.quality(k, p.Difficulty.at(s), s) }
 
 // quality is the mean of three predictions: a regression beside the difficulty that all routes share; the pool's own
-// heads put together; and, twice, what the route is worth on the tasks that the prompt seems to be of, corrected by how
-// much easier than its task it is.
+// heads put together; and, twice, what the route is worth on the tasks that the prompt seems to be of, corrected by
+// how much easier than its task it is.
 func (p *Pool) quality(k int, common float64, s *Signal) float64 {
 	p.task(s)
 	r, at := &p.Routes[k], &s.place
@@ -346,8 +346,8 @@ func (m *Model) Easier(by func(*Pool) float64) float64 {
 // Difficulty is how hard the conversation seems, from 0 to 1: 0.5 for the mean, and for what is unlike anything known.
 func (m *Model) Difficulty(s *Signal) float64 { return sigmoid(-float64(m.Work(s).Ease)) }
 
-// LearnedWeight is as how many observations a prediction counts beside what an operator says, where the text and its task
-// are known.
+// LearnedWeight is as how many observations a prediction counts beside what an operator says, where the text and its
+// task are known.
 const LearnedWeight = 100
 
 // Blend is the quality of the pool's k-th route, of which the operator says something as well: the prediction counts

@@ -52,8 +52,9 @@ func (s *series) list() (all []part, err error) {
 		return nil, err
 	}
 	for _, e := range entries {
-		begun, ok := strings.CutPrefix(e.Name(), s.name+"-")
-		if begun, ok = strings.CutSuffix(begun, suffix); !ok {
+		begun, of := strings.CutPrefix(e.Name(), s.name+"-")
+		begun, ok := strings.CutSuffix(begun, suffix)
+		if !of || !ok {
 			continue
 		}
 		at, err := strconv.ParseInt(begun, 10, 64)

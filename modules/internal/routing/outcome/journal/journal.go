@@ -1,9 +1,9 @@
-// Package journal keeps, where an operator asks for it (the block outcomes), what came of requests as lines to train by:
-// what the predictor's model made of the request (numbers, and no word of its text), and how a route did. Texts are kept
-// only where the operator asks for that, too, in files of their own with their own age.
+// Package journal keeps, where an operator asks for it (the block outcomes), what came of requests as lines to train
+// by: what the predictor's model made of the request (numbers, and no word of its text), and how a route did. Texts
+// are kept only where the operator asks for that, too, in files of their own with their own age.
 //
-// It is for the engine, which writes, and for who trains, who reads (Read). Lines are written behind the requests; what
-// cannot be written is dropped, and no request ever waits for it.
+// It is for the engine, which writes, and for who trains, who reads (Read). Lines are written behind the requests;
+// what cannot be written is dropped, and no request ever waits for it.
 package journal
 
 import (
@@ -260,7 +260,8 @@ func (j *Journal) write(which int) error {
 	return j.noted(n, err)
 }
 
-// noted logs the first error of a streak, and its end. Lines say what was lost with the error, or was written without one.
+// noted logs the first error of a streak, and its end. Lines say what was lost with the error, or was written without
+// one.
 func (j *Journal) noted(lines int, err error) error {
 	switch {
 	case err != nil:

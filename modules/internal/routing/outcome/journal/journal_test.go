@@ -73,7 +73,8 @@ func (b *book) turn(d time.Duration) {
 }
 
 func line(id string) Line {
-	return Line{ID: id, Account: "acct_1", Route: "small", Model: "small-1", Score: 1, From: Agreed, Signal: []byte("signal")}
+	return Line{ID: id, Account: "acct_1", Route: "small", Model: "small-1", Score: 1, From: Agreed,
+		Signal: []byte("signal")}
 }
 
 func (b *book) write(ids ...string) {
@@ -265,8 +266,8 @@ func TestTooManyAtOnce(t *testing.T) {
 func TestWhatIsNoLine(t *testing.T) {
 	t.Parallel()
 	path := filepath.Join(t.TempDir(), "lines-000000000001.jsonl")
-	good := `{"v":1,"t":"2026-11-01T12:00:00Z","id":"req_1","account":"a","route":"small","model":"m","score":0.5,"from":"agreed",` +
-		`"signal":"c2lnbmFs"}` + "\n"
+	good := `{"v":1,"t":"2026-11-01T12:00:00Z","id":"req_1","account":"a","route":"small","model":"m","score":0.5,` +
+		`"from":"agreed","signal":"c2lnbmFs"}` + "\n"
 	text := good + "garbage\n" + strings.Replace(good, `"v":1`, `"v":2`, 1) + strings.Repeat("x", maxLine+10) + "\n" +
 		strings.Replace(good, "0.5", "1.5", 1) + strings.Replace(good, "c2lnbmFs", "", 1) + "\n" + good + `{"v":1`
 	require.NoError(t, os.WriteFile(path, []byte(text), 0o600))

@@ -27,8 +27,8 @@ func (s Skipped) String() string {
 	return fmt.Sprintf("%d left out from line %d of %s on: %s", s.Lines, s.Line, s.File, s.Why)
 }
 
-// Read gives take the lines of a journal's files, or of a folder of them, the oldest first, in little memory. What is no
-// line of this version is left out, and returned. An error of take ends it.
+// Read gives take the lines of a journal's files, or of a folder of them, the oldest first, in little memory. What is
+// no line of this version is left out, and returned. An error of take ends it.
 func Read(path string, take func(*Line) error) ([]Skipped, error) {
 	info, err := os.Stat(path)
 	if err != nil {

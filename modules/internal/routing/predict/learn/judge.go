@@ -25,8 +25,8 @@ func (j *Judged) Better() bool { return j.Low > 0 }
 
 const bootstraps = 300
 
-// JudgeOutcomes teaches a base model by four fifths of the requests, and judges by the last. Before is what earlier outcomes
-// had taught the base, and of a model without any how good it is on the whole.
+// JudgeOutcomes teaches a base model by four fifths of the requests, and judges by the last. Before is what earlier
+// outcomes had taught the base, and of a model without any how good it is on the whole.
 func JudgeOutcomes(base *predict.Model, lines []Outcome) (Judged, error) {
 	var taught, held []Outcome
 	for _, l := range lines[max(0, len(lines)-MostOutcomes):] {

@@ -64,8 +64,8 @@ func (o *outcomes) at(e *example) float64 {
 }
 
 // TrainOutcomes puts what outcomes teach on top of a base model, in place of what others had taught it: one more pool,
-// which has the models with LeastOutcomes lines and more. It reads the base's signals, so that those that are kept stay of
-// use. The result is a new model; the base is as it was. The same lines give the same model.
+// which has the models with LeastOutcomes lines and more. It reads the base's signals, so that those that are kept
+// stay of use. The result is a new model; the base is as it was. The same lines give the same model.
 func TrainOutcomes(base *predict.Model, lines []Outcome) (*predict.Model, error) {
 	lines = lines[max(0, len(lines)-MostOutcomes):]
 	count := make(map[string]int)
@@ -348,7 +348,8 @@ func (t *outcomeTrainer) places(p *predict.Pool) {
 		_, far[i] = nearestOf(centres, w)
 	}
 	slices.Sort(far)
-	// Whitened numbers vary by 1 within a task: requests that are all but the same are no reason to know nothing of others.
+	// Whitened numbers vary by 1 within a task: requests that are all but the same are no reason to know nothing of
+	// others.
 	p.Near = float32(max(far[len(far)*95/100], float64(t.dim)/2))
 	for _, c := range centres {
 		p.Tasks = append(p.Tasks, predict.Task{Odds: t.nothing(), Centre: c})

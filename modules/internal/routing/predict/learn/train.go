@@ -281,8 +281,8 @@ func (t *trainer) regressions() {
 	t.ease()
 }
 
-// ease finds how much more easy or difficult prompts are, in log odds, than the mean of what all pools say of them: all
-// but its own know a prompt from afar. Each pool counts the same.
+// ease finds how much more easy or difficult prompts are, in log odds, than the mean of what all pools say of them:
+// all but its own know a prompt from afar. Each pool counts the same.
 func (t *trainer) ease() {
 	m := t.model
 	rows := make([]int, len(t.samples))
