@@ -28,7 +28,7 @@ func routed(t *testing.T) *engine.Engine {
 		Gateway: config.Gateway{MaxBodyMemory: 1 << 20}, Hash: "0123456789abcdef", Path: "/etc/gateway.hcl",
 		Routes: []config.Route{priced("small", 0.5, 10_000_000, 50_000_000), priced("middle", 0.7, 100_000_000, 500_000_000),
 			priced("large", 0.95, 300_000_000, 1_500_000_000)},
-		Profiles:    []config.Profile{{Name: "balanced", Cost: 0.5, Quality: 0.5}, {Name: "max", Cost: 0.1, Quality: 0.9}},
+		Profiles:    []config.Profile{{Name: "balanced", Cost: 0.5, Quality: 0.5}, {Name: "max", Quality: 1}},
 		DecisionLog: config.DefaultDecisionLog(),
 	}, engine.Options{})
 	serve(t, e)

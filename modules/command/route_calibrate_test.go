@@ -40,6 +40,10 @@ func TestCalibrateProfiles(t *testing.T) {
 	for i, p := range c.Profiles {
 		profile := e.Current().Config.Profiles[i]
 		require.InDelta(t, tariff.Exchange.Rate(profile), *p.Rate, 1e-9)
+		if profile.Cost == 0 {
+			require.Zero(t, *p.Proposed, "cost does not count")
+			continue
+		}
 		require.GreaterOrEqual(t, *p.Proposed, routing.LeastRate)
 		require.InDelta(t, 1, p.Cost+p.Quality, 1e-9)
 		require.InDelta(t, tariff.Exchange.Rate(config.Profile{Cost: p.Cost, Quality: p.Quality}), *p.Gives, 1e-9)
@@ -49,7 +53,7 @@ func TestCalibrateProfiles(t *testing.T) {
 	text, err = run(t, "route", "calibrate", "--since", "30d", "--data", e.DataDir())
 	require.NoError(t, err)
 	require.Contains(t, text, "Rates on 20 of 21 requests since")
-	require.Regexp(t, `max +\d+\.\d{3} .* cost = 0\.\d+, quality = 0\.\d+ `, text)
+	require.Regexp(t, `balanced +\d+\.\d{3} .* cost = 0\.\d+, quality = 0\.\d+ `, text)
 	_, err = run(t, "route", "calibrate", "--since", "30d", "--recorded", "x")
 	require.ErrorContains(t, err, "since")
 }
