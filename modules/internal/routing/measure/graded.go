@@ -226,7 +226,8 @@ func EvalGraded(m *predict.Model, c *learn.Corpus, seed uint64) ([]Figure, error
 		rate := rates[w.profile]
 		part := func(name string, of func(*asked) bool, hit func(*asked) float64) {
 			out = append(out, g.figure(w.profile+": "+name, traffic, len(traffic), func(pick []int) float64 {
-				return over(only(pick, func(i int) bool { return of(&traffic[i]) }), func(i int) float64 { return hit(&traffic[i]) })
+				return over(only(pick, func(i int) bool { return of(&traffic[i]) }),
+					func(i int) float64 { return hit(&traffic[i]) })
 			}))
 		}
 		any := func(*asked) bool { return true }
@@ -318,8 +319,8 @@ func auc(list []asked, pick []int, keep func(*asked) bool) float64 {
 	return sum / float64(len(easy)) / float64(len(hard))
 }
 
-// inOrder is how often, of two prompts of which one's good reply is at least 2.5 times as long, it is expected to be the
-// longer one.
+// inOrder is how often, of two prompts of which one's good reply is at least 2.5 times as long, it is expected to be
+// the longer one.
 func inOrder(list []asked, pick []int) float64 {
 	var right, n float64
 	for x, i := range pick {

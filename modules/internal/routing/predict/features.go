@@ -300,6 +300,3 @@ func (f *Features) Words() []uint32 { return f.words }
 
 // Chars are the buckets of character n-grams, each once, until the next Read.
 func (f *Features) Chars() []uint16 { return f.chars }
-
-// Text is what is looked at, until the next Read.
-func (f *Features) Text() []byte { return f.text }

@@ -137,7 +137,7 @@ func TestFeatures_dress(t *testing.T) {
 		"a reminder in a part":           parts,
 		"a reminder in a message before": with(ask(reminder).Messages[0], asked),
 		"a reminder in a message behind": with(asked, ask(reminder).Messages[0]),
-		"an environment":                 in("<environment_context>\n  <cwd>/work</cwd>\n</environment_context>\n\n" + question),
+		"an environment":                 in("<environment_context>\n  <cwd>/x</cwd>\n</environment_context>\n" + question),
 		"a tag around it":                in("<user_query>\n" + question + "</user_query>"),
 		"a result":                       loop(question, result("--- FAIL: TestGet")),
 		"a conversation before":          with(ask("Write a poem.").Messages[0], result("a poem"), asked),

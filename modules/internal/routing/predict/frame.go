@@ -297,8 +297,8 @@ func (r *framer) contrast() {
 	}
 }
 
-// paragraph is where the paragraph ends that begins at a line, or the blank line, and the mean score of what of it is no
-// frame, 0 for nothing, and of all of it.
+// paragraph is where the paragraph ends that begins at a line, or the blank line, and the mean score of what of it is
+// no frame, 0 for nothing, and of all of it.
 func (r *framer) paragraph(begin int) (end int, kept, all float32) {
 	var n, keeps float32
 	for end = begin; end < r.n && r.scores[end] != blankLine; end++ {
@@ -318,8 +318,8 @@ const (
 	weak  = 0.5 // of that, which others must reach
 )
 
-// sure is how much more than a question the lines of a message must seem to be a frame, in the mean, for the question to
-// be looked for elsewhere.
+// sure is how much more than a question the lines of a message must seem to be a frame, in the mean, for the question
+// to be looked for elsewhere.
 const sure = 1.2
 
 // leave leaves the line that seems least to be a frame, and what is like it in its paragraph.

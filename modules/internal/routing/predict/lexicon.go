@@ -37,7 +37,7 @@ const (
 type patterns struct {
 	names []string
 	sum   uint32
-	units [maxConcepts]float64 // tokens of one "word", "page", ..., of which requests ask for a number; 0 for other concepts
+	units [maxConcepts]float64 // tokens of one "word", "page", ..., of which requests ask for a number; 0 for others
 
 	open [openBits / 64]uint64 // hashes of what a pattern begins with
 	hash [slots]uint32         // of whole patterns

@@ -107,7 +107,8 @@ func TestTraffic(t *testing.T) {
 		require.GreaterOrEqual(t, d.Turns, int32(0))
 		require.Equal(t, d.Tools, len(d.Request.Tools) > 0)
 	}
-	for name, want := range map[string]float64{"code": .24, "writing": .19, "math": .02, "tools": .04, "default": .51, "grade 1": .195,
+	for name, want := range map[string]float64{"code": .24, "writing": .19, "math": .02, "tools": .04, "default": .51,
+		"grade 1": .195,
 		"grade 2": .33, "grade 3": .30, "grade 4": .14, "grade 5": .035, "en": .70, "tools declared": .42} {
 		require.InDelta(t, want, count[name], .05, name)
 	}

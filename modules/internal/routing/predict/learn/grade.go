@@ -43,8 +43,8 @@ func gradedRows(c *Corpus, sets []*Dataset) []graded {
 		if g.Held() {
 			continue
 		}
-		row := graded{req: (&Row{Prompt: g.Prompt}).Request(), ease: math.NaN(), length: math.NaN(), kind: g.Work(), told: true,
-			fold: int(question(g.Same+g.ID) % folds)}
+		row := graded{req: (&Row{Prompt: g.Prompt}).Request(), ease: math.NaN(), length: math.NaN(), kind: g.Work(),
+			told: true, fold: int(question(g.Same+g.ID) % folds)}
 		if g.Same != "" {
 			row.fold = int(question(g.Same) % folds)
 		}

@@ -206,7 +206,8 @@ func (c *Corpus) dressed(w *Dresser, random *rand.Rand, g *Graded, segment int, 
 	if len(c.Dresses.System) == 0 {
 		return (&Row{Prompt: g.Prompt}).Request()
 	}
-	outfit := [][]string{{"bare", "page", "page", "history", "context"}, {"agent"}, {"bare", "page", "page", "context"}}[segment]
+	outfit := [][]string{{"bare", "page", "page", "history", "context"}, {"agent"},
+		{"bare", "page", "page", "context"}}[segment]
 	req := w.Dress(g.Prompt, outfit[random.IntN(len(outfit))])
 	req.Tools = nil
 	if d.Tools {
