@@ -724,8 +724,8 @@ var outcomesGrammar = grammar{
 			doc: "How long a text is kept at most. None is kept of accounts that demand, or whose plan does, a retention that " +
 				"is shorter."},
 		{name: "train", kind: aText(5), instead: "never", example: `"03:00"`,
-			doc: "At which time of day, in UTC, a process of low priority and at most 1 GiB teaches the predictor's model by what " +
-				"is kept, as `route train --outcomes --if-better` does. What predicts held-out requests better than what " +
+			doc: "At which time of day, in UTC, a process of low priority and at most 1 GiB teaches the predictor's model by " +
+				"what is kept, as `route train --outcomes --if-better` does. What predicts held-out requests better than what " +
 				"predicts now takes its place: the log, `gateway status` and `fareway_trainings_total` say so."},
 	},
 }

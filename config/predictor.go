@@ -188,8 +188,8 @@ func (l *loader) checkPredictor() {
 		text += fmt.Sprintf(" and %d more", more)
 	}
 	l.fail(t.at, "The model knows none of these routes", fmt.Sprintf("It was trained on answers of %s; the routes with "+
-		"`weight` or quality = \"auto\" have other models. Train one on answers of those, with the names that `model` has in "+
-		"the routes, or leave the block out.", text))
+		"`weight` or quality = \"auto\" have other models. Train one on answers of those, with the names that `model` has "+
+		"in the routes, or leave the block out.", text))
 }
 
 // model reads a file of a trained model, which belongs to the configuration from then on.

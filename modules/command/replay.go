@@ -119,8 +119,8 @@ func printReplay(w io.Writer, c *decisions.Comparison) {
 			human.Count(c.Unread, "request"))
 	}
 	if more := c.After.Unread - c.Unread; more > 0 {
-		fmt.Fprintf(w, "Left out of what %s predicts: %s more, which another model has read. There, what the file says of routes "+
-			"counts alone, so that the two sides do not compare.\n", c.After.Model, human.Count(more, "request"))
+		fmt.Fprintf(w, "Left out of what %s predicts: %s more, which another model has read. There, what the file says of "+
+			"routes counts alone, so that the two sides do not compare.\n", c.After.Model, human.Count(more, "request"))
 	}
 	if more := c.Before.Unread - c.Unread; more > 0 {
 		fmt.Fprintf(w, "Left out of what %s predicts: %s more, which another model has read.\n", c.Before.Model,

@@ -24,7 +24,6 @@ func (e *Engine) openJournal(o *Options, cfg *config.Config) {
 			return cfg.Outcomes
 		},
 		Now:    o.Now,
-		After:  o.After,
 		Logger: e.Logger(),
 		Lost:   e.metrics.outcomesLost,
 	})

@@ -85,7 +85,8 @@ func TestNightlyTraining(t *testing.T) {
 	require.Len(t, n.runs, 1)
 	n.pass(t, 1)
 	require.Len(t, n.runs, 2)
-	require.Equal(t, []string{"--model", n.path(routing.ModelOf(&n.cfg))}, n.runs[1][9:], "judged against what predicts now")
+	require.Equal(t, []string{"--model", n.path(routing.ModelOf(&n.cfg))}, n.runs[1][9:],
+		"judged against what predicts now")
 	n.at = n.at.Add(100 * time.Hour) // it slept
 	n.pass(t, 60)
 	require.Len(t, n.runs, 3, "once, and no more for each day")

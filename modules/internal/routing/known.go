@@ -70,7 +70,9 @@ func knownIn(m *predict.Model) *known {
 	k := &known{byName: make(map[string][]recorded), byPart: make(map[config.ModelName][]recorded)}
 	for i := range m.Pools {
 		pool := &m.Pools[i]
-		calls := pool.Calls || !slices.ContainsFunc(pool.Datasets, func(d string) bool { return !strings.HasPrefix(d, "bfcl") })
+		calls := pool.Calls || !slices.ContainsFunc(pool.Datasets, func(d string) bool {
+			return !strings.HasPrefix(d, "bfcl")
+		})
 		for at, name := range pool.Models {
 			one := recorded{pool, at, calls}
 			k.byName[name] = append(k.byName[name], one)
