@@ -193,8 +193,8 @@ func TestTextsOfOutcomes(t *testing.T) {
 	require.NotContains(t, g.written(t, "lines-*"), "zanzibar")
 }
 
-// TestOutcomesOfCalls is issue 27: whether a call of a tool fits its schema; one that nothing satisfies a client could bring
-// about.
+// TestOutcomesOfCalls is issue 27: whether a call of a tool fits its schema; one that nothing satisfies a client could
+// bring about.
 func TestOutcomesOfCalls(t *testing.T) {
 	t.Parallel()
 	g := startScripted(t, setup{Routes: []route{{Name: "first", Quality: 0.9}, {Name: "second", Quality: 0.1}},
