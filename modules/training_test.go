@@ -192,3 +192,20 @@ func TestTextsOfOutcomes(t *testing.T) {
 	require.Equal(t, 2, strings.Count(texts, "\n"), "a text once")
 	require.NotContains(t, g.written(t, "lines-*"), "zanzibar")
 }
+
+// TestOutcomesOfCalls is issue 27: whether a call of a tool fits its schema; one that nothing satisfies a client could
+// bring about.
+func TestOutcomesOfCalls(t *testing.T) {
+	t.Parallel()
+	g := startScripted(t, setup{Routes: []route{{Name: "first", Quality: 0.9}, {Name: "second", Quality: 0.1}},
+		Extra: keepsOutcomes})
+	c := g.rich(t)
+	for _, arguments := range []string{`{"q":"x"}`, `{}`} {
+		c.Answers(script(used(10, 12), "tool_calls", upstream.ToolCall(0, "call_1", "f"), upstream.Arguments(0, arguments)))
+		a := c.Post("/v1/chat/completions", `{"model":"service/max","messages":[{"role":"user","content":"PROMPT"}],"tools":`+
+			`[{"type":"function","function":{"name":"f","parameters":{"type":"object","properties":{"q":{"type":"string"}},`+
+			`"required":["q"]}}}]}`)
+		require.Equal(t, 200, a.StatusCode, "%s", a.Raw)
+	}
+	require.Equal(t, []string{"first 1 call", "first 0 call own"}, g.kept(t, c.Account.ID))
+}
