@@ -43,6 +43,16 @@ func (m *Model) Graded(f *Features, s *Signal, out []float32) []float32 {
 	return append(out, float32(math.Log1p(float64(f.asked))))
 }
 
+// settled is an ease that falls ever more slowly towards -3: what seems harder than the hardest grade is where the best
+// route is worth its price, and not where none is any good.
+func settled(ease float32) float32 {
+	const from, depth = -1, 2
+	if ease >= from {
+		return ease
+	}
+	return from - depth*(1-float32(math.Exp(float64(ease-from)/depth)))
+}
+
 // usualEase is that of a request of which nothing is known: the mean of the traffic that the reference workload is of.
 const usualEase = 0.6
 
@@ -75,7 +85,7 @@ func (m *Model) grade(f *Features, s *Signal) {
 	}
 	s.Grade, s.Length = g.Slope*z[GradeEase]+g.Shift, z[GradeLength]
 	s.Understood = f.understood()
-	s.Grade = usualEase + s.Understood*(s.Grade-usualEase)
+	s.Grade = usualEase + s.Understood*(settled(s.Grade)-usualEase)
 	odds := z[GradeKind:]
 	if !f.tools {
 		odds[Tools] = float32(math.Inf(-1)) // there are none to be called
