@@ -8,7 +8,6 @@ import (
 
 	"github.com/fareway/fareway/modules/internal/routing/predict"
 	"github.com/fareway/fareway/modules/internal/routing/predict/learn"
-	"github.com/fareway/fareway/plugins/llm"
 )
 
 // Figure is one of the figures of a model on graded prompts, with the interval that 95% of bootstrap samples lie in.
@@ -69,21 +68,12 @@ type grading struct {
 	seed   uint64
 }
 
-func (g *grading) look(p *learn.Graded, req *llm.Request) asked {
+func (g *grading) look(p *learn.Graded, req *learn.Request) asked {
 	s := &predict.Signal{}
 	g.f.Read(req)
 	g.m.Look(g.f, s)
 	a := asked{graded: p, work: g.m.Work(s), length: g.output.Of(s), weight: 1}
-	input := 0
-	for i := range req.Messages {
-		for _, part := range req.Messages[i].Parts {
-			input += len(part.Text.String())
-		}
-	}
-	for i := range req.Tools {
-		input += len(req.Tools[i].Schema) + len(req.Tools[i].Description)
-	}
-	a.priced(float64(input)/4+1, a.length)
+	a.priced(float64(learn.Size(req))/4+1, a.length)
 	return a
 }
 

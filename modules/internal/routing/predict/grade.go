@@ -43,9 +43,15 @@ func (m *Model) Graded(f *Features, s *Signal, out []float32) []float32 {
 	return append(out, float32(math.Log1p(float64(f.asked))))
 }
 
-// hardest is how easy the hardest are, in log odds, as those of the last grade: at what is harder than that nobody has
-// graded, and routes that all seem to fail would seem to be alike, so that the cheapest would get it.
-const hardest = -2.6
+// settled is an ease that falls ever more slowly towards -3: what seems harder than the hardest grade is where the best
+// route is worth its price, and not where none is any good.
+func settled(ease float32) float32 {
+	const from, depth = -1, 2
+	if ease >= from {
+		return ease
+	}
+	return from - depth*(1-float32(math.Exp(float64(ease-from)/depth)))
+}
 
 // usualEase is that of a request of which nothing is known: the mean of the traffic that the reference workload is of.
 const usualEase = 0.6
@@ -79,7 +85,7 @@ func (m *Model) grade(f *Features, s *Signal) {
 	}
 	s.Grade, s.Length = g.Slope*z[GradeEase]+g.Shift, z[GradeLength]
 	s.Understood = f.understood()
-	s.Grade = max(usualEase+s.Understood*(s.Grade-usualEase), hardest)
+	s.Grade = usualEase + s.Understood*(settled(s.Grade)-usualEase)
 	odds := z[GradeKind:]
 	if !f.tools {
 		odds[Tools] = float32(math.Inf(-1)) // there are none to be called

@@ -55,7 +55,8 @@ func TestUntag(t *testing.T) {
 func TestSeparate_whatever(t *testing.T) {
 	t.Parallel()
 	f := NewFeatures()
-	for _, text := range []string{"", "\n", "<", "</", "<a", "<a>", "<|", "<|x|>", "<!--", "<!-- -->", "\xff\xfe<\x80>", ":", "[",
+	for _, text := range []string{"", "\n", "<", "</", "<a", "<a>", "<|", "<|x|>", "<!--", "<!-- -->", "\xff\xfe<\x80>",
+		":", "[",
 		"[]", "[x]",
 		strings.Repeat("<x", 50_000), strings.Repeat("<x>", 50_000), strings.Repeat("<!--", 50_000),
 		strings.Repeat("\n", 100_000),

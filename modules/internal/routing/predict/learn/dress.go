@@ -75,6 +75,22 @@ func (d *Dresses) read(dir fs.FS) error {
 	})
 }
 
+// Request is one that a question comes in.
+type Request = llm.Request
+
+// Size is how many bytes of text and of tools a request has.
+func Size(req *Request) (n int) {
+	for i := range req.Messages {
+		for _, part := range req.Messages[i].Parts {
+			n += len(part.Text.String())
+		}
+	}
+	for i := range req.Tools {
+		n += len(req.Tools[i].Schema) + len(req.Tools[i].Description)
+	}
+	return n
+}
+
 // Outfits are the ways in which a question comes.
 var Outfits = []string{"bare", "tools", "agent", "page", "history", "context"}
 
