@@ -117,7 +117,7 @@ func TestFrontierIsWhatIsChosen(t *testing.T) {
 			}
 			require.InDelta(t, want.Quality, got.Quality, 1e-6)
 			require.InEpsilon(t, want.Microcents, got.Microcents, 1e-6)
-			sum := 0.0
+			sum := got.Refused // what is too long for all of them
 			for _, r := range got.Routes {
 				sum += r.Share
 			}
