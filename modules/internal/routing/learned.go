@@ -27,12 +27,13 @@ var NoEffect = Effect{Reliability: 1}
 // PriorWeight is as how many observations the quality of a route counts that has no weight of its own.
 const PriorWeight = 40
 
-// On is a quality with the effect.
+// On is a quality with the effect. What is summed over kinds of work can be a rounding more than 1, which is no
+// probability: a strategy's expectation takes roots of what is left.
 func (e Effect) On(q, weight float64) float64 {
 	if weight <= 0 {
 		weight = PriorWeight
 	}
-	return e.Reliability * (weight*q + e.Good) / (weight + e.Good + e.Bad)
+	return min(max(e.Reliability*(weight*q+e.Good)/(weight+e.Good+e.Bad), 0), 1)
 }
 
 // On is a route's quality for work of one kind.
