@@ -34,8 +34,8 @@ func TestEvalGraded(t *testing.T) {
 	} {
 		require.GreaterOrEqual(t, of[name], least, name)
 	}
-	for name, most := range map[string]float64{"max: trivial on the best route": .05, "quality moved by dress, tools": 1e-6,
-
+	for name, most := range map[string]float64{"max: trivial on the best route": .05,
+		"quality moved by dress, tools":   1e-6,
 		"quality moved by dress, history": .02, "max: share of best": .75} {
 		require.LessOrEqual(t, of[name], most, name)
 	}

@@ -210,30 +210,33 @@ type framer struct {
 
 // score scores the lines of a text. Of a long one those in the middle go with the last one before them.
 func (r *framer) score(text []byte) {
-	total := bytes.Count(text, []byte{'\n'}) + 1
-	skipFrom, skip := frameLines/2, max(total-frameLines, 0)
+	late := len(text) // where the lines of its end begin
+	for range frameLines / 2 {
+		late = max(bytes.LastIndexByte(text[:late], '\n'), 0)
+	}
 	n, at := 0, 0
-	for line := 0; at <= len(text) && n < frameLines; line++ {
-		end := lineEnd(text, at)
-		if line < skipFrom || line >= skipFrom+skip {
-			if n > 0 {
-				r.until[n-1] = int32(at)
-			}
-			bare := unlabel(text[at:end])
-			r.begin[n] = int32(end - len(bare))
-			r.scores[n] = blankLine
-			switch {
-			case len(bytes.TrimSpace(bare)) == 0:
-			case depends(bare):
-				if r.scores[n] = 0; n > 0 && r.scores[n-1] != blankLine {
-					r.scores[n] = r.scores[n-1]
-				}
-			default:
-				ReadLine(bare, &r.line)
-				r.scores[n] = dressed(&r.line)
-			}
-			n++
+	for at <= len(text) && n < frameLines {
+		if n == frameLines/2 && late > at {
+			at = late + 1
 		}
+		end := lineEnd(text, at)
+		if n > 0 {
+			r.until[n-1] = int32(at)
+		}
+		bare := unlabel(text[at:end])
+		r.begin[n] = int32(end - len(bare))
+		r.scores[n] = blankLine
+		switch {
+		case len(bytes.TrimSpace(bare)) == 0:
+		case depends(bare):
+			if r.scores[n] = 0; n > 0 && r.scores[n-1] != blankLine {
+				r.scores[n] = r.scores[n-1]
+			}
+		default:
+			ReadLine(bare, &r.line)
+			r.scores[n] = dressed(&r.line)
+		}
+		n++
 		at = end + 1
 	}
 	if r.n = n; n > 0 {
