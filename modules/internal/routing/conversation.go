@@ -81,7 +81,7 @@ func staying(home *Candidate, rate float64) float64 {
 	if math.IsInf(rate, 1) {
 		rate = 1 // utility is in units
 	}
-	return patience * rate * home.Units
+	return patience * rate * min(home.Units, 1)
 }
 
 // loopRoute is the place of the candidate that a loop of tool calls is on, -1 for none.

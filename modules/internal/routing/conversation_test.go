@@ -89,7 +89,8 @@ func TestConversations(t *testing.T) {
 		{"keep_quality: it stays while it keeps", []config.Route{small, cached(route("twin", 0.5, 0.96))},
 			config.Profile{Cost: 1, KeepQuality: 0.5}, at50k("small", 0), chat, nil, "small", routing.StayHome, "small"},
 		{"keep_quality: it moves to what keeps", []config.Route{small, deep},
-			config.Profile{Cost: 1, KeepQuality: 1}, at50k("small", 50_000), chat, nil, "deep", routing.StayMoved, "deep"},
+			config.Profile{Cost: 1, KeepQuality: 1}, at50k("small", 50_000), turn(hard, "12", hard), nil, "deep",
+			routing.StayMoved, "deep"},
 	} {
 		t.Run(tc.name, func(t *testing.T) {
 			t.Parallel()

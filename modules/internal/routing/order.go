@@ -41,6 +41,9 @@ func worth(quality, cost, unit, rate float64) (units, utility float64) {
 	if unit > 0 {
 		units = cost / unit
 	}
+	if units > 1 { // each further percent counts alike: of two routes far beyond the unit no trifle decides either
+		units = 1 + math.Log(units)
+	}
 	if math.IsInf(rate, 1) {
 		return units, -units
 	}
@@ -62,6 +65,14 @@ func compare(a, b *Candidate) int {
 func compareRank(a, b *Candidate) int {
 	return cmp.Or(truth(a.Behind != nil)-truth(b.Behind != nil), cmp.Compare(b.Matches, a.Matches),
 		truth(a.Cramped)-truth(b.Cramped))
+}
+
+// pricesOf is how many of the unit's prices count as so many units.
+func pricesOf(units float64) float64 {
+	if units > 1 {
+		return math.Exp(units - 1)
+	}
+	return units
 }
 
 func truth(b bool) int {

@@ -26,6 +26,8 @@ const (
 	coding = "Write a python function that takes a list of integers and returns the two that sum to a target:\n" +
 		"def two_sum(numbers, target):"
 	greeting = "Hello"
+	middling = "Write a SQL query that lists for each customer the last order and the sum of the last 90 days, " +
+		"customers without orders too."
 )
 
 // choose plans with the predictor that is built in.

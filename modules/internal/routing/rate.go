@@ -211,7 +211,7 @@ func (x *Exchange) climb(list []sample) {
 			costs[r] += list[i].share * all[i*n+r].cost
 		}
 	}
-	at := dearest(routes, costs)
+	at := unitOf(routes, costs, all, list)
 	x.unit, x.free = &routes[at], costs[at] <= 0
 	for i := range list {
 		units[i] = all[i*n+at].cost
@@ -272,19 +272,52 @@ func (in *Input) foreseeAll(out []expected, ranks []Candidate) {
 	}
 }
 
-// dearest is the route with the largest mean cost: of several the one with the highest prices or the largest output,
-// and then the first.
-func dearest(routes []config.Route, costs []float64) int {
-	best := 0
-	for r := 1; r < len(routes); r++ {
-		a, b := &routes[r].Price, &routes[best].Price
-		if cmp.Or(cmp.Compare(costs[r], costs[best]), cmp.Compare(a.Output, b.Output), cmp.Compare(a.Input, b.Input),
+// leastChosen is the share of the workload that a route must be worth its price for to be the unit.
+const leastChosen = 0.01
+
+// unitOf is the route with the largest mean cost, of those that are worth their price for some of the workload at the
+// least rate: beside one that never is, such as the best model there is at a hundred times the price, or one that is
+// kept for other requests, all others would seem to cost next to nothing. Where none is, it is the dearest; of several
+// that cost as much, the one with the highest prices or the largest output, and then the first.
+func unitOf(routes []config.Route, costs []float64, all []expected, list []sample) int {
+	order := make([]int, len(routes))
+	for r := range order {
+		order[r] = r
+	}
+	slices.SortStableFunc(order, func(r, other int) int {
+		a, b := &routes[r].Price, &routes[other].Price
+		return -cmp.Or(cmp.Compare(costs[r], costs[other]), cmp.Compare(a.Output, b.Output), cmp.Compare(a.Input, b.Input),
 			cmp.Compare(a.CacheWrite, b.CacheWrite), cmp.Compare(a.CacheRead, b.CacheRead),
-			cmp.Compare(routes[r].MaxOutput, routes[best].MaxOutput)) > 0 {
-			best = r
+			cmp.Compare(routes[r].MaxOutput, routes[other].MaxOutput))
+	})
+	n := len(routes)
+	for _, r := range order {
+		share, whole := 0.0, 0.0
+		for i := range list {
+			whole += list[i].share
+			if isBest(all[i*n:(i+1)*n], r) {
+				share += list[i].share
+			}
+		}
+		if share >= leastChosen*whole {
+			return r
 		}
 	}
-	return best
+	return order[0]
+}
+
+// isBest reports whether a route would be chosen for a request at the least rate, were it the unit.
+func isBest(all []expected, r int) bool {
+	if !all[r].takes {
+		return false
+	}
+	_, most := worth(all[r].quality, all[r].cost, all[r].cost, LeastRate)
+	for i := range all {
+		if _, other := worth(all[i].quality, all[i].cost, all[r].cost, LeastRate); all[i].takes && other > most {
+			return false
+		}
+	}
+	return true
 }
 
 // upper are the routes that some rate chooses for one request, from the cheapest to the best: the upper hull of

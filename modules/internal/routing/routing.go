@@ -38,7 +38,8 @@
 //	cost    = (input estimate x input price + expected output x output price) / 1e6, in microcents,
 //	          expected output = min(allowance sent, what is predicted, six times that where the route reasons; 500
 //	          without a Predictor), by `price`, of the tier that the estimate reaches
-//	units   = cost / what the request would cost on the unit, which is one route for all requests (see Exchange)
+//	units   = cost / what the request would cost on the unit, which is one route for all requests (see Exchange);
+//	          1 + its logarithm where it is more than 1, on routes that are dearer than the unit
 //	utility = quality - rate x units
 //
 // The largest utility comes first; of equal ones the lower cost, then the higher quality, then file order. Quality
@@ -50,7 +51,8 @@
 //
 // The unit and the rates are fixed when a configuration is loaded, of all its routes (NewExchange), on a reference
 // workload: requests as numbers, which the predictor's model ships, or the usual ones (workload.go) where it has
-// none. The unit is the route with the largest mean cost there. For each request of the workload, the routes that its
+// none. The unit is the route with the largest mean cost there, of those that are worth it for a hundredth of the
+// requests at the least rate. For each request of the workload, the routes that its
 // choice is between lie on a hull of quality over units, whose slopes are the rates at which the choice changes. In
 // the order of these rates, from infinity to 0, the workload climbs from its cheapest choices to the best ones; a
 // profile takes the largest rate at which quality/(cost + quality) of that way, in mean quality, is behind it, within

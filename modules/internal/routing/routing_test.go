@@ -51,7 +51,7 @@ func TestProfilesPick(t *testing.T) {
 	}{
 		{"PROF-01 budget favours cost", budget, []config.Route{deep, small}, easy, []string{"small", "deep"}},
 		{"PROF-02 max favours quality", best, []config.Route{small, deep}, hard, []string{"deep", "small"}},
-		{"PROF-03 balanced picks the middle", balanced, []config.Route{small, deep, middle}, coding,
+		{"PROF-03 balanced picks the middle", balanced, []config.Route{small, deep, middle}, middling,
 			[]string{"middle"}},
 		{"PROF-01 budget of three", budget, []config.Route{deep, middle, small}, easy,
 			[]string{"small", "middle", "deep"}},
@@ -75,7 +75,7 @@ func TestProfilesPick(t *testing.T) {
 			[]string{"deep", "middle", "small"}},
 		{"equal routes keep file order", balanced, []config.Route{route("b", 0.5, 1), route("a", 0.5, 1)}, easy,
 			[]string{"b", "a"}},
-		{"no weights weigh both alike", config.Profile{}, []config.Route{small, deep, middle}, coding,
+		{"no weights weigh both alike", config.Profile{}, []config.Route{small, deep, middle}, middling,
 			[]string{"middle"}},
 	} {
 		t.Run(tt.name, func(t *testing.T) {

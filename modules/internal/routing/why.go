@@ -54,13 +54,15 @@ func (it *Itinerary) lost(c *Candidate) *Lost {
 	}
 	l := &Lost{Reason: reason}
 	if math.IsInf(it.Rate, 1) {
-		l.Price = shareOf(c.Units-need, c.Units)
+		l.Price = shareOf(pricesOf(c.Units-need), pricesOf(c.Units))
 		return l
 	}
 	if c.Quality+need <= 1 {
 		l.Better = &need
 	}
-	l.Price = shareOf(it.Rate*c.Units-need, it.Rate*c.Units)
+	if it.Rate > 0 {
+		l.Price = shareOf(pricesOf(c.Units-need/it.Rate), pricesOf(c.Units))
+	}
 	return l
 }
 

@@ -43,10 +43,10 @@ func (m *Model) Graded(f *Features, s *Signal, out []float32) []float32 {
 	return append(out, float32(math.Log1p(float64(f.asked))))
 }
 
-// settled is an ease that falls ever more slowly towards -3: what seems harder than the hardest grade is where the best
+// settled is an ease that falls ever more slowly towards -2: what seems harder than the hardest grade is where the best
 // route is worth its price, and not where none is any good.
 func settled(ease float32) float32 {
-	const from, depth = -1, 2
+	const from, depth = -1, 1
 	if ease >= from {
 		return ease
 	}
