@@ -142,8 +142,8 @@ func compareFiles(cmd *cobra.Command, before, after string) admin.Plan {
 	v.OK, v.ConfigHash = true, loaded[0].Hash
 	v.Changes = engine.CompareExecutables(change.Between(loaded[0], loaded[1], time.Now()), loaded[0], loaded[1])
 	v.Different = len(v.Changes) > 0
-	v.Profiles = admin.ProfileChanges(engine.Foretell(loaded[0], time.Now(), nil, nil),
-		engine.Foretell(loaded[1], time.Now(), nil, nil))
+	v.Profiles = admin.ProfileChanges(engine.Foretell(loaded[0], time.Now(), routing.PredictorOf(loaded[0]), nil, nil),
+		engine.Foretell(loaded[1], time.Now(), routing.PredictorOf(loaded[1]), nil, nil))
 	return v
 }
 

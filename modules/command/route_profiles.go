@@ -47,15 +47,18 @@ type judgedPoint struct {
 
 // evalProfiles judges the profiles of a configuration on the reference workload of a model.
 func evalProfiles(ctx context.Context, model, hcl string) (*judgedView, *measure.Plane, error) {
-	m, err := readModel(model)
-	if err != nil {
-		return nil, nil, err
-	}
 	cfg, diags := engine.CheckConfig(ctx, hcl, slog.New(slog.DiscardHandler))
 	if cfg == nil {
 		return nil, nil, fmt.Errorf("reading the configuration: %w", diags.Err())
 	}
-	base := routing.Input{Routes: admin.RoutesAt(cfg, time.Now()), Predictor: routing.NewPredictor(m)}
+	base := routing.Input{Routes: admin.RoutesAt(cfg, time.Now()), Predictor: routing.PredictorOf(cfg)}
+	if model != "" { // in place of the file's own
+		m, err := readModel(model)
+		if err != nil {
+			return nil, nil, err
+		}
+		base.Predictor = routing.NewPredictor(m)
+	}
 	base.Exchange = routing.NewExchange(base.Routes, cfg.Profiles, base.Predictor)
 	v, plane := &judgedView{Unit: base.Exchange.Unit()}, new(measure.Plane)
 	named := func(name string, quality, microcents float64) measure.Named {

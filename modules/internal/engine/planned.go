@@ -65,19 +65,20 @@ func (e *Engine) Plan(ctx context.Context, installed config.Overlay) (*Planned, 
 	if p.Before, err = g.Prospects(ctx); err != nil {
 		return nil, err
 	}
-	p.After = Foretell(p.Config, e.Now(), e.Outcomes().Learned(), e.Templates().Known())
+	predictor, _ := e.PredictorOf(p.Config)
+	p.After = Foretell(p.Config, e.Now(), predictor, e.Outcomes().Learned(), e.Templates().Known())
 	return p, e.countAccounts(ctx, p.Changes)
 }
 
 // Foretell is what the profiles of a configuration that does not serve make of the reference workload.
-func Foretell(cfg *config.Config, now time.Time, learned routing.Learned,
+func Foretell(cfg *config.Config, now time.Time, predictor *routing.Predictor, learned routing.Learned,
 	templates routing.Templates) []routing.Prospect {
 	base := routing.Input{Routes: slices.Clone(cfg.Routes), Learned: learned, Templates: templates}
 	for i := range base.Routes {
 		base.Routes[i].Price, base.Routes[i].Cost = base.Routes[i].In(now)
 	}
 	if len(base.Routes) > 1 {
-		base.Predictor = routing.DefaultPredictor()
+		base.Predictor = predictor
 	}
 	return routing.Foretell(cfg, base)
 }
