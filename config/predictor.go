@@ -120,8 +120,8 @@ func (l *loader) readPredictor(file *section, providers map[string]hcl.Range) (p
 		s := l.open(block, &predictorGrammar)
 		s.classifier(&p, providers)
 		if s.attributes["model"] == nil && s.attributes["provider"] == nil && !l.diags.HasErrors() {
-			s.fail(block.TypeRange, "Nothing to predict by", "Name a `model`, or a `provider` whose plugin predicts, or leave the "+
-				"block out: then the model that is built in predicts.")
+			s.fail(block.TypeRange, "Nothing to predict by", "Name a `model`, or a `provider` whose plugin predicts, or leave "+
+				"the block out: then the model that is built in predicts.")
 		}
 		var path string
 		v, ok := s.text("model", &path)

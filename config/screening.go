@@ -140,9 +140,9 @@ func (s *section) screener(out *Screening, providers map[string]hcl.Range) {
 	}
 }
 
-// capableProvider reads the name of a provider whose plugin has an optional part of the protocol; instead is what else to
-// do, and others are attributes that say nothing without one. ok is false where it is not to be used, and at is nowhere
-// where none is named.
+// capableProvider reads the name of a provider whose plugin has an optional part of the protocol; instead is what else
+// to do, and others are attributes that say nothing without one. ok is false where it is not to be used, and at is
+// nowhere where none is named.
 func (s *section) capableProvider(providers map[string]hcl.Range, capability, instead string, others ...string,
 ) (name string, at hcl.Range, ok bool) {
 	v, read := s.text("provider", &name)

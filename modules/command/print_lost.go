@@ -42,7 +42,7 @@ func writeLost(w io.Writer, v *admin.Explanation) {
 	if len(v.Candidates) < 2 {
 		return
 	}
-	fmt.Fprintln(w, "\nWhat would have to change for this request, at this rate (a changed file has other rates, see `plan`):")
+	fmt.Fprintln(w, "\nWhat would have to change for this request, at this rate (a changed file has others, see `plan`):")
 	for _, c := range v.Candidates {
 		if c.Lost != nil {
 			fmt.Fprintf(w, "  %s: %s.%s\n", c.Route, c.Lost.Reason, lostWords(c.Lost))
@@ -64,7 +64,8 @@ func lostWords(l *routing.Lost) string {
 	case l.Better != nil && *l.Better == 0:
 		return " It would be first if it were any better or cheaper."
 	case l.Better != nil && l.Price != nil:
-		return fmt.Sprintf(" It would be first if it were expected to be %s better, or at %s.", upTo(*l.Better), priceWords(*l.Price))
+		return fmt.Sprintf(" It would be first if it were expected to be %s better, or at %s.", upTo(*l.Better),
+			priceWords(*l.Price))
 	case l.Better != nil:
 		return fmt.Sprintf(" It would be first if it were expected to be %s better; at no price as it is.", upTo(*l.Better))
 	case l.Price != nil:

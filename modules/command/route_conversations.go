@@ -77,7 +77,7 @@ func checkConversations(cmd *cobra.Command, conversations bool) error {
 	profiles := !conversations && changed("hcl")
 	switch {
 	case profiles && (changed("recorded") || changed("graded")):
-		return errors.New("--hcl is for profiles and --conversations, --recorded and --graded for a model: leave one of them out")
+		return errors.New("--hcl is for profiles and --conversations, --recorded and --graded for a model: leave one out")
 	case !conversations && !profiles && !changed("recorded") && !changed("graded"):
 		return fmt.Errorf("--recorded is missing, as in `%s`; or --graded, or --hcl for profiles", cmd.UseLine())
 	case !conversations && changed("captures"):

@@ -19,8 +19,8 @@ type PredictRoute struct {
 	Quality float64 // what the operator says of it, 0 to 1
 }
 
-// Prediction is, for each route of a request in their order, how likely its reply serves, 0 to 1, and Unknown where that
-// is not known. nil: nothing is known of the request.
+// Prediction is, for each route of a request in their order, how likely its reply serves, 0 to 1, and Unknown where
+// that is not known. nil: nothing is known of the request.
 type Prediction []float64
 
 // Unknown is the quality of a route of which nothing is known.

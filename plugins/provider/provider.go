@@ -116,7 +116,8 @@ type PredictorOnly struct{}
 
 // Generate implements Provider: it refuses.
 func (PredictorOnly) Generate(context.Context, *llm.Request, func(llm.Event) error) error {
-	return llm.Errorf(llm.ErrRejected, "this provider compares routes and answers no requests; name another one in the route")
+	return llm.Errorf(llm.ErrRejected, "this provider compares routes and answers no requests; name another one in the "+
+		"route")
 }
 
 // Attempt is an attempt whose receipt is wanted.

@@ -70,9 +70,9 @@ func ClassifyOnce(ctx context.Context, cfg *config.Config, ask *routing.Input, l
 	return g.Classify(ctx, ask)
 }
 
-// Classify asks the provider that predicts, where the configuration names one and there is something to choose, and puts
-// what it says into the question. A turn that answers tool calls stays on its route, whatever is predicted. The error
-// says why the model predicts alone.
+// Classify asks the provider that predicts, where the configuration names one and there is something to choose, and
+// puts what it says into the question. A turn that answers tool calls stays on its route, whatever is predicted. The
+// error says why the model predicts alone.
 func (g *Generation) Classify(ctx context.Context, ask *routing.Input) error {
 	if g.classifier == nil || len(ask.Routes) < 2 || ask.Request == nil || ask.Loops() {
 		return nil

@@ -75,8 +75,8 @@ func newPolicyMetrics() policyMetrics {
 				"late, failed or too_large where it did not.", Buckets: prometheus.ExponentialBuckets(0.005, 2, 12)},
 			[]string{"provider", "verdict"}),
 		predicted: prometheus.NewHistogramVec(prometheus.HistogramOpts{Name: "fareway_predictor_seconds",
-			Help: "How long requests waited for the provider that predicts, by what came of it: known or unknown; late, failed " +
-				"or skipped (it was late with others) where it did not answer.",
+			Help: "How long requests waited for the provider that predicts, by what came of it: known or unknown; late, " +
+				"failed or skipped (it was late with others) where it did not answer.",
 			Buckets: prometheus.ExponentialBuckets(0.0005, 2, 12)}, []string{"provider", "outcome"}),
 		lookups: prometheus.NewCounterVec(prometheus.CounterOpts{Name: "fareway_cache_lookups_total",
 			Help: "Requests that were looked for in the response cache, by what came of it: hit or miss."}, []string{"result"}),

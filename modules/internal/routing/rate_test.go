@@ -252,8 +252,8 @@ func TestRatesOfLittle(t *testing.T) {
 	require.InDelta(t, routing.MostRate, routing.NewExchange(nil, nil, nil).Rate(balanced), 0)
 }
 
-// TestUnitIsOne: the unit is the dearest route that usual requests go to, whatever keeps it from the request at hand, and
-// its price is that at the request's tier.
+// TestUnitIsOne: the unit is the dearest route that usual requests go to, whatever keeps it from the request at hand,
+// and its price is that at the request's tier.
 func TestUnitIsOne(t *testing.T) {
 	t.Parallel()
 	dear := route("dear", 0.9, 10)
@@ -296,8 +296,8 @@ func TestUnitIsOne(t *testing.T) {
 	}
 }
 
-// TestUnitIsWorthIt: a route that no usual request goes to is no measure of what the others cost, however dear it is, and
-// changes no choice (GAP-131).
+// TestUnitIsWorthIt: a route that no usual request goes to is no measure of what the others cost, however dear it is,
+// and hardly changes a rate (GAP-131).
 func TestUnitIsWorthIt(t *testing.T) {
 	t.Parallel()
 	usual := []config.Route{route("small", 0.5, 1), route("middle", 0.75, 3), route("large", 0.9, 15)}
@@ -308,15 +308,16 @@ func TestUnitIsWorthIt(t *testing.T) {
 	special.Specialty = []config.Specialty{config.Graphics}
 	narrow := route("narrow", 0.95, 150)
 	narrow.ContextWindow = 10
-	for name, dear := range map[string]config.Route{"hardly better": route("dear", 0.905, 200), "worse": route("dear", 0.4, 150),
-		"kept for others": special, "too small for any": narrow} {
+	for name, dear := range map[string]config.Route{"hardly better": route("dear", 0.905, 200),
+		"worse": route("dear", 0.4, 150), "kept for others": special, "too small for any": narrow} {
 		with := routing.NewExchange(append(slices.Clone(usual), dear), profiles, routing.DefaultPredictor())
 		require.Equal(t, "large", with.Unit(), name)
 		for _, profile := range profiles {
 			require.InEpsilon(t, x.Rate(profile), with.Rate(profile), 0.5, "%s: %s", name, profile.Name)
 		}
 	}
-	better := routing.NewExchange(append(slices.Clone(usual), route("dear", 0.99, 20)), profiles, routing.DefaultPredictor())
+	better := routing.NewExchange(append(slices.Clone(usual), route("dear", 0.99, 20)), profiles,
+		routing.DefaultPredictor())
 	require.Equal(t, "dear", better.Unit(), "one that is worth its price is the unit")
 	alone := routing.NewExchange([]config.Route{special}, profiles, routing.DefaultPredictor())
 	require.Equal(t, "painter", alone.Unit(), "where there is nothing else")

@@ -66,8 +66,8 @@ func TestRoutesThatCannot(t *testing.T) {
 	require.ErrorContains(t, err, "choosing a route in long")
 }
 
-// TestMade is issue 13, on made conversations: a tool loop is never broken, staying costs no more than choosing each turn
-// does over all sorts of them together, and is never dearer than the cheapest route of the same quality.
+// TestMade is issue 13, on made conversations: a tool loop is never broken, staying costs no more than choosing each
+// turn does over all sorts of them together, and is never dearer than the cheapest route of the same quality.
 func TestMade(t *testing.T) {
 	t.Parallel()
 	require.Equal(t, Made(7), Made(7), "the same seed makes the same ones")
