@@ -54,8 +54,9 @@ route "caller" {
 		prompt  = `{"role":"user","content":"Write me a short poem about the sea. PROMPT"}`
 		call    = `{"role":"assistant","tool_calls":[{"id":"1","type":"function","function":{"name":"f","arguments":"{}"}}]}`
 		result  = `{"role":"tool","tool_call_id":"1","content":"3 degrees"}`
-		another = `{"role":"user","content":"What is the weather in Paris now?"}`
+		another = `{"role":"user","content":"Send Ann an e-mail that I am late, and book a table for two at eight."}`
 	)
+	const loop = prompt + `,{"role":"assistant","content":"Here."},` + another + "," + call + "," + result
 	body := func(messages string) string {
 		return `{"model":"service/auto","messages":[` + messages + `],"tools":[{"type":"function","function":{"name":"f"}}]}`
 	}
@@ -75,11 +76,11 @@ route "caller" {
 				return c.Route(t)
 			}
 			require.Equal(t, "writer", turn(`{"model":"service/auto","messages":[`+prompt+`]}`))
-			require.Equal(t, tc.inLoop, turn(body(prompt+","+call+","+result)))
-			require.Equal(t, "caller", turn(body(prompt+","+call+","+result+`,{"role":"assistant","content":"Here."},`+another)),
+			require.Equal(t, tc.inLoop, turn(body(loop)))
+			require.Equal(t, "caller", turn(body(loop+`,{"role":"assistant","content":"Done."},`+another)),
 				"the gain is larger than what a cold cache costs")
 			other := g.rich(t)
-			a := other.Post("/v1/chat/completions", body(prompt+","+call+","+result))
+			a := other.Post("/v1/chat/completions", body(loop))
 			require.Equal(t, 200, a.StatusCode)
 			require.Equal(t, "caller", other.Route(t), "another account's conversation is another one")
 		})

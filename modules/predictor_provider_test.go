@@ -45,7 +45,7 @@ func TestPredictorOfOnesOwn(t *testing.T) {
 		for _, sh := range shapes {
 			for _, test := range []struct{ text, route, outcome string }{
 				{"a cup of tea", "first", "unknown"}, {"now upside down", "second", "known"},
-				{"half known", "second", "known"}, // of the first, the model's own word counts
+				{"half known", "second", "known"}, // of which the model's word counts
 				{"mumble", "first", "failed"}, {"stumble", "first", "failed"},
 			} {
 				t.Run(test.text+" "+sh.Name, func(t *testing.T) {

@@ -93,7 +93,7 @@ func TestExplain(t *testing.T) {
 	}
 	hcl := file("gateway.hcl", explained)
 	code := file("code.json", `{"model":"service/auto","max_tokens":500,"messages":[{"role":"user","content":`+
-		`"Write a python function that reverses a list: def reverse(items):"}]}`)
+		`"Implement a lock-free queue in Go with hazard pointers, and show that it is linearizable."}]}`)
 	explain := func(t *testing.T, args ...string) admin.Explanation {
 		return runJSON[admin.Explanation](t, append([]string{"explain", "--hcl", hcl}, args...)...)
 	}

@@ -99,7 +99,7 @@ func TestEvalProfiles(t *testing.T) {
 		"balanced: the dearest route, best, must bring 0."} {
 		require.Contains(t, text, want)
 	}
-	for flag, want := range map[string]string{"--recorded=x": "leave one of them out",
+	for flag, want := range map[string]string{"--recorded=x": "leave one out",
 		"--folds=3": "leave it out, or --hcl", "--captures=x": "--captures is for --conversations"} {
 		_, err := run(t, "route", "eval", "--hcl", hcl, flag)
 		require.ErrorContains(t, err, want, flag)
@@ -128,7 +128,7 @@ func TestPlanShowsProfiles(t *testing.T) {
 	weights := file("weights.hcl", threeRoutes+"profile \"max\" {\n  cost    = 0\n  quality = 1\n}\n")
 	text, err = run(t, "plan", weights, "--against", before)
 	require.Error(t, err)
-	require.Contains(t, text, "max: cost does not count (cost has no weight: the best route is taken).")
+	require.Contains(t, text, "max: cost does not count (cost has no weight: the best route is taken)")
 	require.NotContains(t, text, "balanced")
 }
 
@@ -156,7 +156,7 @@ func TestExplainInWords(t *testing.T) {
 	text, err := run(t, "explain", body, "--hcl", hcl)
 	require.NoError(t, err)
 	for _, want := range []string{"the dearest route, best, must bring 0.", "UTILITY",
-		"What would have to change, with all else as it is:", "It would be first ", "If the request were 0."} {
+		"What would have to change for this request, at this rate", "It would be first ", "If the request were 0."} {
 		require.Contains(t, text, want)
 	}
 	rate := 0.12
