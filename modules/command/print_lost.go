@@ -34,7 +34,7 @@ func rateWords(rate *float64, unit string) string {
 		return fmt.Sprintf("the dearest route, %s, must bring %.3f more quality than a free one to be taken", unit, *rate)
 	}
 	return fmt.Sprintf("a tenth of the price of the dearest route, %s, must bring %.3f more quality to be paid; "+
-		"its whole price is more than any", unit, *rate/10)
+		"its whole price no quality would bring", unit, *rate/10)
 }
 
 // writeLost writes what would have to change for another first choice.

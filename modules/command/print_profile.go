@@ -39,7 +39,10 @@ func printProspects(w io.Writer, list []routing.Prospect) {
 // prospectWords says what a profile's rate means, and where it comes from if not from the weights.
 func prospectWords(p *routing.Prospect) string {
 	words := rateWords(p.Rate, p.Unit)
-	if p.Why != "" {
+	switch {
+	case len(p.Routes) == 1: // and nothing to weigh
+		words = p.Why
+	case p.Why != "":
 		words += " (" + p.Why + ")"
 	}
 	if p.Refused > 0 {

@@ -180,6 +180,9 @@ func (v *taughtView) print(w io.Writer) {
 	if j := &v.Judged; j.Requests > 0 {
 		fmt.Fprintf(w, "Of %s held out: log loss %.4f before, %.4f with it (gained %.4f, in 95%% of samples %.4f to %.4f).\n",
 			human.Count(j.Requests, "request"), j.Before, j.After, j.Gained, j.Low, j.High)
+		if v.File != "" && j.Gained < 0 {
+			fmt.Fprintln(w, "They are predicted worse with it: keep the model in force, or say --if-better.")
+		}
 	} else {
 		fmt.Fprintln(w, "There are too few lines to judge by some that are held out.")
 	}
