@@ -106,11 +106,7 @@ func (x *Exchange) Rate(p config.Profile) float64 {
 // rate is the largest rate at which the workload has come as much of the way from its cheapest choice's quality to the
 // best as quality counts beside cost, within the bounds. A profile without any weights weighs both alike.
 func (x *Exchange) rate(p config.Profile) float64 {
-	whole := 0.0 // of the way
-	if len(x.ladder) > 0 {
-		whole = x.ladder[len(x.ladder)-1].Quality - x.from.Quality
-	}
-	way := 0.5
+	whole, way := x.whole(), 0.5
 	if p.Cost > 0 || p.Quality > 0 {
 		way = p.Quality / (p.Cost + p.Quality)
 	}
@@ -129,10 +125,17 @@ func (x *Exchange) rate(p config.Profile) float64 {
 	return min(max(x.ladder[at].Rate*(1-hair), LeastRate), MostRate)
 }
 
+// whole is the way from the cheapest choices' quality to the best.
+func (x *Exchange) whole() float64 {
+	if len(x.ladder) == 0 {
+		return 0
+	}
+	return x.ladder[len(x.ladder)-1].Quality - x.from.Quality
+}
+
 // Why says why a profile's rate is what it is, where that is not its weights alone; "" where it is.
 func (x *Exchange) Why(p config.Profile) string {
 	rate := x.Rate(p)
-	best := len(x.ladder) - 1
 	switch {
 	case len(x.made.routes) == 1:
 		return "there is one route"
@@ -142,7 +145,7 @@ func (x *Exchange) Why(p config.Profile) string {
 		return "cost has no weight: the best route is taken"
 	case x.free:
 		return "all routes are free: the best one is taken"
-	case best < 0 || x.ladder[best].Quality-x.from.Quality <= rounding:
+	case x.whole() <= rounding:
 		return "no route is expected to be better than the cheapest one"
 	case rate >= MostRate:
 		return "that is the most that it is set to"
@@ -201,7 +204,7 @@ func (x *Exchange) climb(list []sample) {
 		return
 	}
 	n := len(routes)
-	all, units := make([]expected, n*len(list)), make([]float64, len(list))
+	all := make([]expected, n*len(list))
 	costs, ranks := make([]float64, n), make([]Candidate, n)
 	for i := range list {
 		in := list[i].in
@@ -211,16 +214,25 @@ func (x *Exchange) climb(list []sample) {
 			costs[r] += list[i].share * all[i*n+r].cost
 		}
 	}
-	at := unitOf(routes, costs, all, list)
-	x.unit, x.free = &routes[at], costs[at] <= 0
-	for i := range list {
-		units[i] = all[i*n+at].cost
+	order := byCost(routes, costs)
+	for _, at := range append(order, order[0]) { // where none is worth it, the dearest
+		x.measureBy(at, list, all)
+		x.free = costs[at] <= 0
+		if x.whole() <= rounding || x.taken(at, list, all) >= leastTaken {
+			return
+		}
 	}
-	x.from.Rate = math.Inf(1)
+}
+
+// measureBy finds the way of the workload's choices with a route as the unit.
+func (x *Exchange) measureBy(at int, list []sample, all []expected) {
+	n := len(x.made.routes)
+	x.unit, x.from, x.ladder = &x.made.routes[at], Point{Rate: math.Inf(1)}, x.ladder[:0]
 	var hull []expected
 	served := 0.0
 	for i := range list {
-		hull = upper(all[i*n:(i+1)*n], units[i], hull[:0])
+		of := all[i*n : (i+1)*n]
+		hull = upper(of, of[at].cost, hull[:0])
 		share := list[i].share
 		for k := range hull {
 			if k == 0 {
@@ -272,14 +284,12 @@ func (in *Input) foreseeAll(out []expected, ranks []Candidate) {
 	}
 }
 
-// leastChosen is the share of the workload that a route must be worth its price for to be the unit.
-const leastChosen = 0.01
+// leastTaken is the share of the workload that must be worth a route's price for it to be the unit.
+const leastTaken = 0.01
 
-// unitOf is the route with the largest mean cost, of those that are worth their price for some of the workload at the
-// least rate: beside one that never is, such as the best model there is at a hundred times the price, or one that is
-// kept for other requests, all others would seem to cost next to nothing. Where none is, it is the dearest; of several
-// that cost as much, the one with the highest prices or the largest output, and then the first.
-func unitOf(routes []config.Route, costs []float64, all []expected, list []sample) int {
+// byCost are the places of routes by their mean cost, the dearest first: of several that cost as much, the one with the
+// highest prices or the largest output, and then the first.
+func byCost(routes []config.Route, costs []float64) []int {
 	order := make([]int, len(routes))
 	for r := range order {
 		order[r] = r
@@ -290,30 +300,37 @@ func unitOf(routes []config.Route, costs []float64, all []expected, list []sampl
 			cmp.Compare(a.CacheWrite, b.CacheWrite), cmp.Compare(a.CacheRead, b.CacheRead),
 			cmp.Compare(routes[r].MaxOutput, routes[other].MaxOutput))
 	})
-	n := len(routes)
-	for _, r := range order {
-		share, whole := 0.0, 0.0
-		for i := range list {
-			whole += list[i].share
-			if isBest(all[i*n:(i+1)*n], r) {
-				share += list[i].share
-			}
-		}
-		if share >= leastChosen*whole {
-			return r
-		}
-	}
-	return order[0]
+	return order
 }
 
-// isBest reports whether a route would be chosen for a request at the least rate, were it the unit.
-func isBest(all []expected, r int) bool {
-	if !all[r].takes {
+// taken is the share of the workload that goes to a route with the weights that the profile max has by default. Beside
+// one that nothing goes to even so, such as the best model there is at ten times the price, or one that is kept for
+// other requests, all others would seem to cost next to nothing.
+func (x *Exchange) taken(at int, list []sample, all []expected) float64 {
+	n := len(x.made.routes)
+	profiles := config.DefaultProfiles()
+	rate := x.rate(profiles[len(profiles)-1])
+	share, whole := 0.0, 0.0
+	for i := range list {
+		whole += list[i].share
+		if isBest(all[i*n:(i+1)*n], at, rate) {
+			share += list[i].share
+		}
+	}
+	if whole == 0 {
+		return 0
+	}
+	return share / whole
+}
+
+// isBest reports whether a route is chosen for a request, where it is the unit.
+func isBest(all []expected, at int, rate float64) bool {
+	if !all[at].takes {
 		return false
 	}
-	_, most := worth(all[r].quality, all[r].cost, all[r].cost, LeastRate)
+	_, most := worth(all[at].quality, all[at].cost, all[at].cost, rate)
 	for i := range all {
-		if _, other := worth(all[i].quality, all[i].cost, all[r].cost, LeastRate); all[i].takes && other > most {
+		if _, other := worth(all[i].quality, all[i].cost, all[at].cost, rate); all[i].takes && other > most {
 			return false
 		}
 	}

@@ -297,23 +297,27 @@ func TestUnitIsOne(t *testing.T) {
 }
 
 // TestUnitIsWorthIt: a route that no usual request goes to is no measure of what the others cost, however dear it is,
-// and hardly changes a rate (GAP-131).
+// and hardly changes what budget and balanced come to (GAP-131).
 func TestUnitIsWorthIt(t *testing.T) {
 	t.Parallel()
 	usual := []config.Route{route("small", 0.5, 1), route("middle", 0.75, 3), route("large", 0.9, 15)}
 	profiles := []config.Profile{budget, balanced, best}
 	x := routing.NewExchange(usual, profiles, routing.DefaultPredictor())
 	require.Equal(t, "large", x.Unit())
+	cost := func(x *routing.Exchange, routes []config.Route) []routing.Prospect {
+		return routing.Prospects(routing.Input{Routes: routes, Exchange: x, Predictor: routing.DefaultPredictor()}, profiles)
+	}
 	special := route("painter", 0.95, 150)
 	special.Specialty = []config.Specialty{config.Graphics}
 	narrow := route("narrow", 0.95, 150)
 	narrow.ContextWindow = 10
-	for name, dear := range map[string]config.Route{"hardly better": route("dear", 0.905, 200),
+	for name, dear := range map[string]config.Route{"hardly better": route("dear", 0.91, 150),
 		"worse": route("dear", 0.4, 150), "kept for others": special, "too small for any": narrow} {
 		with := routing.NewExchange(append(slices.Clone(usual), dear), profiles, routing.DefaultPredictor())
 		require.Equal(t, "large", with.Unit(), name)
-		for _, profile := range profiles {
-			require.InEpsilon(t, x.Rate(profile), with.Rate(profile), 0.5, "%s: %s", name, profile.Name)
+		before, after := cost(x, usual), cost(with, append(slices.Clone(usual), dear))
+		for i := range before[:2] { // what max has of a better one is its own affair
+			require.InEpsilon(t, before[i].Microcents, after[i].Microcents, 0.25, "%s: %s", name, before[i].Profile)
 		}
 	}
 	better := routing.NewExchange(append(slices.Clone(usual), route("dear", 0.99, 20)), profiles,

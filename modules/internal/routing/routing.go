@@ -51,8 +51,8 @@
 //
 // The unit and the rates are fixed when a configuration is loaded, of all its routes (NewExchange), on a reference
 // workload: requests as numbers, which the predictor's model ships, or the usual ones (workload.go) where it has
-// none. The unit is the route with the largest mean cost there, of those that are worth it for a hundredth of the
-// requests at the least rate. For each request of the workload, the routes that its
+// none. The unit is the route with the largest mean cost there, of those that a hundredth of the requests goes to
+// with the weights of max. For each request of the workload, the routes that its
 // choice is between lie on a hull of quality over units, whose slopes are the rates at which the choice changes. In
 // the order of these rates, from infinity to 0, the workload climbs from its cheapest choices to the best ones; a
 // profile takes the largest rate at which quality/(cost + quality) of that way, in mean quality, is behind it, within
