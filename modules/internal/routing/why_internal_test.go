@@ -24,7 +24,7 @@ func TestLostIsTrue(t *testing.T) {
 			// Nothing is so near that rounding decides.
 			c := Candidate{Route: &config.Route{Name: fmt.Sprint(i)},
 				Quality: float64(rapid.IntRange(0, 1000).Draw(t, "quality")) / 1000,
-				Cost:    float64(rapid.IntRange(0, 1000).Draw(t, "cost"))}
+				Cost:    float64(rapid.IntRange(0, 5000).Draw(t, "cost"))} // on both sides of the unit's
 			value(&c)
 			it.Candidates = append(it.Candidates, c)
 		}
@@ -108,6 +108,22 @@ func TestLostByRank(t *testing.T) {
 		require.Nil(t, lost.Price)
 		require.Equal(t, c.Quality == 0.05 || c.Quality == 0.1, lost.Better != nil)
 	}
+}
+
+// TestLostToAStrategy: where a competing strategy is what is done, candidates are compared with that (GAP-131).
+func TestLostToAStrategy(t *testing.T) {
+	t.Parallel()
+	it := &Itinerary{Rate: 1, Unit: 1, Candidates: []Candidate{{Route: &config.Route{Name: "a"}, Quality: 0.5},
+		{Route: &config.Route{Name: "b"}, Quality: 0.25}}}
+	option := Option{Strategy: &config.Strategy{Name: "s"}, Chosen: true, As: Candidate{Quality: 0.75}}
+	for _, c := range append([]*Candidate{&option.As}, &it.Candidates[0], &it.Candidates[1]) {
+		c.Units, c.Utility = worth(c.Quality, c.Cost, it.Unit, it.Rate)
+	}
+	require.Nil(t, it.lost(&it.Candidates[0]), "it is first")
+	require.InDelta(t, 0.25, *it.lost(&it.Candidates[1]).Better, 1e-9)
+	it.Options, it.Stay = []Option{option}, StayHome
+	require.InDelta(t, 0.25, *it.lost(&it.Candidates[0]).Better, 1e-9, "nor is it what the conversation stays with")
+	require.InDelta(t, 0.5, *it.lost(&it.Candidates[1]).Better, 1e-9)
 }
 
 // TestTurn is issue 27's explaining: the request that is said to be hard enough is sent elsewhere, and one a hundredth
