@@ -65,9 +65,7 @@ func (s *scriptedStream) Recv() ([]llm.Event, error) {
 		}
 		return nil, s.err
 	}
-	if s.after > 0 {
-		<-time.After(s.after) // on the bubble's clock
-	}
+	pass(s.after) // on the bubble's clock
 	b := s.batches[0]
 	s.batches = s.batches[1:]
 	return b.events, nil
