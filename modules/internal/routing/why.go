@@ -3,6 +3,8 @@ package routing
 import (
 	"fmt"
 	"math"
+
+	"github.com/fareway/fareway/modules/internal/routing/predict"
 )
 
 // Lost says why a candidate is not the first choice.
@@ -94,8 +96,9 @@ type Turn struct {
 	Route string  `json:"route"`
 }
 
-// turn looks for it in steps of a hundredth, by planning again. It is nil where nothing would change, and where that
-// cannot be told: a route of which recorded answers tell more than the difficulty, and strategies.
+// turn looks for it in steps of a hundredth, by planning again, no further than requests go. It is nil where nothing
+// would change, and where that cannot be told: a route of which recorded answers tell more than the difficulty, and
+// strategies.
 func (in *Input) turn(first string, difficulty float64, harder bool) *Turn {
 	if len(in.Strategies) > 0 || in.shift != 0 || difficulty <= 0 || difficulty >= 1 {
 		return nil
@@ -114,7 +117,7 @@ func (in *Input) turn(first string, difficulty float64, harder bool) *Turn {
 		if !harder {
 			to = difficulty - by
 		}
-		if to <= 0 || to >= 1 {
+		if to <= 0 || to >= predict.Hardest {
 			return nil
 		}
 		other.shift = float32(odds(difficulty) - odds(to))

@@ -146,6 +146,14 @@ func TestTurn(t *testing.T) {
 	require.Nil(t, e.Easier)
 	in.exchangeFor(nil)
 	require.Equal(t, *e.Harder, *in.turn("small", e.Difficulty, true))
+	hard := in
+	hard.Request = request("Prove that for every prime p > 3 the number p^2 - 1 is divisible by 24, and find all n for " +
+		"which n^2 - 1 is.")
+	e = Explain(hard, worst, nil)
+	require.Equal(t, "deep", e.Candidates[0].Route)
+	require.Greater(t, e.Difficulty, 0.85)
+	require.Nil(t, e.Harder, "no request is so hard that both fail and the cheaper one does as well")
+	require.Equal(t, "small", e.Easier.Route)
 	in.Strategies = []config.Strategy{{Name: "s", Kind: config.Single, Steps: []string{"small"}}}
 	require.Nil(t, Explain(in, worst, nil).Harder, "a condition may ask for the difficulty")
 	in.Strategies, in.Routes[1].Model, in.Routes[1].QualityWeight = nil, "mistralai/mistral-7b-chat", 10

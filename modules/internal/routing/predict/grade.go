@@ -43,14 +43,23 @@ func (m *Model) Graded(f *Features, s *Signal, out []float32) []float32 {
 	return append(out, float32(math.Log1p(float64(f.asked))))
 }
 
-// settled is an ease that falls ever more slowly towards -2: what seems harder than the hardest grade is where the best
-// route is worth its price, and not where none is any good.
+// An ease settles from settlesFrom on, towards hardest.
+const (
+	settlesFrom = -1
+	hardest     = -2
+)
+
+// Hardest is the difficulty that no request seems to go beyond (Model.Difficulty).
+var Hardest = sigmoid(-hardest)
+
+// settled is an ease that falls ever more slowly towards hardest: what seems harder than the hardest grade is where the
+// best route is worth its price, and not where none is any good.
 func settled(ease float32) float32 {
-	const from, depth = -1, 1
-	if ease >= from {
+	const depth = settlesFrom - hardest
+	if ease >= settlesFrom {
 		return ease
 	}
-	return from - depth*(1-float32(math.Exp(float64(ease-from)/depth)))
+	return settlesFrom - depth*(1-float32(math.Exp(float64(ease-settlesFrom)/depth)))
 }
 
 // usualEase is that of a request of which nothing is known: the mean of the traffic that the reference workload is of.
