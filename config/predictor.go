@@ -12,7 +12,6 @@ import (
 
 	"github.com/hashicorp/hcl/v2"
 	"github.com/hashicorp/hcl/v2/hclsyntax"
-	"github.com/zclconf/go-cty/cty"
 )
 
 // Predictor says by which trained model routes are compared. The zero value is the one that is built in.
@@ -205,17 +204,8 @@ func (o *outside) model(path string) ([]byte, error) {
 
 // namedModels are the files that predictor blocks name, for those who want to know whether they have changed.
 func (l *loader) namedModels(blocks hclsyntax.Blocks) {
-	for _, block := range blocks {
-		attr := block.Body.Attributes["model"]
-		if block.Type != "predictor" || attr == nil {
-			continue
-		}
-		v, diags := attr.Expr.Value(l.context(attr.NameRange))
-		v, _ = v.Unmark()
-		if diags.HasErrors() || v.Type() != cty.String || !v.IsKnown() || v.IsNull() || v.AsString() == "" {
-			continue
-		}
-		name := beside(l.dir(attr.NameRange), v.AsString())
+	for path, attr := range l.pathsOf(blocks, "predictor", "model") {
+		name := beside(l.dir(attr.NameRange), path)
 		if _, known := l.outside.files[name]; known {
 			continue
 		}

@@ -3,6 +3,7 @@ package config
 import (
 	"encoding/json"
 	"fmt"
+	"iter"
 	"path/filepath"
 	"slices"
 	"time"
@@ -214,18 +215,30 @@ func (l *loader) rulesFile(path string, at hcl.Range) *source {
 
 // readRules reads the file of rules that blocks name, for those who want the texts only.
 func (l *loader) readRules(blocks hclsyntax.Blocks) {
-	for _, block := range blocks {
-		attr := block.Body.Attributes["rules"]
-		if block.Type != "screening" || attr == nil {
-			continue
-		}
-		v, diags := attr.Expr.Value(l.context(attr.NameRange))
-		v, _ = v.Unmark()
-		if diags.HasErrors() || v.Type() != cty.String || !v.IsKnown() || v.IsNull() || v.AsString() == "" {
-			continue
-		}
-		if src := l.rulesFile(v.AsString(), attr.Expr.Range()); src != nil {
+	for path, attr := range l.pathsOf(blocks, "screening", "rules") {
+		if src := l.rulesFile(path, attr.Expr.Range()); src != nil {
 			l.parse(src)
+		}
+	}
+}
+
+// pathsOf are the files that an attribute of blocks of a type names, as they are written there. What is wrong with it
+// is for those to tell who load the file.
+func (l *loader) pathsOf(blocks hclsyntax.Blocks, block, attribute string) iter.Seq2[string, *hclsyntax.Attribute] {
+	return func(yield func(string, *hclsyntax.Attribute) bool) {
+		for _, b := range blocks {
+			attr := b.Body.Attributes[attribute]
+			if b.Type != block || attr == nil {
+				continue
+			}
+			v, diags := attr.Expr.Value(l.context(attr.NameRange))
+			v, _ = v.Unmark()
+			if diags.HasErrors() || v.Type() != cty.String || !v.IsKnown() || v.IsNull() || v.AsString() == "" {
+				continue
+			}
+			if !yield(v.AsString(), attr) {
+				return
+			}
 		}
 	}
 }
