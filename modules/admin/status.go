@@ -37,6 +37,7 @@ func (a *API) status(*http.Request) (any, error) {
 	v.Config, v.ConfigHash = g.Config.Path, g.Config.Hash
 	_, about := a.engine.PredictorOf(g.Config)
 	v.Model, v.Training = &about, a.engine.Training()
+	v.Classifier = g.Config.Predictor.Provider
 	infos := g.Infos()
 	for _, p := range g.Config.Providers {
 		i := infos[p.Name]

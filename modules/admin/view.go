@@ -194,6 +194,8 @@ type Status struct {
 	Files []string `json:"config_files"` // the HCL file and all that it names
 	// Model is the trained one that predicts what routes reach; absent while nothing serves.
 	Model *routing.About `json:"model,omitempty"`
+	// Classifier is the provider that predicts before it, "" for none.
+	Classifier string `json:"classifier,omitempty"`
 	// Training is what came of the last nightly training, absent where there was none.
 	Training  *engine.Training `json:"training,omitempty"`
 	Providers []Provider       `json:"providers"`

@@ -113,7 +113,11 @@ func printStatus(w io.Writer, v admin.Status) {
 			fmt.Fprintln(w)
 		}
 		if v.Model != nil {
-			fmt.Fprintf(w, "predicted by\t%s\n", v.Model)
+			by := v.Model.String()
+			if v.Classifier != "" {
+				by = "provider " + v.Classifier + ", and where it knows nothing " + by
+			}
+			fmt.Fprintf(w, "predicted by\t%s\n", by)
 		}
 		if t := v.Training; t != nil {
 			fmt.Fprintf(w, "trained\t%s, %s: %s\n", human.Moment(t.At), strings.ReplaceAll(t.Result, "_", " "), t.Text)

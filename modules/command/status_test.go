@@ -1,12 +1,14 @@
 package command
 
 import (
+	"strings"
 	"testing"
 	"time"
 
 	"github.com/stretchr/testify/require"
 
 	"github.com/fareway/fareway/modules/admin"
+	"github.com/fareway/fareway/modules/internal/routing"
 )
 
 func TestRouteState(t *testing.T) {
@@ -22,4 +24,16 @@ func TestRouteState(t *testing.T) {
 	} {
 		require.Equal(t, want, routeState(r), "GAP-139")
 	}
+}
+
+// Issue 27: status says who predicts: the model, and a provider of the operator's before it.
+func TestStatusSaysWhoPredicts(t *testing.T) {
+	t.Parallel()
+	var out strings.Builder
+	printStatus(&out, admin.Status{Model: &routing.About{SHA256: "0123456789abcdef"}, Classifier: "words"})
+	require.Regexp(t, `predicted by +provider words, and where it knows nothing the model that is built in \(0123`,
+		out.String())
+	out.Reset()
+	printStatus(&out, admin.Status{Model: &routing.About{SHA256: "0123456789abcdef"}})
+	require.Regexp(t, `predicted by +the model that is built in \(0123`, out.String())
 }
