@@ -59,7 +59,7 @@ func (a *API) noPlugin(name string) error {
 
 func viewPlugin(p engine.PluginState) Plugin {
 	v := Plugin{Name: p.Plugin, Builtin: p.File == "", File: p.File, SHA256: p.SHA256, ReplacedBy: p.Replaced,
-		Version: p.About.Version, Capabilities: ViewCapabilities(p.About.Capabilities), Providers: []PluginProvider{}}
+		Version: p.About.Version, Capabilities: p.About.Capabilities.Names(), Providers: []PluginProvider{}}
 	if p.Problem != nil {
 		v.Problem = p.Problem.Error()
 	}

@@ -3,7 +3,6 @@ package admin
 import (
 	"time"
 
-	"github.com/fareway/fareway/plugins/host"
 	"github.com/fareway/fareway/plugins/llm/settings"
 )
 
@@ -94,21 +93,4 @@ func ViewSchema(s settings.Schema) PluginSettings {
 		v.Blocks = append(v.Blocks, PluginBlock{Name: b.Name, Many: b.Many, Doc: b.Doc, Settings: ViewSchema(b.Schema)})
 	}
 	return v
-}
-
-// ViewCapabilities names capabilities as the protocol does.
-func ViewCapabilities(c host.Capabilities) []string {
-	names := []string{}
-	for _, one := range [...]struct {
-		name string
-		has  bool
-	}{
-		{"cancel_usage", c.CancelUsage}, {"count_tokens", c.CountTokens}, {"receipts", c.Receipts},
-		{"endpoint", c.Endpoint}, {"models", c.Models}, {"screen", c.Screen},
-	} {
-		if one.has {
-			names = append(names, one.name)
-		}
-	}
-	return names
 }

@@ -110,7 +110,7 @@ func aboutPlugin(ctx context.Context, name, file string) (admin.Plugin, error) {
 		return admin.Plugin{}, err
 	}
 	return admin.Plugin{Name: origin.Plugin, Builtin: origin.File == "", File: origin.File, SHA256: origin.SHA256,
-		Version: about.Version, Capabilities: admin.ViewCapabilities(about.Capabilities),
+		Version: about.Version, Capabilities: about.Capabilities.Names(),
 		Providers: []admin.PluginProvider{}, Settings: new(admin.ViewSchema(about.Schema))}, nil
 }
 

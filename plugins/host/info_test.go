@@ -30,6 +30,9 @@ func TestInfoTellsHowAProviderRuns(t *testing.T) {
 	require.NotEmpty(t, i.About.Version)
 	require.Len(t, i.About.Schema.Attributes, 2)
 	require.Equal(t, host.Capabilities{CancelUsage: true, CountTokens: true, Receipts: true}, i.About.Capabilities)
+	require.Equal(t, []string{"cancel_usage", "count_tokens", "receipts"}, i.About.Capabilities.Names())
+	require.Equal(t, []string{"endpoint", "models", "screen", "predict"},
+		host.Capabilities{Endpoint: true, Models: true, Screen: true, Predict: true}.Names())
 	if runtime.GOOS == "linux" {
 		require.Greater(t, i.Memory, int64(1<<20), "a Go program has more than a MiB")
 		require.Less(t, i.Memory, int64(1<<32))

@@ -35,6 +35,23 @@ type Capabilities struct {
 	Predict     bool // it compares routes for requests
 }
 
+// Names are those that it has, as the protocol calls them.
+func (c Capabilities) Names() []string {
+	names := []string{}
+	for _, one := range [...]struct {
+		name string
+		has  bool
+	}{
+		{"cancel_usage", c.CancelUsage}, {"count_tokens", c.CountTokens}, {"receipts", c.Receipts},
+		{"endpoint", c.Endpoint}, {"models", c.Models}, {"screen", c.Screen}, {"predict", c.Predict},
+	} {
+		if one.has {
+			names = append(names, one.name)
+		}
+	}
+	return names
+}
+
 // Plugin is a provider that runs: one process at a time, started again when it dies.
 type Plugin struct {
 	host *Host

@@ -34,8 +34,7 @@ func (g *Generation) findClassifier(m *Metrics) error {
 	if p.Provider == "" || len(g.Config.Routes) < 2 {
 		return nil
 	}
-	plugins, err := g.judges("predictor", p.Provider, "predict", "or leave it out",
-		func(c host.Capabilities) bool { return c.Predict })
+	plugins, err := g.judges("predictor", p.Provider, "predict", "or leave it out")
 	if err != nil || len(plugins) == 0 { // it is not named by a provider block, or has not started
 		return err
 	}

@@ -12,6 +12,7 @@ import (
 	"fmt"
 	"log/slog"
 	"os"
+	"slices"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -279,7 +280,7 @@ func optionsOf(h *host.Host) config.Options {
 		Can: func(ctx context.Context, ref config.PluginRef, capability string) bool {
 			can, err := h.Capabilities(ctx, sourceOf(ref))
 			// That it does not answer is for Schema to tell of.
-			return err != nil || map[string]bool{"screen": can.Screen, "predict": can.Predict}[capability]
+			return err != nil || slices.Contains(can.Names(), capability)
 		},
 		Model:      routing.ReadModel,
 		Outside:    h.Redact,

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"strings"
 	"time"
 
@@ -21,20 +22,18 @@ func (g *Generation) findScreeners() (err error) {
 	if !s.On() || s.Provider == "" {
 		return nil
 	}
-	g.screeners, err = g.judges("screening", s.Provider, "screen", "or screen by rules",
-		func(c host.Capabilities) bool { return c.Screen })
+	g.screeners, err = g.judges("screening", s.Provider, "screen", "or screen by rules")
 	return err
 }
 
 // judges are the plugins of a provider, one for each of its keys, which have an optional part of the protocol. block is
 // where it is named, and instead what else to do.
-func (g *Generation) judges(block, provider, capability, instead string, can func(host.Capabilities) bool,
-) (plugins []*host.Plugin, err error) {
+func (g *Generation) judges(block, provider, capability, instead string) (plugins []*host.Plugin, err error) {
 	for _, i := range g.plugins {
 		if name, _, _ := strings.Cut(i.Name(), "/"); name != provider { // of one with keys
 			continue
 		}
-		if !can(i.Capabilities()) {
+		if !slices.Contains(i.Capabilities().Names(), capability) {
 			return nil, objection{block, fmt.Sprintf("Provider %q does not %s", provider, capability),
 				fmt.Sprintf("With its settings, its plugin does not have the capability %s. Change them, name another "+
 					"provider, %s.", capability, instead)}
