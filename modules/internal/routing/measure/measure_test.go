@@ -302,8 +302,7 @@ func TestReport_withoutCosts(t *testing.T) {
 	table.Cost = [][]float64{{0, 5}, {0, 5}, {0, 5}, {0, 5}}
 	drawn := &Result{Dataset: "free", Curve: curve(table, &learn.Dataset{Models: free.Models, Rows: free.Rows[:4]},
 		[]int{0, 1}, 1)}
-	_, err = drawn.CurveSVG()
-	require.NoError(t, err, "a model that costs nothing")
+	require.NotRegexp(t, "NaN|Inf", string(drawn.CurveSVG()), "a model that costs nothing")
 }
 
 func TestCrossEval(t *testing.T) {

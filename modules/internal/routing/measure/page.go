@@ -20,14 +20,6 @@ type figure struct{ Name, Value, Interval, Shuffled string }
 // Names are the figures in the order in which people read them.
 var Names = []string{"area", "saved95", "saved98", "saved100", "regret", "apgr", "cpt50", "cpt80"}
 
-// inPage is a drawing as a part of a page: without its declaration. The library escapes the names that are in it.
-func inPage(drawing []byte) template.HTML {
-	if i := bytes.Index(drawing, []byte("<svg")); i >= 0 {
-		drawing = drawing[i:]
-	}
-	return template.HTML(drawing)
-}
-
 // Report writes a folder with the drawings of each data set as SVG, and index.html with all of them.
 func Report(dir string, results []*Result) error {
 	if err := os.MkdirAll(dir, 0o755); err != nil {
@@ -57,17 +49,14 @@ func Report(dir string, results []*Result) error {
 		}
 		for _, d := range []struct {
 			name string
-			draw func() ([]byte, error)
+			draw func() []byte
 		}{{"curve", r.CurveSVG}, {"calibration", r.CalibrationSVG}, {"tasks", r.TasksSVG}} {
-			drawing, err := d.draw()
-			if err != nil {
-				return fmt.Errorf("drawing %s: %w", r.Dataset, err)
-			}
+			drawing := d.draw()
 			file := filepath.Join(dir, filepath.Base(r.Dataset)+"-"+d.name+".svg")
 			if err := os.WriteFile(file, drawing, 0o644); err != nil {
 				return fmt.Errorf("writing a drawing: %w", err)
 			}
-			s.Drawings = append(s.Drawings, inPage(drawing))
+			s.Drawings = append(s.Drawings, template.HTML(drawing))
 		}
 		sections = append(sections, s)
 	}

@@ -5,15 +5,11 @@ import (
 	_ "embed"
 	"fmt"
 	"html/template"
-	"image/color"
 	"os"
 	"path/filepath"
 	"slices"
 
-	"gonum.org/v1/plot"
-	"gonum.org/v1/plot/plotter"
-	"gonum.org/v1/plot/vg"
-	"gonum.org/v1/plot/vg/draw"
+	"github.com/fareway/fareway/modules/internal/chart"
 )
 
 //go:embed plane.tmpl
@@ -51,89 +47,45 @@ func (p *Plane) MixFor(quality float64) (float64, bool) {
 }
 
 func (p *Plane) mix() []Point {
-	points := make([]Point, len(p.Routes))
-	for i, r := range p.Routes {
-		points[i] = r.Point
+	return hull(pointsOf(p.Routes))
+}
+
+func pointsOf(named []Named) []Point {
+	points := make([]Point, len(named))
+	for i, n := range named {
+		points[i] = n.Point
 	}
-	return hull(points)
+	return points
 }
 
 // SVG draws the plane.
-func (p *Plane) SVG() ([]byte, error) {
-	drawn := plot.New()
-	drawn.Title.Text = "profiles on the reference workload"
-	drawn.Y.Label.Text, drawn.X.Label.Text = "mean quality, as expected", "US dollars for 1,000 requests"
+func (p *Plane) SVG() []byte {
 	const scale = 1000
-	all := slices.Concat(p.Profiles, p.Routes)
-	if len(all) > 0 && !slices.ContainsFunc(all, func(n Named) bool { return n.Cost <= 0 }) {
-		drawn.X.Scale, drawn.X.Tick.Marker = plot.LogScale{}, decades{}
+	drawn := chart.Chart{
+		Title: "profiles on the reference workload", XLabel: "US dollars for 1,000 requests",
+		YLabel: "mean quality, as expected",
+		LogX:   allCost(pointsOf(slices.Concat(p.Profiles, p.Routes))),
+	}
+	if len(p.Routes) > 0 {
+		mix := p.mix()
+		drawn.Lines = append(drawn.Lines, chart.Line{Name: "best random mix of routes", Color: chart.Grey, Dash: dashed,
+			Points: scaled(bend(mix, mix[0].Cost, mix[len(mix)-1].Cost), scale)})
+	}
+	if len(p.Frontier) > 0 {
+		drawn.Lines = append(drawn.Lines, chart.Line{Name: "the rule, at any rate", Color: chart.Blue,
+			Points: scaled(p.Frontier, scale)})
 	}
 	for _, d := range []struct {
-		name   string
-		points []Point
-		color  color.Color
-		dashes []vg.Length
-	}{
-		{"best random mix of routes", p.drawnMix(), grey, []vg.Length{vg.Points(5), vg.Points(3)}},
-		{"the rule, at any rate", p.Frontier, blue, nil},
-	} {
-		if len(d.points) == 0 {
-			continue
-		}
-		line, err := plotter.NewLine(xys(d.points, scale))
-		if err != nil {
-			return nil, fmt.Errorf("drawing a curve: %w", err)
-		}
-		line.Color, line.Dashes, line.Width = d.color, d.dashes, vg.Points(1.5)
-		drawn.Add(line)
-		drawn.Legend.Add(d.name, line)
-	}
-	for _, d := range []struct {
-		name   string
 		points []Named
-		color  color.Color
-	}{{"routes", p.Routes, grey}, {"profiles", p.Profiles, blue}} {
-		if len(d.points) == 0 {
-			continue
-		}
-		at, labels := make([]Point, len(d.points)), make([]string, len(d.points))
+		color  chart.Color
+	}{{p.Routes, chart.Grey}, {p.Profiles, chart.Blue}} {
+		names := make([]string, len(d.points))
 		for i, n := range d.points {
-			at[i], labels[i] = n.Point, n.Name
+			names[i] = n.Name
 		}
-		xy := xys(at, scale)
-		dots, err := plotter.NewScatter(xy)
-		if err != nil {
-			return nil, fmt.Errorf("drawing the %s: %w", d.name, err)
-		}
-		dots.Shape, dots.Radius, dots.Color = draw.CircleGlyph{}, vg.Points(3), d.color
-		names, err := plotter.NewLabels(plotter.XYLabels{XYs: xy, Labels: labels})
-		if err != nil {
-			return nil, fmt.Errorf("naming the %s: %w", d.name, err)
-		}
-		for i := range names.TextStyle {
-			names.TextStyle[i].Font.Size, names.TextStyle[i].Color = vg.Points(8), d.color
-		}
-		names.Offset = vg.Point{X: vg.Points(4), Y: vg.Points(-8)}
-		drawn.Add(dots, names)
+		drawn.Dots = append(drawn.Dots, chart.Dots{Points: scaled(pointsOf(d.points), scale), Labels: names, Color: d.color})
 	}
-	if len(all) > 0 {
-		drawn.X.Max *= 1.3 // room for the dearest one's name
-	}
-	drawn.Legend.Top, drawn.Legend.Left = true, true
-	return svg(drawn)
-}
-
-// drawnMix is the hull, with points between that an axis of logarithms bends.
-func (p *Plane) drawnMix() []Point {
-	if len(p.Routes) == 0 {
-		return nil
-	}
-	h := p.mix()
-	var out []Point
-	for _, xy := range steps(h, h[0].Cost, h[len(h)-1].Cost, 1) {
-		out = append(out, Point{xy.X, xy.Y})
-	}
-	return out
+	return drawn.SVG()
 }
 
 // Report writes a folder with the drawing as SVG, and index.html with it.
@@ -141,10 +93,7 @@ func (p *Plane) Report(dir string) error {
 	if err := os.MkdirAll(dir, 0o755); err != nil {
 		return fmt.Errorf("making the folder of the report: %w", err)
 	}
-	drawing, err := p.SVG()
-	if err != nil {
-		return fmt.Errorf("drawing the profiles: %w", err)
-	}
+	drawing := p.SVG()
 	if err := os.WriteFile(filepath.Join(dir, "profiles.svg"), drawing, 0o644); err != nil {
 		return fmt.Errorf("writing a drawing: %w", err)
 	}
@@ -156,10 +105,10 @@ func (p *Plane) Report(dir string) error {
 		}
 	}
 	var b bytes.Buffer
-	err = planePage.Execute(&b, struct {
+	err := planePage.Execute(&b, struct {
 		Rows    []row
 		Drawing template.HTML
-	}{rows, inPage(drawing)})
+	}{rows, template.HTML(drawing)})
 	if err != nil {
 		return fmt.Errorf("making the page of the report: %w", err)
 	}

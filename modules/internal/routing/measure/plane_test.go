@@ -35,10 +35,8 @@ func TestPlane(t *testing.T) {
 		}
 	}
 	free := &Plane{Routes: []Named{named("a", 0, 0.5)}}
-	_, err := free.SVG()
-	require.NoError(t, err, "what costs nothing has no logarithm")
+	require.NotContains(t, string(free.SVG()), "NaN", "what costs nothing has no logarithm")
 	_, ok = new(Plane).MixFor(0.5)
 	require.False(t, ok)
-	_, err = new(Plane).SVG()
-	require.NoError(t, err)
+	require.Contains(t, string(new(Plane).SVG()), "profiles on the reference workload")
 }

@@ -9,24 +9,6 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// TestDecades: 1, 2 and 5 of each power of ten are marked, the ends with them.
-func TestDecades(t *testing.T) {
-	t.Parallel()
-	for _, tt := range []struct {
-		low, high float64
-		want      []string
-	}{
-		{1, 10, []string{"1", "2", "5", "10"}}, {0.2, 3, []string{"0.2", "0.5", "1", "2"}},
-		{1, 1, []string{"1"}}, {2.5, 4, nil}, {5, 200, []string{"5", "10", "20", "50", "100", "200"}},
-	} {
-		var labels []string
-		for _, tick := range (decades{}).Ticks(tt.low, tt.high) {
-			labels = append(labels, tick.Label)
-		}
-		require.Equal(t, tt.want, labels)
-	}
-}
-
 // TestQuantile: between two values it is as far as the share says.
 func TestQuantile(t *testing.T) {
 	t.Parallel()
@@ -53,25 +35,24 @@ func TestDrawings(t *testing.T) {
 	for i := range 25 {
 		many.Tasks = append(many.Tasks, Task{fmt.Sprint("task ", i), 20, 0.01 * float64(i)})
 	}
-	drawings := map[string]func(*Result) ([]byte, error){
+	drawings := map[string]func(*Result) []byte{
 		"curve": (*Result).CurveSVG, "calibration": (*Result).CalibrationSVG, "tasks": (*Result).TasksSVG}
-	said, number := regexp.MustCompile(`>([^<>\n]+)</text>`), regexp.MustCompile(`(\.\d)\d+`)
+	said := regexp.MustCompile(`>([^<>\n]+)</text>`)
 	for _, tt := range []struct {
 		drawing string
 		curve   Curve
 		sum     uint32
 		says    string
 	}{
-		{"curve", curve, 0x9451f4a1, "US dollars for 1,000 prompts"},
-		{"curve", free, 0x48881805, "US dollars for 1,000 prompts"},
-		{"curve", shares, 0xfd5c6f16, "percent of prompts sent to the stronger model"},
-		{"curve", Curve{}, 0xab81b9b7, "set: nobody knows what its answers cost"},
-		{"calibration", curve, 0x8bc7fd6d, "predicted score"},
-		{"tasks", curve, 0x97ab60a7, "over the best random mix"}, {"tasks", many, 0xe88a49fe, "task 17 (20)"},
-		{"tasks", Curve{}, 0x43697dc0, "set: area by task: none has 20 prompts and costs"},
+		{"curve", curve, 0x1069b479, "US dollars for 1,000 prompts"},
+		{"curve", free, 0xbef108fc, "US dollars for 1,000 prompts"},
+		{"curve", shares, 0xcf404a0e, "percent of prompts sent to the stronger model"},
+		{"curve", Curve{}, 0x609ad8d7, "set: nobody knows what its answers cost"},
+		{"calibration", curve, 0x2776a4f6, "predicted score"},
+		{"tasks", curve, 0x6aa6a56b, "over the best random mix"}, {"tasks", many, 0x3a42699f, "task 17 (20)"},
+		{"tasks", Curve{}, 0x15ba6f7c, "set: area by task: none has 20 prompts and costs"},
 	} {
-		svg, err := drawings[tt.drawing](&Result{Dataset: "set", Curve: tt.curve})
-		require.NoError(t, err)
+		svg := drawings[tt.drawing](&Result{Dataset: "set", Curve: tt.curve})
 		var texts []string
 		for _, m := range said.FindAllSubmatch(svg, -1) {
 			texts = append(texts, string(m[1]))
@@ -79,7 +60,7 @@ func TestDrawings(t *testing.T) {
 		require.Contains(t, texts, tt.says)
 		require.NotContains(t, texts, "task 18 (20)", "twenty at most")
 		sum := fnv.New32a()
-		_, _ = sum.Write(number.ReplaceAll(svg, []byte("$1"))) // what processors differ in is further behind
+		_, _ = sum.Write(svg)
 		require.Equal(t, tt.sum, sum.Sum32(), "%s: %#x", tt.says, sum.Sum32())
 	}
 }
