@@ -1,0 +1,201 @@
+package contracttest
+
+import (
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/fareway/fareway/plugins/providertest/upstream"
+)
+
+// The tests of when something is sent wait for it, with gates for the upstream's part; none looks at a clock.
+// That the interval is what the configuration says is proven beside the delivery, in modules/exchange.
+
+// refusal is a route that fails before it accepts, once its gate is open.
+func refusal(gate string) upstream.Reply {
+	return upstream.Reply{Steps: []upstream.Step{upstream.Wait(gate), upstream.Fail(upstream.ServerError())}}
+}
+
+// TestAdmission is worked example E24 with an interval that never passes.
+func TestAdmission(t *testing.T) {
+	t.Parallel()
+	g := startScripted(t, setup{Gateway: `keepalive = "1h"`, Routes: []route{
+		{Name: "first", Quality: 0.9}, {Name: "second", Quality: 0.1},
+	}})
+	for _, sh := range shapes {
+		t.Run("SSE-43 SSE-44 SSE-45 refused, no fallback "+sh.Name, func(t *testing.T) {
+			t.Parallel()
+			c := g.rich(t)
+			c.Answers(refusal(c.Mark))
+			before := c.Net()
+			s := c.Send(t, within(t), sh, streamField)
+			require.NoError(t, c.Upstream.AtGate(within(t), c.Mark, 1))
+			require.Positive(t, c.Balance().Held)
+			c.Upstream.Open(c.Mark)
+			requireError(t, sh, s.Answer(), 502, "upstream_error")
+			require.Zero(t, c.Balance().Held)
+			require.Equal(t, before, c.Net())
+			require.Len(t, c.Seen(), 2)
+		})
+		t.Run("SSE-43 the second route accepts "+sh.Name, func(t *testing.T) {
+			t.Parallel()
+			c := g.rich(t)
+			c.AnswersBy(func(req *upstream.Request) upstream.Reply {
+				if req.Model == "first" {
+					return refusal(c.Mark)
+				}
+				return hello
+			})
+			s := c.Send(t, within(t), sh, streamField)
+			require.NoError(t, c.Upstream.AtGate(within(t), c.Mark, 1))
+			c.Upstream.Open(c.Mark)
+			l := s.Live()
+			l.End()
+			v := judge(t, sh, l)
+			require.True(t, v.Complete)
+			require.Equal(t, "Hello", v.Text)
+			require.Zero(t, v.KeepAlives)
+		})
+		t.Run("SSE-21 SSE-22 SSE-23 SSE-24 the first event comes before the reply "+sh.Name, func(t *testing.T) {
+			t.Parallel()
+			c := g.rich(t)
+			c.Answers(script(used(10, 2), "stop", upstream.Headers(), upstream.Wait(c.Mark), upstream.Text("Hel")))
+			l := c.Open(t, sh)
+			l.Start(sh)
+			c.Upstream.Open(c.Mark)
+			l.End()
+			v := judge(t, sh, l)
+			require.Equal(t, "Hel", v.Text)
+			require.Zero(t, v.KeepAlives, "the interval has not passed (SSE-25)")
+		})
+		t.Run("SSE-44 BILL-15 without credits "+sh.Name, func(t *testing.T) {
+			t.Parallel()
+			c := g.caller(t, 0)
+			requireError(t, sh, c.Ask(sh, streamField), 402, "budget_exceeded")
+			c.RequireUntouched(t)
+		})
+		t.Run("SSE-44 too large "+sh.Name, func(t *testing.T) {
+			t.Parallel()
+			c := g.rich(t)
+			field := map[string]string{"chat": "max_tokens", "responses": "max_output_tokens", "messages": "max_tokens"}[sh.Name]
+			a := c.Ask(sh, streamField, `"`+field+`":10000000`)
+			requireError(t, sh, a, 503, "feature_unavailable")
+			require.Equal(t, "false", a.Header.Get("X-Should-Retry"))
+			c.RequireUntouched(t)
+		})
+	}
+}
+
+// TestSlowAdmission is worked example E24 with an interval that passes.
+func TestSlowAdmission(t *testing.T) {
+	t.Parallel()
+	g := startScripted(t, setup{Gateway: `keepalive = "20ms"`})
+	for _, sh := range shapes {
+		keepAlive := map[string]frame{
+			"chat": {Comment: "keepalive"}, "responses": {Comment: "keepalive"},
+			"messages": {Event: "ping", Data: `{"type":"ping"}`},
+		}[sh.Name]
+		clause := map[string]string{"chat": "SSE-26", "responses": "SSE-26", "messages": "SSE-27"}[sh.Name]
+
+		t.Run("SSE-46 SSE-45 SSE-50 refused late "+sh.Name, func(t *testing.T) {
+			t.Parallel()
+			c := g.rich(t)
+			c.Answers(refusal(c.Mark))
+			l := c.Open(t, sh)
+			require.Equal(t, keepAlive, l.Next())
+			c.Upstream.Open(c.Mark)
+			l.End()
+			v := judge(t, sh, l)
+			require.False(t, v.Started, "nothing is made up: %s", l.Raw.String())
+			require.Equal(t, "upstream_error", v.Error.Code)
+			line := c.Access(l.Header.Get("X-Request-Id"))
+			require.Equal(t, false, line["pending"])
+			require.Zero(t, c.Balance().Held)
+			require.Equal(t, c.Credits*1_000_000, c.Net())
+		})
+		t.Run(clause+" accepted late "+sh.Name, func(t *testing.T) {
+			t.Parallel()
+			c := g.rich(t)
+			reply := hello
+			reply.Steps = append([]upstream.Step{upstream.Wait(c.Mark)}, reply.Steps...)
+			c.Answers(reply)
+			l := c.Open(t, sh)
+			require.Equal(t, keepAlive, l.Next())
+			require.Equal(t, keepAlive, l.Next())
+			c.Upstream.Open(c.Mark)
+			l.Start(sh)
+			l.End()
+			v := judge(t, sh, l)
+			require.True(t, v.Complete)
+			require.Equal(t, "Hello", v.Text)
+		})
+		t.Run("SSE-28 "+clause+" accepted, and then quiet "+sh.Name, func(t *testing.T) {
+			t.Parallel()
+			c := g.rich(t)
+			c.Answers(script(used(10, 2), "stop", upstream.Headers(), upstream.Wait(c.Mark), upstream.Text("Hel"),
+				upstream.Wait(c.Mark+"2"), upstream.Text("lo")))
+			l := c.Open(t, sh)
+			l.Start(sh)
+			for range 3 {
+				require.Equal(t, keepAlive, l.Next())
+			}
+			c.Upstream.Open(c.Mark)
+			require.Equal(t, "Hel", l.Text(sh))
+			require.Equal(t, keepAlive, l.Next(), "also in the middle of the reply (GAP-65)")
+			c.Upstream.Open(c.Mark + "2")
+			l.End()
+			require.Equal(t, "Hello", judge(t, sh, l).Text)
+		})
+	}
+}
+
+// TestTimeLimit proves the end of a request whose route says nothing.
+func TestTimeLimit(t *testing.T) {
+	t.Parallel()
+	quiet := startScripted(t, setup{Gateway: `
+keepalive       = "20ms"
+request_timeout = "2500ms"
+`})
+	held := startScripted(t, setup{Gateway: `
+keepalive       = "1h"
+request_timeout = "1500ms"
+`})
+	silent := upstream.Reply{Steps: []upstream.Step{upstream.Silence()}}
+	accepted := upstream.Reply{Steps: []upstream.Step{upstream.Headers(), upstream.Silence()}}
+	type waiting struct {
+		accepted, silent         *caller
+		whole, streamed, refused *sent
+	}
+	all := make(map[string]waiting)
+	for _, sh := range shapes { // all wait at the same time
+		w := waiting{accepted: quiet.rich(t), silent: held.rich(t)}
+		w.accepted.Answers(accepted)
+		w.silent.Answers(silent)
+		w.whole, w.streamed = w.accepted.Send(t, within(t), sh), w.accepted.Send(t, within(t), sh, streamField)
+		w.refused = w.silent.Send(t, within(t), sh, streamField)
+		all[sh.Name] = w
+	}
+	for _, sh := range shapes {
+		w := all[sh.Name]
+		l, whole, refused := w.streamed.Live(), w.whole.Answer(), w.refused.Answer()
+		l.End()
+		t.Run("SSE-28 SSE-35 ERR-31 LIM-14 "+sh.Name, func(t *testing.T) {
+			t.Parallel()
+			v := judge(t, sh, l)
+			require.True(t, v.Started)
+			require.Positive(t, v.KeepAlives)
+			require.Empty(t, v.Pieces)
+			requireError(t, sh, whole, 504, "upstream_error")
+			require.Empty(t, whole.Header.Get("X-Should-Retry"))
+			require.Empty(t, whole.Header.Get("Retry-After"))
+			require.Equal(t, errorOf(t, sh, whole), *v.Error)
+			require.Zero(t, w.accepted.Balance().Held)
+			require.Equal(t, w.accepted.Credits*1_000_000, w.accepted.Net())
+		})
+		t.Run("SSE-44 ERR-31 before admission "+sh.Name, func(t *testing.T) {
+			t.Parallel()
+			requireError(t, sh, refused, 504, "upstream_error")
+			require.Zero(t, w.silent.Balance().Held)
+		})
+	}
+}
