@@ -78,13 +78,13 @@ type Gateway struct {
 
 // Store says where the ledger is.
 type Store struct {
-	Kind string `json:"kind"` // "sqlite"
+	Kind string `json:"kind"` // SQLite
 	Path string `json:"path"` // as written; relative to the data folder
 }
 
 // Limiter says where the rate limits are counted.
 type Limiter struct {
-	Kind string `json:"kind"` // "memory"
+	Kind string `json:"kind"` // Memory
 }
 
 // PreAuth bounds what an address can do before any key is looked at.

@@ -10,13 +10,19 @@ import (
 
 // What the gateway remembers, and where: the ledger in a store, the rate limits in a limiter.
 
+// SQLite and Memory are the kinds of stores and limiters that there are.
 const (
-	storeExample   = "store \"sqlite\" {\n  path = \"fareway.db\"\n}"
-	limiterExample = "limiter \"memory\" {}"
+	SQLite = "sqlite"
+	Memory = "memory"
+)
+
+const (
+	storeExample   = "store \"" + SQLite + "\" {\n  path = \"fareway.db\"\n}"
+	limiterExample = "limiter \"" + Memory + "\" {}"
 )
 
 // DefaultStore is where the ledger is unless the file says otherwise.
-func DefaultStore() Store { return Store{Kind: "sqlite", Path: "fareway.db"} }
+func DefaultStore() Store { return Store{Kind: SQLite, Path: "fareway.db"} }
 
 // File is the path of the database in a data folder.
 func (s Store) File(data string) string { return filepath.Join(data, s.Path) }
@@ -44,7 +50,7 @@ func (l *loader) store(file *section) Store {
 }
 
 func (l *loader) limiter(file *section) Limiter {
-	lim := Limiter{Kind: "memory"}
+	lim := Limiter{Kind: Memory}
 	for _, block := range file.blocks["limiter"] {
 		if l.kind(block, lim.Kind, limiterExample) {
 			l.open(block, &limiterGrammar)

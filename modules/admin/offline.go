@@ -15,9 +15,9 @@ import (
 	"github.com/fareway/fareway/modules/gateway"
 	"github.com/fareway/fareway/modules/internal/engine"
 	"github.com/fareway/fareway/modules/internal/ledger"
-	"github.com/fareway/fareway/modules/internal/ledger/sqlite"
 	"github.com/fareway/fareway/modules/internal/requestlog"
 	"github.com/fareway/fareway/modules/internal/spool"
+	"github.com/fareway/fareway/modules/internal/stores"
 )
 
 // Offline is the ledger of a gateway that does not run. A part of the admin API is served from it in this process, so
@@ -30,7 +30,7 @@ type Offline struct {
 
 // Read is for what only reads.
 func (o Offline) Read(ctx context.Context, ask func(c *Client) error) error {
-	books, err := sqlite.OpenBooks(ctx, o.Ledger)
+	books, err := stores.File(o.Ledger).OpenBooks(ctx)
 	if err != nil {
 		return err
 	}
@@ -43,7 +43,7 @@ func (o Offline) Read(ctx context.Context, ask func(c *Client) error) error {
 // Decide is for decisions about what the ledger has lost and what the spool kept aside. It takes the ledger's lock, so
 // that beside a gateway that starts or ends it is refused.
 func (o Offline) Decide(ask func(c *Client) error) error {
-	aside, store, closeAside, err := engine.OpenAside(o.Ledger, slog.New(slog.DiscardHandler))
+	aside, store, closeAside, err := engine.OpenAside(o.Ledger, stores.File(o.Ledger).Open, slog.New(slog.DiscardHandler))
 	if err != nil {
 		return err
 	}

@@ -14,6 +14,7 @@ import (
 
 	"github.com/fareway/fareway/modules/internal/engine"
 	"github.com/fareway/fareway/modules/internal/engine/enginetest"
+	"github.com/fareway/fareway/modules/internal/stores"
 )
 
 // exampleHCL is a configuration of one route.
@@ -48,7 +49,7 @@ func TestAdminReload(t *testing.T) {
 	save(plan("p0"))
 	cfg, diags := engine.CheckConfig(t.Context(), path, log)
 	require.False(t, diags.HasErrors(), diags)
-	e, err := engine.Open(engine.Options{DataDir: data, Logger: log}, cfg)
+	e, err := engine.Open(engine.Options{OpenStore: stores.Open, DataDir: data, Logger: log}, cfg)
 	require.NoError(t, err)
 	t.Cleanup(func() { require.NoError(t, e.Close()) })
 	serveUnix(t, e)

@@ -17,7 +17,6 @@ import (
 	"github.com/fareway/fareway/modules/internal/files"
 	"github.com/fareway/fareway/modules/internal/human"
 	"github.com/fareway/fareway/modules/internal/ledger"
-	"github.com/fareway/fareway/modules/internal/ledger/sqlite"
 )
 
 func backupCommand() *cobra.Command {
@@ -138,7 +137,7 @@ type restoredView struct {
 
 type missingView struct {
 	Of string `json:"of"`
-	sqlite.Extent
+	ledger.Extent
 }
 
 func restoreCommand() *cobra.Command {
@@ -184,7 +183,7 @@ audit trail.`,
 			switch {
 			case errors.Is(err, backup.ErrLedgerThere):
 				return fmt.Errorf("%w; --replace moves it aside, and nothing was changed", err)
-			case errors.Is(err, sqlite.ErrLocked):
+			case errors.Is(err, ledger.ErrLocked):
 				return fmt.Errorf("%w; nothing was changed", err)
 			case err != nil:
 				return err
@@ -223,7 +222,7 @@ func missingOf(done backup.Restored, kept []ledger.Checkpoint) []missingView {
 		all = append(all, missingView{"the ledger that was there", done.Missing(*done.Was)})
 	}
 	for _, c := range kept {
-		missing := done.Missing(sqlite.Extent{Entries: c.Entries, Acts: c.Acts})
+		missing := done.Missing(ledger.Extent{Entries: c.Entries, Acts: c.Acts})
 		all = append(all, missingView{fmt.Sprintf("checkpoint %d of %s", c.N, human.Moment(c.Created)), missing})
 	}
 	return all

@@ -16,12 +16,13 @@ import (
 	"github.com/fareway/fareway/modules/internal/engine"
 	"github.com/fareway/fareway/modules/internal/engine/enginetest"
 	"github.com/fareway/fareway/modules/internal/ledger"
+	"github.com/fareway/fareway/modules/internal/stores"
 )
 
 func TestCommandBackup(t *testing.T) {
 	t.Parallel()
 	data := t.TempDir()
-	e, err := engine.Open(engine.Options{DataDir: data, Logger: slog.New(slog.DiscardHandler)},
+	e, err := engine.Open(engine.Options{OpenStore: stores.Open, DataDir: data, Logger: slog.New(slog.DiscardHandler)},
 		&config.Config{Store: config.DefaultStore()})
 	require.NoError(t, err)
 	account, err := e.Store().CreateAccount(t.Context(), "ann", "")
@@ -105,7 +106,7 @@ func TestCommandBackupOfALoss(t *testing.T) {
 		"older copy": func(t *testing.T) (string, string) { return leftOlder(t), lost },
 		"damaged log": func(t *testing.T) (string, string) {
 			data := t.TempDir()
-			e, err := engine.Open(engine.Options{DataDir: data, Logger: slog.New(slog.DiscardHandler)},
+			e, err := engine.Open(engine.Options{OpenStore: stores.Open, DataDir: data, Logger: slog.New(slog.DiscardHandler)},
 				&config.Config{Store: config.DefaultStore()})
 			require.NoError(t, err)
 			require.NoError(t, e.Close())

@@ -13,6 +13,7 @@ import (
 	"github.com/fareway/fareway/modules/internal/engine"
 	"github.com/fareway/fareway/modules/internal/engine/enginetest"
 	"github.com/fareway/fareway/modules/internal/ledger"
+	"github.com/fareway/fareway/modules/internal/stores"
 )
 
 // leftOlder is a data folder into which an older copy of the database was put back: ann's second top-up is gone.
@@ -22,7 +23,7 @@ func leftOlder(t *testing.T) (data string) {
 	path := filepath.Join(data, "fareway.db")
 	var ann ledger.Account
 	topUp := func() []byte {
-		e, err := engine.Open(engine.Options{DataDir: data, Logger: slog.New(slog.DiscardHandler)},
+		e, err := engine.Open(engine.Options{OpenStore: stores.Open, DataDir: data, Logger: slog.New(slog.DiscardHandler)},
 			&config.Config{Store: config.DefaultStore()})
 		require.NoError(t, err)
 		if ann.ID == "" {

@@ -19,6 +19,7 @@ import (
 	"github.com/fareway/fareway/modules/internal/engine"
 	"github.com/fareway/fareway/modules/internal/ledger"
 	"github.com/fareway/fareway/modules/internal/spool"
+	"github.com/fareway/fareway/modules/internal/stores"
 )
 
 // spoolFolder is a data folder whose gateway has ended: its spool has four settlements of ann that came to 1.335
@@ -33,7 +34,7 @@ func spooledRequest(n int) string { return fmt.Sprintf("req_%032x", n) }
 func leftSpool(t *testing.T) spoolFolder {
 	t.Helper()
 	data := t.TempDir()
-	e, err := engine.Open(engine.Options{DataDir: data, Logger: slog.New(slog.DiscardHandler)},
+	e, err := engine.Open(engine.Options{OpenStore: stores.Open, DataDir: data, Logger: slog.New(slog.DiscardHandler)},
 		&config.Config{Store: config.DefaultStore()})
 	require.NoError(t, err)
 	ann, err := e.Store().CreateAccount(t.Context(), "ann", "")
@@ -205,7 +206,7 @@ func TestCommandSpoolOffline(t *testing.T) {
 	require.NoError(t, err)
 
 	// A gateway starts and ends: it cannot apply the rest.
-	e, err := engine.Open(engine.Options{DataDir: l.data, Logger: slog.New(slog.DiscardHandler)},
+	e, err := engine.Open(engine.Options{OpenStore: stores.Open, DataDir: l.data, Logger: slog.New(slog.DiscardHandler)},
 		&config.Config{Store: config.DefaultStore()})
 	require.NoError(t, err)
 	_, err = run(t, "ledger", "spool", "apply", "--all", "--reason", "x", "--data", l.data)
@@ -226,7 +227,7 @@ func TestCommandSpoolOffline(t *testing.T) {
 	require.ErrorContains(t, err, "nothing was kept aside", "what came before it is done")
 	out, err = run(t, "ledger", "verify", "--data", l.data)
 	require.NoError(t, err, out)
-	e, err = engine.Open(engine.Options{DataDir: l.data, Logger: slog.New(slog.DiscardHandler)},
+	e, err = engine.Open(engine.Options{OpenStore: stores.Open, DataDir: l.data, Logger: slog.New(slog.DiscardHandler)},
 		&config.Config{Store: config.DefaultStore()})
 	require.NoError(t, err)
 	account, err := e.Store().Account(t.Context(), "ann")

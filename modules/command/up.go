@@ -23,7 +23,8 @@ import (
 	"github.com/fareway/fareway/modules/internal/engine"
 	"github.com/fareway/fareway/modules/internal/files"
 	"github.com/fareway/fareway/modules/internal/human"
-	"github.com/fareway/fareway/modules/internal/ledger/sqlite"
+	"github.com/fareway/fareway/modules/internal/ledger"
+	"github.com/fareway/fareway/modules/internal/stores"
 )
 
 // defaultListen is where `up` listens: on this machine only.
@@ -209,7 +210,7 @@ func (u *upRun) checkNotRunning(data string) error {
 	if err != nil {
 		return nil // whoever reads the files next says what is wrong with them
 	}
-	if err := sqlite.CheckUnlocked(place.Ledger); errors.Is(err, sqlite.ErrLocked) {
+	if err := stores.File(place.Ledger).CheckUnlocked(); errors.Is(err, ledger.ErrLocked) {
 		return wayOut(there, err)
 	}
 	return nil

@@ -35,6 +35,7 @@ import (
 	"github.com/fareway/fareway/modules/internal/engine"
 	"github.com/fareway/fareway/modules/internal/ledger"
 	"github.com/fareway/fareway/modules/internal/ratelimit"
+	"github.com/fareway/fareway/modules/internal/stores"
 	"github.com/fareway/fareway/modules/limits"
 	"github.com/fareway/fareway/plugins/families"
 	"github.com/fareway/fareway/plugins/families/chat"
@@ -260,7 +261,8 @@ func start(t testing.TB, s setup) *service {
 	ctx := context.Background()
 	cfg, diags := config.Load(ctx, path, config.Options{Schema: schemaOf})
 	require.False(t, diags.HasErrors(), "%v", diags)
-	options := engine.Options{DataDir: cmp.Or(s.Data, filepath.Join(dir, "data")), Logger: logger, Builtin: builtin,
+	options := engine.Options{OpenStore: stores.Open, DataDir: cmp.Or(s.Data, filepath.Join(dir, "data")),
+		Logger: logger, Builtin: builtin,
 		Limiter: s.Limiter, LedgerTimeout: cmp.Or(s.LedgerTimeout, time.Minute),
 		SpoolSize: 256 << 10}
 	if s.Clock != nil {

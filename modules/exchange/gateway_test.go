@@ -22,6 +22,7 @@ import (
 	"github.com/fareway/fareway/modules/gateway"
 	"github.com/fareway/fareway/modules/internal/engine"
 	"github.com/fareway/fareway/modules/internal/ledger"
+	"github.com/fareway/fareway/modules/internal/stores"
 	"github.com/fareway/fareway/plugins/families"
 	"github.com/fareway/fareway/plugins/families/chat"
 	"github.com/fareway/fareway/plugins/families/schema"
@@ -168,7 +169,8 @@ func newBench(t *testing.T, plugin string, changes ...func(*config.Config)) *ben
 		change(cfg)
 	}
 	e, err := engine.Open(engine.Options{
-		DataDir: filepath.Join(dir, "data"), Logger: log, Builtin: builtin, LedgerTimeout: time.Minute,
+		OpenStore: stores.Open,
+		DataDir:   filepath.Join(dir, "data"), Logger: log, Builtin: builtin, LedgerTimeout: time.Minute,
 	}, cfg)
 	require.NoError(t, err)
 	gen, err := e.Prepare(ctx, cfg)

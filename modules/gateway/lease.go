@@ -10,6 +10,7 @@ import (
 
 	"github.com/fareway/fareway/config"
 	"github.com/fareway/fareway/modules/internal/engine"
+	"github.com/fareway/fareway/modules/internal/stores"
 )
 
 // engines holds the engines in use, by data folder. A configuration leases one in Provision and gives it
@@ -21,7 +22,12 @@ type pooledEngine struct{ *engine.Engine }
 
 func leaseEngine(data string, cfg *config.Config, log *slog.Logger) (*engine.Engine, error) {
 	v, _, err := engines.LoadOrNew(data, func() (caddy.Destructor, error) {
-		e, err := engine.Open(engine.Options{DataDir: data, Logger: log, Version: Version()}, cfg)
+		limiter, err := stores.OpenLimiter(cfg.Limiter)
+		if err != nil {
+			return nil, err
+		}
+		e, err := engine.Open(engine.Options{DataDir: data, OpenStore: stores.Open, Limiter: limiter, Logger: log,
+			Version: Version()}, cfg)
 		if err != nil {
 			return nil, err
 		}

@@ -21,8 +21,8 @@ import (
 
 	"github.com/fareway/fareway/modules/internal/files"
 	"github.com/fareway/fareway/modules/internal/ledger"
-	"github.com/fareway/fareway/modules/internal/ledger/sqlite"
 	"github.com/fareway/fareway/modules/internal/spool"
+	"github.com/fareway/fareway/modules/internal/stores"
 )
 
 // A backup is a tar archive: a manifest, and then the files of the ledger under these names, whatever theirs are.
@@ -44,7 +44,7 @@ type Manifest struct {
 	Format  int       `json:"format"`
 	Made    time.Time `json:"made"`
 	Version string    `json:"version"` // of the fareway that made it
-	sqlite.Extent
+	ledger.Extent
 	Accounts int64  `json:"accounts"`
 	Requests int64  `json:"requests"`
 	Waiting  int64  `json:"waiting"` // settlements in the spool
@@ -74,7 +74,7 @@ type Options struct {
 // at one moment, the spool, what was kept aside of it, and a witness. The copy is verified before any of it is written.
 // ledger.ErrLost: a part of the ledger is missing, and nobody has decided about that.
 func Write(ctx context.Context, database string, o Options, w io.Writer) (m Manifest, err error) {
-	loss, err := sqlite.FindLoss(ctx, database)
+	loss, err := stores.File(database).FindLoss(ctx)
 	if err != nil {
 		return m, err
 	}
@@ -97,7 +97,7 @@ func Write(ctx context.Context, database string, o Options, w io.Writer) (m Mani
 	if err := dropEmptySpool(copied + ".spool"); err != nil {
 		return m, err
 	}
-	if err := sqlite.Copy(ctx, database, copied); err != nil {
+	if err := stores.File(database).Copy(ctx, copied); err != nil {
 		return m, err
 	}
 	if m, err = describe(ctx, copied); err != nil {
@@ -131,7 +131,7 @@ func copyFile(from, to string) error {
 // describe verifies the files of a backup in a folder, and says what they have.
 func describe(ctx context.Context, database string) (Manifest, error) {
 	m := Manifest{Format: format}
-	books, err := sqlite.OpenBooks(ctx, database)
+	books, err := stores.File(database).OpenBooks(ctx)
 	if err != nil {
 		return m, err
 	}
@@ -143,7 +143,7 @@ func describe(ctx context.Context, database string) (Manifest, error) {
 		return m, fmt.Errorf("it does not agree at %s: %s", report.Entry, report.Problem)
 	}
 	m.Accounts, m.Requests = report.Accounts, report.Requests
-	if m.Extent, err = sqlite.ReadExtent(ctx, database); err != nil {
+	if m.Extent, err = stores.File(database).ReadExtent(ctx); err != nil {
 		return m, err
 	}
 	if m.Waiting, _, err = spool.Inspect(database + ".spool"); err != nil {
@@ -212,12 +212,12 @@ type Restored struct {
 	Manifest
 	// Aside is the folder with the files that were there before, "" for none; Was is how much they had.
 	Aside string         `json:"aside,omitempty"`
-	Was   *sqlite.Extent `json:"was,omitempty"`
+	Was   *ledger.Extent `json:"was,omitempty"`
 }
 
 // Missing is what a backup does not have of what was known elsewhere.
-func (m Manifest) Missing(known sqlite.Extent) sqlite.Extent {
-	return sqlite.Extent{Entries: max(known.Entries-m.Entries, 0), Acts: max(known.Acts-m.Acts, 0)}
+func (m Manifest) Missing(known ledger.Extent) ledger.Extent {
+	return ledger.Extent{Entries: max(known.Entries-m.Entries, 0), Acts: max(known.Acts-m.Acts, 0)}
 }
 
 // Restore puts a backup in the place of a ledger that no gateway has open, in a folder that it makes. It is verified
@@ -247,7 +247,7 @@ func Restore(ctx context.Context, r io.Reader, database, reason string, replace 
 	if err := changes.MakeFolder(filepath.Dir(database), 0o700); err != nil {
 		return done, fmt.Errorf("making the ledger's folder: %w", err)
 	}
-	release, err := sqlite.Lock(database)
+	release, err := stores.File(database).Lock()
 	if err != nil {
 		return done, err
 	}
@@ -276,7 +276,7 @@ func Restore(ctx context.Context, r io.Reader, database, reason string, replace 
 			changes.Appears(database + suffix) // when the ledger is opened
 		}
 	}
-	if err := sqlite.SyncDir(filepath.Dir(database)); err != nil {
+	if err := files.SyncFolder(filepath.Dir(database)); err != nil {
 		return done, err
 	}
 	return done, recordRestore(ctx, release, database, done, reason)
@@ -287,7 +287,7 @@ func refuseThere(ctx context.Context, database string, replace bool) error {
 	if _, err := os.Stat(filepath.Dir(database)); errors.Is(err, fs.ErrNotExist) {
 		return nil
 	}
-	if err := sqlite.CheckUnlocked(database); err != nil {
+	if err := stores.File(database).CheckUnlocked(); err != nil {
 		return err
 	}
 	was, there, _ := extentOf(ctx, database)
@@ -299,13 +299,13 @@ func refuseThere(ctx context.Context, database string, replace bool) error {
 }
 
 // extentOf is how much is in a ledger that is there; none of one that cannot be read, which may be why it is replaced.
-func extentOf(ctx context.Context, database string) (was sqlite.Extent, there bool, err error) {
+func extentOf(ctx context.Context, database string) (was ledger.Extent, there bool, err error) {
 	there = slices.ContainsFunc(append(slices.Clone(backedFiles), "-wal"), func(suffix string) bool {
 		_, err := os.Lstat(database + suffix)
 		return err == nil
 	})
-	if was, err = sqlite.ReadExtent(ctx, database); err != nil {
-		was = sqlite.Extent{}
+	if was, err = stores.File(database).ReadExtent(ctx); err != nil {
+		was = ledger.Extent{}
 	}
 	return was, there, ctx.Err()
 }
@@ -315,7 +315,7 @@ func recordRestore(ctx context.Context, release func() error, database string, d
 	if err := release(); err != nil {
 		return err
 	}
-	store, err := sqlite.Open(sqlite.Options{Path: database, Logger: slog.New(slog.DiscardHandler)})
+	store, err := stores.File(database).Open(ledger.Options{Logger: slog.New(slog.DiscardHandler)})
 	if err != nil {
 		return err
 	}
@@ -337,7 +337,7 @@ func moveAside(database string, made time.Time, moved *files.Changes) (string, e
 		return "", fmt.Errorf("making a folder for the ledger that is there: %w", err)
 	}
 	moved.Made(dir)
-	damaged, err := sqlite.DamagedLogs(database)
+	damaged, err := stores.File(database).DamagedLogs()
 	if err != nil {
 		return dir, err
 	}
@@ -396,7 +396,7 @@ func compareKept(ctx context.Context, database string, m Manifest, kept []ledger
 	if len(kept) == 0 {
 		return nil
 	}
-	books, err := sqlite.OpenBooks(ctx, database)
+	books, err := stores.File(database).OpenBooks(ctx)
 	if err != nil {
 		return err
 	}

@@ -104,7 +104,7 @@ func TestBackupAndRestore(t *testing.T) {
 	require.NoError(t, err)
 
 	_, err = h.restore(archive, true)
-	require.ErrorIs(t, err, sqlite.ErrLocked, "while a gateway runs")
+	require.ErrorIs(t, err, ledger.ErrLocked, "while a gateway runs")
 	require.NoError(t, h.store.Close())
 	_, err = h.restore(archive, false)
 	require.ErrorIs(t, err, backup.ErrLedgerThere)
@@ -112,9 +112,9 @@ func TestBackupAndRestore(t *testing.T) {
 
 	done, err := h.restore(archive, true, kept)
 	require.NoError(t, err)
-	require.Equal(t, sqlite.Extent{Entries: 3, Acts: 4}, done.Extent)
+	require.Equal(t, ledger.Extent{Entries: 3, Acts: 4}, done.Extent)
 	require.EqualValues(t, 1, done.Waiting)
-	require.Equal(t, sqlite.Extent{Entries: 2, Acts: 2}, done.Missing(*done.Was))
+	require.Equal(t, ledger.Extent{Entries: 2, Acts: 2}, done.Missing(*done.Was))
 	require.Subset(t, names(t, done.Aside), []string{"money.db", "money.db.witness", "money.db.spool"})
 	require.NoError(t, filepath.WalkDir(filepath.Dir(h.path), func(path string, d fs.DirEntry, err error) error {
 		require.NoError(t, err)

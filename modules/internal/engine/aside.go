@@ -11,7 +11,6 @@ import (
 	"time"
 
 	"github.com/fareway/fareway/modules/internal/ledger"
-	"github.com/fareway/fareway/modules/internal/ledger/sqlite"
 	"github.com/fareway/fareway/modules/internal/spool"
 )
 
@@ -99,10 +98,11 @@ type Aside struct {
 func (e *Engine) Aside() *Aside { return e.aside }
 
 // OpenAside opens the aside beside a database that no gateway has open, for decisions; what is damaged in the spool
-// is kept aside first, as a gateway does. store is that database; closeAll ends all. sqlite.ErrLocked when a gateway
-// has it.
-func OpenAside(database string, log *slog.Logger) (a *Aside, store ledger.Store, closeAll func() error, err error) {
-	db, err := sqlite.Open(sqlite.Options{Path: database, Logger: log})
+// is kept aside first, as a gateway does. open opens that database,
+// and store is it; closeAll ends all. ledger.ErrLocked when a gateway has it.
+func OpenAside(database string, open func(ledger.Options) (ledger.Store, error), log *slog.Logger) (a *Aside,
+	store ledger.Store, closeAll func() error, err error) {
+	db, err := open(ledger.Options{Logger: log})
 	if err != nil {
 		return nil, nil, nil, err
 	}

@@ -19,6 +19,7 @@ import (
 	"github.com/fareway/fareway/modules/internal/ledger"
 	"github.com/fareway/fareway/modules/internal/ledger/sqlite"
 	"github.com/fareway/fareway/modules/internal/spool"
+	"github.com/fareway/fareway/modules/internal/stores"
 	"github.com/fareway/fareway/plugins/llm"
 )
 
@@ -126,7 +127,7 @@ func (f *folder) damage(at int64) {
 func (f *folder) start() (*Engine, *safe) {
 	f.t.Helper()
 	log := new(safe)
-	e, err := Open(Options{DataDir: f.dir, Logger: slog.New(slog.NewTextHandler(log, nil))},
+	e, err := Open(Options{OpenStore: stores.Open, DataDir: f.dir, Logger: slog.New(slog.NewTextHandler(log, nil))},
 		&config.Config{Store: sqliteStore})
 	require.NoError(f.t, err)
 	return e, log
@@ -394,7 +395,8 @@ func TestOpenWithoutItsSpool(t *testing.T) {
 	require.NoError(t, s.Close())
 	blocked := spool.AsidePath(spoolPath(f.db())) + ".new"
 	require.NoError(t, os.Mkdir(blocked, 0o700))
-	_, err = Open(Options{DataDir: f.dir, Logger: slog.New(slog.DiscardHandler)}, &config.Config{Store: sqliteStore})
+	_, err = Open(Options{OpenStore: stores.Open, DataDir: f.dir, Logger: slog.New(slog.DiscardHandler)},
+		&config.Config{Store: sqliteStore})
 	require.ErrorContains(t, err, "applying the settlements of the spool")
 	require.NoError(t, os.Remove(blocked))
 	e, _ := f.start()
@@ -403,14 +405,15 @@ func TestOpenWithoutItsSpool(t *testing.T) {
 	require.NoError(t, e.Close())
 
 	require.NoError(t, os.WriteFile(spoolPath(f.db()), []byte("something else"), 0o600))
-	_, err = Open(Options{DataDir: f.dir, Logger: slog.New(slog.DiscardHandler)}, &config.Config{Store: sqliteStore})
+	_, err = Open(Options{OpenStore: stores.Open, DataDir: f.dir, Logger: slog.New(slog.DiscardHandler)},
+		&config.Config{Store: sqliteStore})
 	require.ErrorIs(t, err, spool.ErrForeign)
-	_, _, _, err = OpenAside(f.db(), slog.New(slog.DiscardHandler))
+	_, _, _, err = OpenAside(f.db(), stores.File(f.db()).Open, slog.New(slog.DiscardHandler))
 	require.ErrorIs(t, err, spool.ErrForeign)
 	_, _, err = f.readSpool()
 	require.ErrorIs(t, err, spool.ErrForeign)
 	require.NoError(t, os.Remove(spoolPath(f.db())))
-	_, _, closeAll, err := OpenAside(f.db(), slog.New(slog.DiscardHandler))
+	_, _, closeAll, err := OpenAside(f.db(), stores.File(f.db()).Open, slog.New(slog.DiscardHandler))
 	require.NoError(t, err, "what failed before left nothing locked")
 	require.NoError(t, closeAll())
 }
@@ -444,10 +447,10 @@ func TestDamagedSpool(t *testing.T) {
 	require.Len(t, items, 1)
 
 	// The same without a gateway.
-	a, _, closeAside, err := OpenAside(f.db(), slog.New(slog.DiscardHandler))
+	a, _, closeAside, err := OpenAside(f.db(), stores.File(f.db()).Open, slog.New(slog.DiscardHandler))
 	require.NoError(t, err)
-	_, _, _, err = OpenAside(f.db(), slog.New(slog.DiscardHandler))
-	require.ErrorIs(t, err, sqlite.ErrLocked)
+	_, _, _, err = OpenAside(f.db(), stores.File(f.db()).Open, slog.New(slog.DiscardHandler))
+	require.ErrorIs(t, err, ledger.ErrLocked)
 	_, err = a.Discard(ledger.WithActor(t.Context(), "mary"), item.ID, "seen")
 	require.NoError(t, err)
 	require.Len(t, a.Items(), 1)

@@ -10,6 +10,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/fareway/fareway/config"
+	"github.com/fareway/fareway/modules/internal/stores"
 	"github.com/fareway/fareway/plugins/endpoint"
 	"github.com/fareway/fareway/plugins/llm/settings"
 	"github.com/fareway/fareway/plugins/provider"
@@ -39,7 +40,8 @@ func TestWhoCarriesCalls(t *testing.T) {
 		p.StartTimeout = time.Minute
 		cfg.Providers = append(cfg.Providers, p)
 	}
-	e, err := Open(Options{DataDir: t.TempDir(), Logger: slog.New(slog.DiscardHandler), Builtin: builtin}, cfg)
+	e, err := Open(Options{OpenStore: stores.Open, DataDir: t.TempDir(), Logger: slog.New(slog.DiscardHandler),
+		Builtin: builtin}, cfg)
 	require.NoError(t, err)
 	g, err := e.Prepare(t.Context(), cfg)
 	require.NoError(t, err)

@@ -36,6 +36,8 @@ import (
 type Options struct {
 	// DataDir is the folder of the ledger and of everything else that survives a restart.
 	DataDir string
+	// OpenStore opens the ledger that the configuration names, with a data folder.
+	OpenStore func(at config.Store, data string, o ledger.Options) (ledger.Store, error)
 	// Logger is where the engine logs until SetLogger gives it another.
 	Logger *slog.Logger
 	// Builtin says how a built-in provider is started; nil for this executable's own command.

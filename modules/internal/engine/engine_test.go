@@ -13,13 +13,14 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/fareway/fareway/config"
+	"github.com/fareway/fareway/modules/internal/stores"
 )
 
 var sqliteStore = config.Store{Kind: "sqlite", Path: "fareway.db"}
 
 func open(t *testing.T) *Engine {
 	t.Helper()
-	e, err := Open(Options{DataDir: t.TempDir(), Logger: slog.New(slog.DiscardHandler)},
+	e, err := Open(Options{OpenStore: stores.Open, DataDir: t.TempDir(), Logger: slog.New(slog.DiscardHandler)},
 		&config.Config{Store: sqliteStore})
 	require.NoError(t, err)
 	return e
@@ -85,7 +86,8 @@ func TestGenerations(t *testing.T) {
 func TestDataFolderIsPrivate(t *testing.T) {
 	t.Parallel()
 	dir := filepath.Join(t.TempDir(), "data")
-	e, err := Open(Options{DataDir: dir, Logger: slog.New(slog.DiscardHandler)}, &config.Config{Store: sqliteStore})
+	e, err := Open(Options{OpenStore: stores.Open, DataDir: dir, Logger: slog.New(slog.DiscardHandler)},
+		&config.Config{Store: sqliteStore})
 	require.NoError(t, err)
 	info, err := os.Stat(dir)
 	require.NoError(t, err)

@@ -11,7 +11,6 @@ import (
 	"github.com/fareway/fareway/modules/internal/backup"
 	"github.com/fareway/fareway/modules/internal/files"
 	"github.com/fareway/fareway/modules/internal/ledger"
-	"github.com/fareway/fareway/modules/internal/ledger/sqlite"
 )
 
 // openLedger takes the ledger and the spool beside it, and puts right what a dead process left: the settlements of
@@ -20,8 +19,7 @@ func (e *Engine) openLedger(o *Options, cfg *config.Config) (err error) {
 	log := slog.New(e.log)
 	path := cfg.Store.File(o.DataDir)
 	e.metrics.files.watch(path)
-	store, err := sqlite.Open(sqlite.Options{
-		Path:        path,
+	store, err := o.OpenStore(cfg.Store, o.DataDir, ledger.Options{
 		Now:         o.Now,
 		Terms:       e.plans.of,
 		WaitTimeout: o.LedgerTimeout,

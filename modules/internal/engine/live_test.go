@@ -14,6 +14,7 @@ import (
 
 	"github.com/fareway/fareway/config"
 	"github.com/fareway/fareway/config/change"
+	"github.com/fareway/fareway/modules/internal/stores"
 	"github.com/fareway/fareway/plugins/host"
 )
 
@@ -69,7 +70,7 @@ func watch(t *testing.T, hcl string) *watched {
 	cfg, diags := config.Load(t.Context(), w.path, optionsOf(h))
 	h.Close()
 	require.NoError(t, diags.Err())
-	e, err := Open(Options{DataDir: filepath.Join(dir, "data"), Builtin: builtinArchivist,
+	e, err := Open(Options{OpenStore: stores.Open, DataDir: filepath.Join(dir, "data"), Builtin: builtinArchivist,
 		Logger: slog.New(slog.NewTextHandler(w.log, nil)), After: w.after}, cfg)
 	require.NoError(t, err)
 	w.Engine = e

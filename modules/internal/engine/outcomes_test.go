@@ -13,6 +13,7 @@ import (
 	"github.com/fareway/fareway/modules/internal/ledger"
 	"github.com/fareway/fareway/modules/internal/routing/outcome"
 	"github.com/fareway/fareway/modules/internal/routing/predict"
+	"github.com/fareway/fareway/modules/internal/stores"
 )
 
 // TestLearnedOutlastsARestart is issue 13: what was learned is in the store.
@@ -21,7 +22,8 @@ func TestLearnedOutlastsARestart(t *testing.T) {
 	data := t.TempDir()
 	route := &config.Route{Name: "small", Model: "small-1"}
 	again := func() *Engine {
-		e, err := Open(Options{DataDir: data, Logger: slog.New(slog.DiscardHandler)}, &config.Config{Store: sqliteStore})
+		e, err := Open(Options{OpenStore: stores.Open, DataDir: data, Logger: slog.New(slog.DiscardHandler)},
+			&config.Config{Store: sqliteStore})
 		require.NoError(t, err)
 		return e
 	}

@@ -13,6 +13,7 @@ import (
 	"github.com/fareway/fareway/config"
 	"github.com/fareway/fareway/modules/internal/ledger"
 	"github.com/fareway/fareway/modules/internal/routing"
+	"github.com/fareway/fareway/modules/internal/stores"
 )
 
 // Issue 11, prices that begin on a date: the price changes with the clock, under a version of its own, and a tariff
@@ -21,7 +22,7 @@ func TestPriceBegins(t *testing.T) {
 	t.Parallel()
 	var clock atomic.Int64
 	now := func() time.Time { return time.Unix(clock.Load(), 0) }
-	e, err := Open(Options{DataDir: t.TempDir(), Logger: slog.New(slog.DiscardHandler), Now: now},
+	e, err := Open(Options{OpenStore: stores.Open, DataDir: t.TempDir(), Logger: slog.New(slog.DiscardHandler), Now: now},
 		&config.Config{Store: sqliteStore})
 	require.NoError(t, err)
 	t.Cleanup(func() { require.NoError(t, e.Close()) })

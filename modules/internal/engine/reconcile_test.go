@@ -13,6 +13,7 @@ import (
 
 	"github.com/fareway/fareway/config"
 	"github.com/fareway/fareway/modules/internal/ledger"
+	"github.com/fareway/fareway/modules/internal/stores"
 	"github.com/fareway/fareway/plugins/llm"
 	"github.com/fareway/fareway/plugins/llm/settings"
 )
@@ -45,7 +46,8 @@ func (o *office) reopen(t *testing.T, cfg *config.Config) {
 	t.Helper()
 	var err error
 	o.Engine, err = Open(Options{
-		DataDir: o.data, Logger: slog.New(slog.DiscardHandler), Builtin: builtinArchivist, Now: o.read, After: o.after,
+		OpenStore: stores.Open,
+		DataDir:   o.data, Logger: slog.New(slog.DiscardHandler), Builtin: builtinArchivist, Now: o.read, After: o.after,
 	}, cfg)
 	require.NoError(t, err)
 	o.turned.waiting = nil // the last engine's
@@ -265,7 +267,7 @@ func TestPlansInUseStay(t *testing.T) {
 	o.load(t, smaller)
 	o.close(t)
 
-	_, err = Open(Options{DataDir: o.data, Logger: slog.New(slog.DiscardHandler)}, o.config())
+	_, err = Open(Options{OpenStore: stores.Open, DataDir: o.data, Logger: slog.New(slog.DiscardHandler)}, o.config())
 	require.ErrorContains(t, err, `("starter", "team")`, "nor does a gateway start without them")
 	o.reopen(t, cfg)
 	o.close(t)

@@ -13,6 +13,7 @@ import (
 	"github.com/fareway/fareway/modules/internal/ledger"
 	"github.com/fareway/fareway/modules/internal/routing"
 	"github.com/fareway/fareway/modules/internal/routing/outcome"
+	"github.com/fareway/fareway/modules/internal/stores"
 )
 
 func TestTemplates(t *testing.T) {
@@ -77,7 +78,7 @@ func TestTemplatesAreKept(t *testing.T) {
 	t.Parallel()
 	route := config.Route{Name: "small", Model: "m", ContextWindow: 200_000}
 	other := config.Route{Name: "other", Model: "m", ContextWindow: 200_000}
-	o := Options{DataDir: t.TempDir(), Logger: slog.New(slog.DiscardHandler)}
+	o := Options{DataDir: t.TempDir(), OpenStore: stores.Open, Logger: slog.New(slog.DiscardHandler)}
 	e, err := Open(o, &config.Config{Store: sqliteStore})
 	require.NoError(t, err)
 	e.Templates().Note(&route, 1_396)

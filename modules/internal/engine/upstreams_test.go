@@ -12,6 +12,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/fareway/fareway/config"
+	"github.com/fareway/fareway/modules/internal/stores"
 	"github.com/fareway/fareway/plugins/host"
 )
 
@@ -28,7 +29,7 @@ func TestUpstreamsAreAskedBesideServing(t *testing.T) {
 	h.Close()
 	require.NoError(t, diags.Err())
 	log, pauses := new(safe), make(chan timer, 1)
-	e, err := Open(Options{DataDir: filepath.Join(dir, "data"), Builtin: builtinArchivist,
+	e, err := Open(Options{OpenStore: stores.Open, DataDir: filepath.Join(dir, "data"), Builtin: builtinArchivist,
 		Logger: slog.New(slog.NewTextHandler(log, nil)), After: func(d time.Duration) <-chan time.Time {
 			one := timer{d, make(chan time.Time, 1)}
 			if d == lookEvery || d == settleFor {

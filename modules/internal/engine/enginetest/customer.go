@@ -10,6 +10,7 @@ import (
 	"github.com/fareway/fareway/config"
 	"github.com/fareway/fareway/modules/internal/engine"
 	"github.com/fareway/fareway/modules/internal/ledger"
+	"github.com/fareway/fareway/modules/internal/stores"
 	"github.com/fareway/fareway/plugins/llm"
 )
 
@@ -27,7 +28,8 @@ func On(t *testing.T, data string, now func() time.Time) *engine.Engine {
 		Gateway: config.Gateway{DefaultProfile: config.ProfileBalanced},
 		Plans:   []config.Plan{{Name: "trial"}, {Name: "starter"}},
 	}
-	e, err := engine.Open(engine.Options{DataDir: data, Logger: slog.New(slog.DiscardHandler), Now: now}, cfg)
+	e, err := engine.Open(engine.Options{DataDir: data, OpenStore: stores.Open,
+		Logger: slog.New(slog.DiscardHandler), Now: now}, cfg)
 	require.NoError(t, err)
 	g, err := e.Prepare(t.Context(), cfg)
 	require.NoError(t, err)

@@ -9,16 +9,13 @@ import (
 	"time"
 
 	"zombiezen.com/go/sqlite"
+
+	"github.com/fareway/fareway/modules/internal/files"
+	"github.com/fareway/fareway/modules/internal/ledger"
 )
 
 // patience is how long a look at a ledger waits for whoever has it locked.
 const patience = 5 * time.Second
-
-// Extent is how much a ledger has: movements of money, and acts of operators.
-type Extent struct {
-	Entries int64 `json:"entries"`
-	Acts    int64 `json:"acts"`
-}
 
 // Copy copies the ledger at from, as it is at one moment, into a new file with a witness of its own, both on the disk
 // when it returns. A gateway may be running on the ledger: what it writes meanwhile is not in the copy.
@@ -51,7 +48,7 @@ func Copy(ctx context.Context, from, to string) (err error) {
 	if err := bearWitness(to); err != nil {
 		return err
 	}
-	return SyncDir(filepath.Dir(to))
+	return files.SyncFolder(filepath.Dir(to))
 }
 
 // bearWitness makes a witness for a ledger that nobody has open.
@@ -74,10 +71,10 @@ func bearWitness(database string) (err error) {
 
 // ReadExtent reads how much the ledger at a path has, or had by its witness, whichever is more; nothing where there is
 // neither.
-func ReadExtent(ctx context.Context, database string) (Extent, error) {
-	var e Extent
+func ReadExtent(ctx context.Context, database string) (ledger.Extent, error) {
+	var e ledger.Extent
 	if seen, err := readWitness(database); err == nil {
-		e = Extent{seen.entries, seen.acts}
+		e = ledger.Extent{Entries: seen.entries, Acts: seen.acts}
 	} else if !errors.Is(err, errNoWitness) {
 		return e, err
 	}

@@ -16,6 +16,8 @@ import (
 	"testing"
 
 	"github.com/stretchr/testify/require"
+
+	"github.com/fareway/fareway/modules/internal/ledger"
 )
 
 // childLedger names the ledger that this executable, started again, works on until it is killed. childClock is where
@@ -199,7 +201,7 @@ func runAndKill(t *testing.T, path string, clock int64, lines int) (told []fact)
 		switch n {
 		case lines / 2:
 			_, err := Open(Options{Path: path})
-			require.ErrorIs(t, err, ErrLocked)
+			require.ErrorIs(t, err, ledger.ErrLocked)
 			require.ErrorContains(t, err, fmt.Sprintf("process %d has", child.Process.Pid))
 		case lines:
 			kill()

@@ -9,10 +9,9 @@ import (
 	"strings"
 
 	"github.com/gofrs/flock"
-)
 
-// ErrLocked: another process admits requests on this ledger.
-var ErrLocked = errors.New("ledger in use")
+	"github.com/fareway/fareway/modules/internal/ledger"
+)
 
 // lock takes PATH.lock for as long as this process lives: the system drops it with the process, however that
 // ends. So whoever has it knows that every earlier owner is gone. The file says who has it, for people; it
@@ -26,7 +25,7 @@ func lock(path, bootID string) (*flock.Flock, error) {
 	}
 	if !got {
 		return nil, fmt.Errorf("%w: process %s has %s; stop it first, or give this gateway a data folder of its own",
-			ErrLocked, holder(name), name)
+			ledger.ErrLocked, holder(name), name)
 	}
 	text := fmt.Sprintf("%d %s\n", os.Getpid(), bootID)
 	if err := os.WriteFile(name, []byte(text), 0o600); err != nil {
@@ -67,7 +66,7 @@ func resolve(path string) (string, error) {
 	return target, nil
 }
 
-// CheckUnlocked is ErrLocked where another process admits requests on the ledger at path. It changes nothing.
+// CheckUnlocked is ledger.ErrLocked where another process admits requests on the ledger at path. It changes nothing.
 func CheckUnlocked(path string) error {
 	path, err := resolve(path)
 	if err != nil {
@@ -84,7 +83,7 @@ func CheckUnlocked(path string) error {
 	}
 	if !got {
 		return fmt.Errorf("%w: process %s has %s; stop it first, or give this gateway a data folder of its own",
-			ErrLocked, holder(name), name)
+			ledger.ErrLocked, holder(name), name)
 	}
 	return l.Unlock()
 }

@@ -63,7 +63,7 @@ func TestOpenRefuses(t *testing.T) {
 			after, _ := os.ReadFile(path)
 			require.Equal(t, before, after, "and the file is left as it was")
 			_, err = Open(Options{Path: path})
-			require.NotErrorIs(t, err, ErrLocked, "the lock was let go")
+			require.NotErrorIs(t, err, ledger.ErrLocked, "the lock was let go")
 		})
 	}
 	_, err := Open(Options{Path: filepath.Join(t.TempDir(), "missing", "fareway.db")})
@@ -80,7 +80,7 @@ func TestOpenLocks(t *testing.T) {
 	require.NoError(t, os.Symlink(s.opts.Path, link))
 	for _, path := range []string{s.opts.Path, link} {
 		_, err := Open(Options{Path: path})
-		require.ErrorIs(t, err, ErrLocked)
+		require.ErrorIs(t, err, ledger.ErrLocked)
 		require.ErrorContains(t, err, fmt.Sprintf("process %d has", os.Getpid()))
 	}
 	text, err := os.ReadFile(s.opts.Path + ".lock")

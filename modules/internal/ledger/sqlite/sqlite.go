@@ -16,6 +16,7 @@ import (
 	"github.com/gofrs/flock"
 	"zombiezen.com/go/sqlite"
 
+	"github.com/fareway/fareway/modules/internal/files"
 	"github.com/fareway/fareway/modules/internal/ledger"
 )
 
@@ -93,7 +94,7 @@ type Store struct {
 }
 
 // Open locks the ledger for this process and creates or migrates it. Holds that dead processes left stay until
-// Recover. It returns ErrLocked when another process has it and ErrVersion when this fareway cannot read it.
+// Recover. It returns ledger.ErrLocked when another process has it and ErrVersion when this fareway cannot read it.
 func Open(opts Options) (_ *Store, err error) {
 	opts.fill()
 	if opts.Path, err = resolve(opts.Path); err != nil {
@@ -126,7 +127,7 @@ func (s *Store) open() error {
 		return err
 	}
 	if created {
-		if err := SyncDir(filepath.Dir(s.opts.Path)); err != nil {
+		if err := files.SyncFolder(filepath.Dir(s.opts.Path)); err != nil {
 			return err
 		}
 	}
@@ -155,18 +156,6 @@ func create(path string) (created bool, err error) {
 		return false, fmt.Errorf("creating it: %w", err)
 	}
 	return true, f.Close()
-}
-
-// SyncDir makes the names of new files in a folder durable.
-func SyncDir(dir string) error {
-	d, err := os.Open(dir)
-	if err != nil {
-		return fmt.Errorf("syncing its folder: %w", err)
-	}
-	if err := errors.Join(d.Sync(), d.Close()); err != nil {
-		return fmt.Errorf("syncing its folder: %w", err)
-	}
-	return nil
 }
 
 // Close finishes the operations that wait and lets the lock go. Live holds stay; the next process releases

@@ -14,6 +14,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/fareway/fareway/modules/internal/files"
 	"github.com/fareway/fareway/modules/internal/ledger"
 )
 
@@ -305,7 +306,7 @@ func keepLog(log io.Reader, to string) (err error) {
 	if err := os.Rename(part, to); err != nil {
 		return err
 	}
-	return SyncDir(filepath.Dir(to))
+	return files.SyncFolder(filepath.Dir(to))
 }
 
 // acceptLogs gives the damaged logs that were kept the names of those that an operator has decided about.

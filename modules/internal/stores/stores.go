@@ -1,0 +1,82 @@
+// Package stores opens what a configuration names: the ledger of its store block and the counts of its limiter block.
+// It is the one room that knows which kinds there are; the others have a ledger.Store, a ratelimit.Limiter, or a File.
+package stores
+
+import (
+	"cmp"
+	"context"
+	"fmt"
+	"io"
+
+	"github.com/fareway/fareway/config"
+	"github.com/fareway/fareway/modules/internal/ledger"
+	"github.com/fareway/fareway/modules/internal/ledger/sqlite"
+	"github.com/fareway/fareway/modules/internal/ratelimit"
+)
+
+// Open opens the ledger that a store block names, for a gateway with this data folder. It returns ledger.ErrLocked when
+// another process admits requests on it.
+func Open(at config.Store, data string, o ledger.Options) (ledger.Store, error) {
+	if at.Kind != config.SQLite {
+		return nil, fmt.Errorf("opening the ledger: there is no store of kind %q", at.Kind)
+	}
+	return File(at.File(data)).Open(o)
+}
+
+// OpenLimiter opens the counts that a limiter block names.
+func OpenLimiter(at config.Limiter) (ratelimit.Limiter, error) {
+	if cmp.Or(at.Kind, config.Memory) != config.Memory {
+		return nil, fmt.Errorf("opening the limiter: there is none of kind %q", at.Kind)
+	}
+	return ratelimit.NewMemory(ratelimit.Options{}), nil
+}
+
+// File is a ledger in a file of this machine, by its path, for commands. It need not be there.
+type File string
+
+// Open opens it as its gateway does. ledger.ErrLocked when one runs.
+func (f File) Open(o ledger.Options) (ledger.Store, error) {
+	store, err := sqlite.Open(sqlite.Options{Path: string(f),
+		Now: o.Now, Terms: o.Terms, WaitTimeout: o.WaitTimeout, Logger: o.Logger, Observe: o.Observe})
+	if err != nil {
+		return nil, err // and no interface of a nil store
+	}
+	return store, nil
+}
+
+// Books reads a ledger that others may have open.
+type Books interface {
+	ledger.Books
+	io.Closer
+}
+
+// OpenBooks opens it for reading, beside a gateway that runs or without one.
+func (f File) OpenBooks(ctx context.Context) (Books, error) {
+	books, err := sqlite.OpenBooks(ctx, string(f))
+	if err != nil {
+		return nil, err
+	}
+	return books, nil
+}
+
+// CheckUnlocked is ledger.ErrLocked where a gateway runs on it. It changes nothing.
+func (f File) CheckUnlocked() error { return sqlite.CheckUnlocked(string(f)) }
+
+// Lock keeps gateways from it until release is called. ledger.ErrLocked when one runs.
+func (f File) Lock() (release func() error, err error) { return sqlite.Lock(string(f)) }
+
+// Copy copies it as it is at one moment into a new file, with a witness, both on the disk when it returns.
+func (f File) Copy(ctx context.Context, to string) error { return sqlite.Copy(ctx, string(f), to) }
+
+// ReadExtent reads how much it has, or had by its witness, whichever is more.
+func (f File) ReadExtent(ctx context.Context) (ledger.Extent, error) {
+	return sqlite.ReadExtent(ctx, string(f))
+}
+
+// FindLoss finds what is missing of it, without changing anything; nil when nothing is known to be.
+func (f File) FindLoss(ctx context.Context) (*ledger.Loss, error) {
+	return sqlite.FindLoss(ctx, string(f))
+}
+
+// DamagedLogs are files beside it with a damaged part of it, which were kept and nobody has decided about.
+func (f File) DamagedLogs() (paths []string, err error) { return sqlite.DamagedLogs(string(f)) }
