@@ -6,6 +6,8 @@ import (
 	"strings"
 )
 
+//go:generate go run ./gen
+
 //go:embed register.tsv
 var registerText string
 
