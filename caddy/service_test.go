@@ -21,12 +21,12 @@ import (
 	"github.com/fareway/fareway/plugins/providertest/upstream"
 )
 
-// serviceCaddyfile is the README's for a service, at ports that a test can have and with certificates of its own.
+// serviceCaddyfile is the manual's for a service, at ports that a test can have and with certificates of its own.
 func serviceCaddyfile(t *testing.T, plain, secure int, more string) string {
 	t.Helper()
-	readme, err := os.ReadFile(filepath.Join("..", "README.md"))
+	chapter, err := os.ReadFile(filepath.Join("..", "modules", "manual", "operating.md"))
 	require.NoError(t, err)
-	shown := regexp.MustCompile("(?s)```caddyfile\n(.*?)```").FindSubmatch(readme)
+	shown := regexp.MustCompile("(?s)```caddyfile\n(.*?)```").FindSubmatch(chapter)
 	require.NotNil(t, shown)
 	text := strings.Replace(string(shown[1]), "/var/lib/fareway", ".", 1)
 	require.NotContains(t, text, "auto_https")

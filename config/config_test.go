@@ -189,8 +189,8 @@ func TestHash(t *testing.T) {
 }
 
 // The digest tells apart what file a content is of, and where it ends: contents can spell names.
-// TestDigest has a file that cannot be loaded here: a variable is not set and the plugin unknown (README, "Run it": a
-// reload takes an edit).
+// TestDigest has a file that cannot be loaded here: a variable is not set and the plugin unknown. A reload takes an
+// edit (modules/manual/operating.md).
 func TestDigest(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()

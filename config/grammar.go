@@ -135,7 +135,7 @@ var gatewayGrammar = grammar{
 				"the machine's memory."},
 		{name: "max_streams", kind: anInteger(1, maxConcurrent), fallback: `10000`, example: "10000",
 			doc: "How many charged requests may be in progress at the same time, streamed or not, over all accounts." +
-				" One more gets 429 without headers. What a stream costs is in the README; what clients left counts" +
+				" One more gets 429 without headers. What a stream costs is in the manual; what clients left counts" +
 				" until its upstream has ended."},
 		{name: "keepalive", kind: aDuration(maxDuration), fallback: `"15s"`, example: `"15s"`,
 			doc: "How long a stream may be silent before a keep-alive is sent. Longer than the idle limit of a proxy" +

@@ -16,8 +16,8 @@ import (
 	"github.com/fareway/fareway/modules/internal/engine/enginetest"
 )
 
-// TestMetricsOverTCP: as Prometheus asks, with README's scrape_config: the bearer token of a file, admin.crt for the
-// authority, and localhost for the server's name.
+// TestMetricsOverTCP: as Prometheus asks, with the manual's scrape_config: the bearer token of a file, admin.crt for
+// the authority, and localhost for the server's name.
 func TestMetricsOverTCP(t *testing.T) {
 	t.Parallel()
 	e := enginetest.New(t, nil)

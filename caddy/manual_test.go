@@ -19,16 +19,14 @@ import (
 
 var fence = regexp.MustCompile("(?s)```(hcl|console)\n(.*?)```")
 
-// TestReadmeMoney runs what the README's section on money shows: its plan, and every command in the order that it has.
-func TestReadmeMoney(t *testing.T) {
+// TestManualMoney runs what the manual's chapter on money shows: its plan, and every command in the order that it has.
+func TestManualMoney(t *testing.T) {
 	t.Parallel()
-	readme, err := os.ReadFile(filepath.Join("..", "README.md"))
+	chapter, err := os.ReadFile(filepath.Join("..", "modules", "manual", "money.md"))
 	require.NoError(t, err)
-	_, section, found := strings.Cut(string(readme), "\n## Money\n")
-	require.True(t, found)
-	section, _, _ = strings.Cut(section, "\n## ")
 	shown := map[string]string{}
-	for _, m := range fence.FindAllStringSubmatch(section, -1) {
+	for _, m := range fence.FindAllStringSubmatch(string(chapter), -1) {
+		require.NotContains(t, shown, m[1], "it has one of each")
 		shown[m[1]] = m[2]
 	}
 
