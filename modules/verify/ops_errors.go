@@ -3,6 +3,7 @@ package verify
 import (
 	"slices"
 	"strings"
+	"time"
 
 	"github.com/fareway/fareway/plugins/providertest/upstream"
 )
@@ -138,7 +139,9 @@ func opsErrorChecks() []opsCheck {
 		atOnce("ERR-31 LIM-14 SSE-28 SSE-25 SSE-26 SSE-27 SSE-21", "a route that never replies", hastyGate,
 			func(o *ops, s shape) {
 				o.answers(upstream.Reply{Steps: []upstream.Step{upstream.Headers(), upstream.Silence()}})
+				start := time.Now()
 				code, _, before := o.failed(s)
+				took := time.Since(start)
 				o.Equal("upstream_error", code, "the code of the frame")
 				n := 0
 				for _, f := range before {
@@ -152,7 +155,8 @@ func opsErrorChecks() []opsCheck {
 						o.True(f.Comment == "keepalive" && f.Data == "", "a keep-alive is %s", brief(f))
 					}
 				}
-				o.True(n >= 2 && n <= 5, "%d keep-alives came in 1 s, one is due every 0.2 s", n)
+				most := int(took/(200*time.Millisecond)) + 1 // a busy machine is late with its limit of 1 s
+				o.True(n >= 2 && n <= most, "%d keep-alives came in %v, one is due every 0.2 s", n, took)
 				// On a slow machine the first keep-alive may come before the route accepts (GAP-64).
 				first := slices.IndexFunc(before, func(f frame) bool { return !f.quiet() })
 				o.True(first >= 0 && first < len(before)-1, "no first event came while the route was silent")
