@@ -85,81 +85,102 @@ func (s *scanner) fail(at int, reason string) error {
 	return &SyntaxError{Offset: at, Reason: reason}
 }
 
-// text checks the value that begins at i and returns the index after it.
+// text checks the value that begins at i and returns the index after it. It goes from value to value: one that opens a
+// container is followed by the first in it.
 func (s *scanner) text(i int) (int, error) {
-	var err error
 	for {
-		// A value has to begin here.
 		i = blank(s.b, i)
-		switch s.at(i) {
-		case '{', '[':
-			if len(s.open) == s.max {
-				return 0, s.fail(i, fmt.Sprintf("arrays and objects are nested more than %d deep", s.max))
+		c := s.at(i)
+		var err error
+		if c == '{' || c == '[' {
+			var empty bool
+			if i, empty, err = s.openContainer(i, c); err == nil && !empty {
+				continue
 			}
-			if s.open == nil {
-				s.open = make([]byte, 0, 64) // a text without containers needs none
-			}
-			closing := s.b[i] + 2 // in ASCII the closing bracket is two after the opening one
-			if s.index != nil && len(s.open) < indexedDepth {
-				s.entries[len(s.open)] = s.index.open(i)
-			}
-			s.open = append(s.open, closing)
-			if closing == '}' {
-				s.objects++
-			}
-			i = blank(s.b, i+1)
-			if s.at(i) == closing {
-				break
-			}
-			if closing == '}' {
-				if i, err = s.name(i); err != nil {
-					return 0, err
-				}
-			}
-			continue
-		case '"':
-			begin := i
-			if i, err = s.str(i); err == nil && s.index != nil {
-				s.index.str(begin, i, s.surrogate)
-			}
-		case 't':
-			i, err = s.word(i, "true")
-		case 'f':
-			i, err = s.word(i, "false")
-		case 'n':
-			i, err = s.word(i, "null")
-		default:
-			i, err = s.number(i)
+		} else {
+			i, err = s.scalar(i, c)
+		}
+		more := false
+		if err == nil {
+			i, more, err = s.afterValue(i)
 		}
 		if err != nil {
 			return 0, err
 		}
-		// A value, or the beginning of an empty container, has ended here: close what can be closed.
-		for more := false; !more; {
-			if len(s.open) == 0 {
-				return i, nil
-			}
-			closing := s.open[len(s.open)-1]
-			i = blank(s.b, i)
-			switch s.at(i) {
-			case closing:
-				s.open = s.open[:len(s.open)-1]
-				i++
-				if s.index != nil && len(s.open) < indexedDepth {
-					s.index.close(s.entries[len(s.open)], i)
-				}
-			case ',':
-				if i++; closing == '}' {
-					if i, err = s.name(blank(s.b, i)); err != nil {
-						return 0, err
-					}
-				}
-				more = true
-			default:
-				return 0, s.fail(i, "a comma or a closing bracket is missing")
-			}
+		if !more {
+			return i, nil
 		}
 	}
+}
+
+// openContainer opens the array or object that begins at i with c. The index after it is that of its end when it is
+// empty, and otherwise that of its first value.
+func (s *scanner) openContainer(i int, c byte) (after int, empty bool, err error) {
+	if len(s.open) == s.max {
+		return 0, false, s.fail(i, fmt.Sprintf("arrays and objects are nested more than %d deep", s.max))
+	}
+	if s.open == nil {
+		s.open = make([]byte, 0, 64) // a text without containers needs none
+	}
+	if s.index != nil && len(s.open) < indexedDepth {
+		s.entries[len(s.open)] = s.index.open(i)
+	}
+	closing := c + 2 // in ASCII the closing bracket is two after the opening one
+	s.open = append(s.open, closing)
+	i = blank(s.b, i+1)
+	if closing == ']' {
+		return i, s.at(i) == closing, nil
+	}
+	s.objects++
+	if s.at(i) == closing {
+		return i, true, nil
+	}
+	i, err = s.name(i)
+	return i, false, err
+}
+
+// scalar checks the value that begins at i with c and is no container.
+func (s *scanner) scalar(i int, c byte) (after int, err error) {
+	switch c {
+	case '"':
+		after, err = s.str(i)
+		if err == nil && s.index != nil {
+			s.index.str(i, after, s.surrogate)
+		}
+		return after, err
+	case 't':
+		return s.word(i, "true")
+	case 'f':
+		return s.word(i, "false")
+	case 'n':
+		return s.word(i, "null")
+	}
+	return s.number(i)
+}
+
+// afterValue closes the containers that end behind a value, or at i when the innermost is empty. more says that another
+// value follows, from the index on.
+func (s *scanner) afterValue(i int) (after int, more bool, err error) {
+	for len(s.open) > 0 {
+		closing := s.open[len(s.open)-1]
+		i = blank(s.b, i)
+		switch s.at(i) {
+		case closing:
+			s.open = s.open[:len(s.open)-1]
+			i++
+			if s.index != nil && len(s.open) < indexedDepth {
+				s.index.close(s.entries[len(s.open)], i)
+			}
+		case ',':
+			if i++; closing == '}' {
+				i, err = s.name(blank(s.b, i))
+			}
+			return i, true, err
+		default:
+			return 0, false, s.fail(i, "a comma or a closing bracket is missing")
+		}
+	}
+	return i, false, nil
 }
 
 // at returns the byte at i, and 0, which is valid nowhere, at the end of the text.
