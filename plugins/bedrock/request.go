@@ -67,7 +67,7 @@ func encodeRequest(req *llm.Request, mark *types.CachePointBlock, alsoTools bool
 			}
 		}
 	}
-	if err := converse(in, req, mark); err != nil {
+	if err := setConversation(in, req, mark); err != nil {
 		return nil, err
 	}
 	if f := req.Format; f != nil && f.Kind == llm.FormatJSONSchema {
@@ -100,22 +100,46 @@ type turn struct {
 	spoken  int // how many of the others stand before the reply's last text
 }
 
-// converse sets `system` and `messages`.
-func converse(in *bedrockruntime.ConverseStreamInput, req *llm.Request, mark *types.CachePointBlock) error {
-	messages := req.Messages
+// roles are Bedrock's, of the roles whose messages are in turns.
+var roles = map[llm.Role]types.ConversationRole{
+	llm.RoleUser:      types.ConversationRoleUser,
+	llm.RoleTool:      types.ConversationRoleUser,
+	llm.RoleAssistant: types.ConversationRoleAssistant,
+}
+
+// setConversation sets `system` and `messages`, with marks at the end of the last turns of the user.
+func setConversation(in *bedrockruntime.ConverseStreamInput, req *llm.Request, mark *types.CachePointBlock) error {
+	turns, err := gatherTurns(req)
+	if err != nil {
+		return err
+	}
+	trimEnd(turns[len(turns)-1])
+	in.System = system(req.Messages, mark)
+	in.Messages = make([]types.Message, len(turns))
+	asked := 0 // turns of the user, from the last one
+	for i, t := range slices.Backward(turns) {
+		content := append(t.results, t.others...)
+		if t.role == types.ConversationRoleUser {
+			if asked++; asked <= markedTurns && mark != nil {
+				content = append(content, &types.ContentBlockMemberCachePoint{Value: *mark})
+			}
+		}
+		in.Messages[i] = types.Message{Role: t.role, Content: content}
+	}
+	return nil
+}
+
+// gatherTurns makes turns of the messages that are not the system's; there is one at least.
+func gatherTurns(req *llm.Request) ([]*turn, error) {
 	var turns []*turn
-	for i := range messages {
-		m := &messages[i]
+	for i := range req.Messages {
+		m := &req.Messages[i]
 		if m.Role == llm.RoleSystem {
 			continue
 		}
-		role := types.ConversationRoleUser
-		switch m.Role {
-		case llm.RoleUser, llm.RoleTool:
-		case llm.RoleAssistant:
-			role = types.ConversationRoleAssistant
-		default:
-			return fmt.Errorf("encoding message %d: %w", i, encode.UnknownRole(m.Role))
+		role, ok := roles[m.Role]
+		if !ok {
+			return nil, fmt.Errorf("encoding message %d: %w", i, encode.UnknownRole(m.Role))
 		}
 		if n := len(turns); n == 0 || turns[n-1].role != role {
 			turns = append(turns, &turn{role: role})
@@ -123,32 +147,19 @@ func converse(in *bedrockruntime.ConverseStreamInput, req *llm.Request, mark *ty
 		turns[len(turns)-1].add(m, req.States)
 	}
 	if len(turns) == 0 {
-		return errors.New("encoding messages: there is no text in them, and no call")
+		return nil, errors.New("encoding messages: there is no text in them, and no call")
 	}
-	in.System = system(messages, mark)
-	last := turns[len(turns)-1]
-	if last.role == types.ConversationRoleAssistant {
-		if end, ok := last.others[len(last.others)-1].(*types.ContentBlockMemberText); ok {
-			end.Value = strings.TrimRight(end.Value, " \t\r\n")
-		}
+	return turns, nil
+}
+
+// trimEnd takes the white space from the end of a last turn that is the model's own, which Bedrock refuses.
+func trimEnd(last *turn) {
+	if last.role != types.ConversationRoleAssistant {
+		return
 	}
-	asked := 0 // turns of the user that are still to come
-	for _, t := range turns {
-		if t.role == types.ConversationRoleUser {
-			asked++
-		}
+	if end, ok := last.others[len(last.others)-1].(*types.ContentBlockMemberText); ok {
+		end.Value = strings.TrimRight(end.Value, " \t\r\n")
 	}
-	for _, t := range turns {
-		content := append(t.results, t.others...)
-		if t.role == types.ConversationRoleUser {
-			if asked <= markedTurns && mark != nil {
-				content = append(content, &types.ContentBlockMemberCachePoint{Value: *mark})
-			}
-			asked--
-		}
-		in.Messages = append(in.Messages, types.Message{Role: t.role, Content: content})
-	}
-	return nil
 }
 
 // system are the texts of the system's messages, with a mark behind what stays in a conversation.
