@@ -100,16 +100,19 @@ type turn struct {
 	spoken  int // how many of the others stand before the reply's last text
 }
 
-// roles are Bedrock's, of the roles whose messages are in turns.
-var roles = map[llm.Role]types.ConversationRole{
-	llm.RoleUser:      types.ConversationRoleUser,
-	llm.RoleTool:      types.ConversationRoleUser,
-	llm.RoleAssistant: types.ConversationRoleAssistant,
+func beginTurn(assistant bool) *turn {
+	if assistant {
+		return &turn{role: types.ConversationRoleAssistant}
+	}
+	return &turn{role: types.ConversationRoleUser}
 }
 
 // setConversation sets `system` and `messages`, with marks at the end of the last turns of the user.
 func setConversation(in *bedrockruntime.ConverseStreamInput, req *llm.Request, mark *types.CachePointBlock) error {
-	turns, err := gatherTurns(req)
+	turns, err := encode.Turns(req.Messages, beginTurn, func(t *turn, m *llm.Message) error {
+		t.add(m, req.States)
+		return nil
+	})
 	if err != nil {
 		return err
 	}
@@ -127,29 +130,6 @@ func setConversation(in *bedrockruntime.ConverseStreamInput, req *llm.Request, m
 		in.Messages[i] = types.Message{Role: t.role, Content: content}
 	}
 	return nil
-}
-
-// gatherTurns makes turns of the messages that are not the system's; there is one at least.
-func gatherTurns(req *llm.Request) ([]*turn, error) {
-	var turns []*turn
-	for i := range req.Messages {
-		m := &req.Messages[i]
-		if m.Role == llm.RoleSystem {
-			continue
-		}
-		role, ok := roles[m.Role]
-		if !ok {
-			return nil, fmt.Errorf("encoding message %d: %w", i, encode.UnknownRole(m.Role))
-		}
-		if n := len(turns); n == 0 || turns[n-1].role != role {
-			turns = append(turns, &turn{role: role})
-		}
-		turns[len(turns)-1].add(m, req.States)
-	}
-	if len(turns) == 0 {
-		return nil, errors.New("encoding messages: there is no text in them, and no call")
-	}
-	return turns, nil
 }
 
 // trimEnd takes the white space from the end of a last turn that is the model's own, which Bedrock refuses.

@@ -2,7 +2,6 @@ package gemini
 
 import (
 	"errors"
-	"fmt"
 	"slices"
 	"strconv"
 	"strings"
@@ -136,39 +135,33 @@ type turn struct {
 
 // appendConversation appends the members `systemInstruction`, if there is any, and `contents`.
 func appendConversation(b []byte, req *llm.Request) ([]byte, error) {
-	var system [][]byte
-	var turns []*turn
 	names := make(map[string]string) // of the calls, by their ids
 	signed := Signs(req.Model)
-	for i := range req.Messages {
-		m := &req.Messages[i]
-		var parts [][]byte
+	begin := func(assistant bool) *turn { return &turn{model: assistant} }
+	turns, err := encode.Turns(req.Messages, begin, func(t *turn, m *llm.Message) error {
 		switch m.Role {
-		case llm.RoleSystem:
-			system = appendTexts(system, m)
-			continue
-		case llm.RoleUser:
-			parts = appendTexts(nil, m)
+		case llm.RoleAssistant:
+			t.parts = append(t.parts, appendReply(m, names, req.States, signed)...)
 		case llm.RoleTool:
 			name, called := names[m.CallID]
 			if !called {
-				return nil, fmt.Errorf("encoding message %d: it answers a call that is not there", i)
+				return errors.New("it answers a call that is not there")
 			}
-			parts = [][]byte{appendResult(nil, m, name)}
-		case llm.RoleAssistant:
-			parts = appendReply(m, names, req.States, signed)
+			t.parts = append(t.parts, appendResult(nil, m, name))
 		default:
-			return nil, fmt.Errorf("encoding message %d: %w", i, encode.UnknownRole(m.Role))
+			t.parts = appendTexts(t.parts, m)
 		}
-		model := m.Role == llm.RoleAssistant
-		if n := len(turns); n == 0 || turns[n-1].model != model {
-			turns = append(turns, &turn{model: model})
-		}
-		last := turns[len(turns)-1]
-		last.parts = append(last.parts, parts...)
+		return nil
+	})
+	if err != nil {
+		return nil, err
 	}
-	if len(turns) == 0 || len(turns[0].parts) == 0 {
-		return nil, errors.New("encoding messages: there is no text in them, and no call")
+	if len(turns[0].parts) == 0 {
+		return nil, encode.ErrNothingSaid
+	}
+	var system [][]byte
+	for _, text := range encode.System(req.Messages) {
+		system = append(system, appendText(nil, text))
 	}
 	if len(system) > 0 {
 		b = append(b, `"systemInstruction":`...)

@@ -1,8 +1,6 @@
 package messages
 
 import (
-	"errors"
-	"fmt"
 	"slices"
 	"strings"
 
@@ -24,37 +22,26 @@ type turn struct {
 // appendConversation appends the members `system` and `messages`, and returns the turns of the latter, at least one.
 func appendConversation(b []byte, req *llm.Request, mark string) ([]byte, []*turn, error) {
 	messages := req.Messages
-	var turns []*turn
 	last := len(messages) - 1 // of those that are in a turn
 	for last >= 0 && messages[last].Role == llm.RoleSystem {
 		last--
 	}
-	for i := range messages {
-		m := &messages[i]
-		switch m.Role {
-		case llm.RoleSystem:
-			continue
-		case llm.RoleUser, llm.RoleTool, llm.RoleAssistant:
-		default:
-			return nil, nil, fmt.Errorf("encoding message %d: %w", i, encode.UnknownRole(m.Role))
-		}
-		assistant := m.Role == llm.RoleAssistant
-		if n := len(turns); n == 0 || turns[n-1].assistant != assistant {
-			turns = append(turns, &turn{assistant: assistant})
-		}
-		turns[len(turns)-1].add(m, i == last, req.States)
+	begin := func(assistant bool) *turn { return &turn{assistant: assistant} }
+	turns, err := encode.Turns(messages, begin, func(t *turn, m *llm.Message) error {
+		t.add(m, m == &messages[last], req.States)
+		return nil
+	})
+	if err != nil {
+		return nil, nil, err
 	}
-	if len(turns) == 0 {
-		return nil, nil, errors.New("encoding messages: there is no text in them, and no call")
-	}
-	b = appendSystem(b, messages, mark)
-	asked := 0 // turns of the user that are still to come
+	b = append(appendSystem(b, messages, mark), `,"messages":[`...)
+	toMark := 0 // turns of the user without a mark, which the last ones get
 	for _, t := range turns {
 		if !t.assistant {
-			asked++
+			toMark++
 		}
 	}
-	b = append(b, `,"messages":[`...)
+	toMark -= markedTurns
 	for _, t := range turns {
 		role := "user"
 		if t.assistant {
@@ -63,14 +50,12 @@ func appendConversation(b []byte, req *llm.Request, mark string) ([]byte, []*tur
 		b = append(b, `{"role":"`...)
 		b = append(b, role...)
 		b = append(b, `","content":[`...)
-		b = appendBlocks(b, t.results)
-		b = appendBlocks(b, t.blocks)
+		b = appendBlocks(appendBlocks(b, t.results), t.blocks)
 		b = b[:len(b)-1]
 		if !t.assistant {
-			if asked <= markedTurns {
+			if toMark--; toMark < 0 {
 				b = appendMark(b, mark)
 			}
-			asked--
 		}
 		b = append(b, `]},`...)
 	}

@@ -4,6 +4,7 @@ package encode
 
 import (
 	"bytes"
+	"errors"
 	"fmt"
 	"math"
 	"slices"
@@ -191,6 +192,37 @@ func AppendSchemaFormat(b []byte, f *llm.Format) []byte {
 	}
 	return b
 }
+
+// Turns gathers the messages that are not the system's into turns, for dialects in which two sides speak in turn: of the
+// assistant, or of the user with the results of tools. begin makes a turn, and add adds a message to one. There is one at
+// least, or an error.
+func Turns[T any](messages []llm.Message, begin func(assistant bool) *T, add func(*T, *llm.Message) error) ([]*T, error) {
+	var turns []*T
+	side := false
+	for i := range messages {
+		m := &messages[i]
+		switch m.Role {
+		case llm.RoleSystem:
+			continue
+		case llm.RoleUser, llm.RoleTool, llm.RoleAssistant:
+		default:
+			return nil, fmt.Errorf("encoding message %d: %w", i, UnknownRole(m.Role))
+		}
+		if assistant := m.Role == llm.RoleAssistant; len(turns) == 0 || side != assistant {
+			turns, side = append(turns, begin(assistant)), assistant
+		}
+		if err := add(turns[len(turns)-1], m); err != nil {
+			return nil, fmt.Errorf("encoding message %d: %w", i, err)
+		}
+	}
+	if len(turns) == 0 {
+		return nil, ErrNothingSaid
+	}
+	return turns, nil
+}
+
+// ErrNothingSaid: a request has no turn, or none that says something.
+var ErrNothingSaid = errors.New("encoding messages: there is no text in them, and no call")
 
 // UnknownRole is the error for a message whose role the canonical model does not have.
 func UnknownRole(role llm.Role) error { return fmt.Errorf("unknown role %q", role) }
