@@ -30,15 +30,15 @@ func (x *exchange) admit() *families.Error {
 	ask.Standing, ask.Refuses = x.gen.Standing(x.call.Principal.Account.ID), x.gen.Refuses
 	ask.Predictor, ask.Learned = x.gen.Predictor(), x.engine.Outcomes().Learned()
 	ask.Templates = x.engine.Templates().Known()
-	x.recall(&ask)
-	x.measure(&ask)
-	ask.Keep = x.traits()
+	x.recallConversation(&ask)
+	x.measureInput(&ask)
+	ask.Keep = x.traitsToKeep()
 	_ = x.gen.Classify(x.request.Context(), &ask) // it is counted, and the model predicts then
 	plan, err := routing.Plan(ask)
 	x.noteChoice(&ask, &plan)
 	x.beginTraining(&plan)
 	if err != nil && plan.Steps == nil {
-		return x.unroutable(err)
+		return x.refuseUnroutable(err)
 	}
 	x.plan = plan.Steps
 	if plan.Strategy != nil {
@@ -47,22 +47,22 @@ func (x *exchange) admit() *families.Error {
 	if x.conversation != nil {
 		x.conversation.home, x.conversation.work = plan.Home, plan.Work
 	}
-	x.look(&plan)
+	x.lookBack(&plan)
 	x.findStates()
 
-	if !x.gated() {
+	if !x.hasGate() {
 		permit, err := x.acquireRoute()
 		if err != nil {
-			x.tighten()
-			return x.notAcquired(err, x.least())
+			x.tightenBound()
+			return x.refuseUnacquired(err, x.worstOfFirst())
 		}
 		x.engine.Requested()
 		x.ready = routing.Opening(x.plan)
-		x.begin(x.ready, permit)
+		x.addAttempt(x.ready, permit)
 	}
 	most, err := x.placeWhatFits()
 	if err != nil {
-		return x.notCovered("placing a hold", err)
+		return x.refuseUncovered("placing a hold", err)
 	}
 	x.held, x.hold, x.call.Record.Held = true, most.Microcents, true
 	x.engine.Metrics().Held(x.hold)
@@ -78,12 +78,12 @@ func (x *exchange) placeWhatFits() (routing.Worst, error) {
 		if x.input.exact {
 			times = 0
 		}
-		most, err := x.place(times)
+		most, err := x.placeHold(times)
 		refused, ok := errors.AsType[*ledger.Refusal](err)
 		if !ok {
 			return most, err
 		}
-		tightened := x.tighten()
+		tightened := x.tightenBound()
 		if left := x.leaveOut(refused.Room); !left && !tightened {
 			return most, err
 		}
@@ -92,22 +92,22 @@ func (x *exchange) placeWhatFits() (routing.Worst, error) {
 
 // leaveOut leaves the steps out that there is no room for; false where that is none, or the first.
 func (x *exchange) leaveOut(room ledger.Room) bool {
-	left, _ := x.plan.LeaveOut(x.worst, x.fits(room))
+	left, _ := x.plan.LeaveOut(x.worst, x.fitsIn(room))
 	x.noteLeftOut(left)
 	return len(left) > 0
 }
 
-// fits says whether calls can come to no more than there is room for, with what is screened beside them.
-func (x *exchange) fits(room ledger.Room) func(routing.Worst) bool {
+// fitsIn says whether calls can come to no more than there is room for, with what is screened beside them.
+func (x *exchange) fitsIn(room ledger.Room) func(routing.Worst) bool {
 	return func(w routing.Worst) bool {
-		w = x.screened(w)
+		w = x.withScreening(w)
 		return w.Microcents <= room.Microcents && w.Tokens <= room.Tokens
 	}
 }
 
-// place places the hold, for which there must be so many times as much as it needs.
-func (x *exchange) place(headroom int64) (routing.Worst, error) {
-	most := x.most()
+// placeHold places the hold, for which there must be so many times as much as it needs.
+func (x *exchange) placeHold(headroom int64) (routing.Worst, error) {
+	most := x.worstOfAll()
 	h := ledger.Hold{
 		Request:    x.call.ID,
 		Account:    x.call.Principal.Account.ID,
@@ -119,7 +119,7 @@ func (x *exchange) place(headroom int64) (routing.Worst, error) {
 		Headroom:   headroom,
 	}
 	if x.current != nil {
-		h.Attempt = x.current.ledger(x.tariff)
+		h.Attempt = x.current.ledgerAttempt(x.tariff)
 	}
 	return most, x.engine.Ledger().Hold(x.request.Context(), h)
 }
@@ -143,9 +143,9 @@ func (x *exchange) acquireRoute() (engine.RoutePermit, error) {
 	return engine.RoutePermit{}, none
 }
 
-// unroutable is the refusal when no route can serve.
-func (x *exchange) unroutable(why error) *families.Error {
-	if refusal := x.exhausted(routing.Worst{}); refusal != nil {
+// refuseUnroutable is the refusal when no route can serve.
+func (x *exchange) refuseUnroutable(why error) *families.Error {
+	if refusal := x.refuseExhausted(routing.Worst{}); refusal != nil {
 		return refusal
 	}
 	switch {
@@ -170,31 +170,31 @@ func (x *exchange) unroutable(why error) *families.Error {
 	}
 }
 
-// atCapacity is the refusal when every route that could take the request is full (GAP-39). Nothing is held or
+// refuseBusy is the refusal when every route that could take the request is full (GAP-39). Nothing is held or
 // recorded for it: there is nothing to settle.
-func (x *exchange) atCapacity(most routing.Worst) *families.Error {
-	if refusal := x.exhausted(most); refusal != nil {
+func (x *exchange) refuseBusy(most routing.Worst) *families.Error {
+	if refusal := x.refuseExhausted(most); refusal != nil {
 		return refusal
 	}
 	return routesFull()
 }
 
-// exhausted refuses an account that could not pay for that, or that has reached a limit of its own. That answer
+// refuseExhausted refuses an account that could not pay for that, or that has reached a limit of its own. That answer
 // comes before those that are about routes (GAP-01, GAP-38): it is the same whatever the account asks for and
 // however busy the routes are.
-func (x *exchange) exhausted(most routing.Worst) *families.Error {
+func (x *exchange) refuseExhausted(most routing.Worst) *families.Error {
 	p := x.call.Principal
 	err := x.engine.Ledger().Check(x.request.Context(), p.Account.ID, p.Key.ID, most.Microcents, most.Tokens)
 	if err != nil {
-		return x.notCovered("checking an account", err)
+		return x.refuseUncovered("checking an account", err)
 	}
 	return nil
 }
 
-// notCovered is the refusal for what the ledger said instead of a hold: where it is that a limit does not cover the
-// first choice, with what that can come to, what is left, and which allowance fits (GAP-137).
-func (x *exchange) notCovered(doing string, err error) *families.Error {
-	refusal := overLimit(err)
+// refuseUncovered is the refusal for what the ledger said instead of a hold: where it is that a limit does not cover
+// the first choice, with what that can come to, what is left, and which allowance fits (GAP-137).
+func (x *exchange) refuseUncovered(doing string, err error) *families.Error {
+	refusal := limitRefusal(err)
 	if refusal == nil {
 		return x.call.LedgerError(doing, err)
 	}
@@ -206,22 +206,23 @@ func (x *exchange) notCovered(doing string, err error) *families.Error {
 
 // figures are the numbers of a refusal, for the client.
 func (x *exchange) figures(refused *ledger.Refusal) string {
-	worst := x.least()
+	worst := x.worstOfFirst()
 	text := fmt.Sprintf("It can come to %s credits, and %s are available", human.Exact(worst.Microcents),
 		human.Exact(refused.Left))
 	if errors.Is(refused, ledger.ErrTokenBudget) {
 		text = fmt.Sprintf("It can come to %s tokens (%s credits), and %s tokens are available",
 			human.Thousands(worst.Tokens), human.Exact(worst.Microcents), human.Thousands(refused.Left))
 	}
-	if n := x.largest(refused.Room); n > 0 {
+	if n := x.largestAllowance(refused.Room); n > 0 {
 		return fmt.Sprintf("%s: an output allowance of at most %d tokens fits.", text, n)
 	}
 	return text + ": no output allowance is small enough to fit."
 }
 
-// largest is the largest output allowance of the client's with which the first choice would fit, in tokens; 0: none.
-func (x *exchange) largest(room ledger.Room) int64 {
-	first, fits := x.plan.Start(), x.fits(room)
+// largestAllowance is the largest output allowance of the client's with which the first choice would fit, in tokens;
+// 0: none.
+func (x *exchange) largestAllowance(room ledger.Room) int64 {
+	first, fits := x.plan.Start(), x.fitsIn(room)
 	longest := int64(0)
 	for c := range first.Calls() {
 		longest = max(longest, c.Allowance)
@@ -231,9 +232,9 @@ func (x *exchange) largest(room ledger.Room) int64 {
 	}))
 }
 
-// overLimit is the refusal of what the account's credits or limits do not cover; nil for any other error. It says
+// limitRefusal is the refusal of what the account's credits or limits do not cover; nil for any other error. It says
 // which limit that is.
-func overLimit(err error) *families.Error {
+func limitRefusal(err error) *families.Error {
 	for _, limit := range [...]struct {
 		err     error
 		message string

@@ -33,17 +33,17 @@ type attempt struct {
 	accept           func() // is called when it was accepted
 	reply            *reply
 	reader           *reader
-	shows            *llm.Message // is sent behind the conversation; nil for nothing
-	question         bool         // it is asked for the gateway's own sake, not for a reply
+	extraMessage     *llm.Message // is sent behind the conversation; nil for nothing
+	isQuestion       bool         // it is asked for the gateway's own sake, not for a reply
 	ended            *ending      // of a reply that was kept back and is whole
 	states           []llm.Event  // tool calls of a reply that is kept back, with what its upstream wants back
 	accepted         bool
 	lost             bool       // its provider died, and can say later what became of it
 	produced         bool       // something came that costs output
-	told             *llm.Usage // what the provider said of the usage
-	usage            *llm.Usage // as far as it is usage, see judge
+	reported         *llm.Usage // what the provider said of the usage
+	usage            *llm.Usage // as far as it is usage, see countedUsage
 	outcome          ledger.Outcome
-	returns          bool        // it was refused for a time that its upstream named
+	refusedForTime   bool        // it was refused for a time that its upstream named
 	failure          failureKind // why it did not become a reply, "" where it did or nobody knows
 	// unaccepted: the validator of its strategy said that its reply is not good.
 	unaccepted bool
@@ -56,9 +56,9 @@ type attempt struct {
 	operator   bool          // what it used is the operator's: it lost to another one
 }
 
-// begin makes the next attempt the current one, on a route whose permit was acquired for it. It is recorded with the
-// hold or with Begin, before it is made.
-func (x *exchange) begin(c *routing.Candidate, permit engine.RoutePermit) {
+// addAttempt makes the next attempt the current one, on a route whose permit was acquired for it. It is recorded with
+// the hold or with Begin, before it is made.
+func (x *exchange) addAttempt(c *routing.Candidate, permit engine.RoutePermit) {
 	x.current = &attempt{
 		id:        ledger.AttemptID(x.call.ID, int64(len(x.attempts)+1)),
 		route:     c.Route,
@@ -71,25 +71,25 @@ func (x *exchange) begin(c *routing.Candidate, permit engine.RoutePermit) {
 		outcome:   ledger.NotMade,
 	}
 	x.attempts = append(x.attempts, x.current)
-	x.record()
+	x.noteRoute()
 }
 
-// unbegin takes the last attempt back, which was not recorded.
-func (x *exchange) unbegin(before *attempt) {
+// dropAttempt takes the last attempt back, which was not recorded.
+func (x *exchange) dropAttempt(before *attempt) {
 	last := len(x.attempts) - 1
 	x.attempts[last].permit.Release()
 	x.attempts, x.current = x.attempts[:last], before
 }
 
-// ledger is the attempt as the ledger records it.
-func (a *attempt) ledger(tariff *engine.Tariff) ledger.Attempt {
+// ledgerAttempt is the attempt as the ledger records it.
+func (a *attempt) ledgerAttempt(tariff *engine.Tariff) ledger.Attempt {
 	return ledger.Attempt{ID: a.id, Route: a.route.Name, Provider: a.route.Provider, Model: a.route.Model,
 		PriceVersion: tariff.PriceVersion(a.route.Name), Worst: a.worst}
 }
 
-// upstream is the request as the route gets it. What the contract does not say is forwarded is not in it.
-func (a *attempt) upstream(req *request) *llm.Request {
-	up := *req.prompt(a.route)
+// upstreamRequest is the request as the route gets it. What the contract does not say is forwarded is not in it.
+func (a *attempt) upstreamRequest(req *request) *llm.Request {
+	up := *req.formFor(a.route)
 	up.Attempt = a.id
 	up.Model = a.route.Model
 	up.Unsupported = a.route.Unsupported
@@ -97,39 +97,39 @@ func (a *attempt) upstream(req *request) *llm.Request {
 	up.Stop = up.Stop[:min(len(up.Stop), maxStops)]
 	up.EstimateUsage = a.route.Metering == config.MeteringEstimate
 	up.BillsPastAllowance = a.route.BillsPastAllowance
-	up.Whole = req.whole()
+	up.Whole = req.wantsWhole()
 	return &up
 }
 
-// note keeps what an event says of the attempt itself.
-func (a *attempt) note(ev llm.Event) {
+// noteEvent keeps what an event says of the attempt itself.
+func (a *attempt) noteEvent(ev llm.Event) {
 	switch ev.Kind {
 	case llm.EventAccepted:
 		a.accepted, a.upstreamID = true, ev.ID
 	case llm.EventText, llm.EventReasoning, llm.EventToolCall, llm.EventToolArguments:
 		a.produced = a.produced || ev.Text != "" || ev.Kind == llm.EventToolCall
 	case llm.EventUsage:
-		a.told = a.told.Merge(ev.Usage)
+		a.reported = a.reported.Merge(ev.Usage)
 	case llm.EventFinish:
 		a.upstreamID = cmp.Or(a.upstreamID, ev.ID)
 	default:
 		return
 	}
-	a.usage = a.judge(a.told)
+	a.usage = a.countedUsage(a.reported)
 }
 
-// judge is usage as far as it counts: once something was produced, half of it is none (GAP-111), and so are zeros where
-// it has a price (GAP-108).
-func (a *attempt) judge(u *llm.Usage) *llm.Usage {
+// countedUsage is usage as far as it counts: once something was produced, half of it is none (GAP-111), and so are
+// zeros where it has a price (GAP-108).
+func (a *attempt) countedUsage(u *llm.Usage) *llm.Usage {
 	if !u.Known() || a.produced && (!u.Complete() || u.Blank() && !a.route.Price.Equal(config.Price{})) {
 		return nil
 	}
 	if u.Estimated {
 		// Counted in other tokens than its upstream's, a reply can seem longer than it was allowed to be; and whoever
 		// counts does not see what the upstream adds to the prompt.
-		judged, most := *u, longest(a.route, a.allowance)
-		judged.Input = plus(u.Input, a.template)
-		judged.Output, judged.Reasoning = atMost(u.Output, most), atMost(u.Reasoning, most)
+		judged, most := *u, maxReply(a.route, a.allowance)
+		judged.Input = addCount(u.Input, a.template)
+		judged.Output, judged.Reasoning = capCount(u.Output, most), capCount(u.Reasoning, most)
 		return &judged
 	}
 	return u
@@ -138,25 +138,25 @@ func (a *attempt) judge(u *llm.Usage) *llm.Usage {
 // flaw is what is wrong with the usage that the provider reported, "" if nothing is.
 func (a *attempt) flaw() string {
 	switch {
-	case a.told == nil || a.usage != nil:
+	case a.reported == nil || a.usage != nil:
 		return ""
-	case a.told.Flaw != "":
-		return a.told.Flaw
-	case a.told.Complete():
+	case a.reported.Flaw != "":
+		return a.reported.Flaw
+	case a.reported.Complete():
 		return "all its counts are 0 for a reply that is not empty"
 	}
 	return "the count of the input or of the output is missing"
 }
 
-// plus is a count with more, of one that there is.
-func plus(n *int64, more int64) *int64 {
+// addCount is a count with more, of one that there is.
+func addCount(n *int64, more int64) *int64 {
 	if n == nil || more == 0 {
 		return n
 	}
 	return new(routing.Sum(*n, more))
 }
 
-func atMost(n *int64, most int64) *int64 {
+func capCount(n *int64, most int64) *int64 {
 	if llm.Tokens(n) > most {
 		return &most
 	}
@@ -177,16 +177,18 @@ func (a *attempt) proven() *llm.Usage {
 // matched reports whether the client has its reply up to a stop sequence.
 func (a *attempt) matched() bool { return a.live && a.reply.matched() }
 
-// open reports whether the attempt may have used something that it did not prove: it was accepted, or nobody knows
-// whether it was.
-func (a *attempt) open() bool { return !a.operator && a.proven() == nil && (a.accepted || a.lost) }
+// isUnproven reports whether the attempt may have used something that it did not prove: it was accepted, or nobody
+// knows whether it was.
+func (a *attempt) isUnproven() bool {
+	return !a.operator && a.proven() == nil && (a.accepted || a.lost)
+}
 
-// result is what the settlement is told of the attempt. An attempt that was accepted, or whose provider died with it,
+// result is what the settlement gets of the attempt. An attempt that was accepted, or whose provider died with it,
 // and that proved nothing waits for a later receipt, unless the reply goes out as final (GAP-57).
 func (a *attempt) result(final bool) ledger.Result {
 	r := ledger.Result{Attempt: a.id, Outcome: a.outcome, Usage: a.proven(), Key: a.key,
 		Operator: a.operator}
-	if a.open() && !final {
+	if a.isUnproven() && !final {
 		r.Outcome, r.Reference = ledger.Unproven, a.reference
 	}
 	return r

@@ -67,7 +67,7 @@ var consequences = map[failureKind]consequence{
 			"Trying again may help."},
 	noVisibleText: {final: true, health: health.Succeeded}, // see noAnswer
 	attemptTimeout: {lesson: outcome.Broken, message: "The model route took longer than it may. " +
-		"Trying again may help; a smaller output allowance or a shorter request is faster."}, // see says
+		"Trying again may help; a smaller output allowance or a shorter request is faster."}, // see healthOutcome
 	outrun: {health: health.Outrun},
 	timeLimit: {final: true, status: http.StatusGatewayTimeout, message: "The request ran past its time limit. " +
 		"Trying again helps if the reply is done sooner: ask for a smaller output allowance, or send less.", bare: true},
@@ -86,8 +86,8 @@ const (
 		"leaving out what is unusual, such as a large schema of a tool, may."
 )
 
-// then is what follows from a failure.
-func (f *failure) then() consequence { return consequences[f.kind] }
+// consequence is what follows from a failure.
+func (f *failure) consequence() consequence { return consequences[f.kind] }
 
 // blames reports whether a configuration may be the reason, and not just the request, its client, or time.
 func (c consequence) blames() bool { return !c.misfit && (!c.final || c.health == health.Failed) }

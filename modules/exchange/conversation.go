@@ -18,8 +18,8 @@ type conversation struct {
 	work routing.Work
 }
 
-// recall finds what is remembered of the request's conversation.
-func (x *exchange) recall(ask *routing.Input) {
+// recallConversation finds what is remembered of the request's conversation.
+func (x *exchange) recallConversation(ask *routing.Input) {
 	if len(ask.Routes) < 2 || x.gen.Config.Affinity.Mode == config.AffinityOff {
 		return
 	}
@@ -32,8 +32,8 @@ func (x *exchange) recall(ask *routing.Input) {
 	x.conversation = c
 }
 
-// remember notes which route has served a turn, and what its upstream can have in its cache now.
-func (x *exchange) remember() {
+// rememberTurn notes which route has served a turn, and what its upstream can have in its cache now.
+func (x *exchange) rememberTurn() {
 	if x.conversation == nil {
 		return
 	}

@@ -14,11 +14,11 @@ import (
 // sampled is the last digit of one request id in eight.
 const sampled = "2"
 
-// traits says what routing is to keep for the decision log. Where there is one route, the predictor is asked for the
-// log's sake alone, and so for one request in eight.
-func (x *exchange) traits() routing.Keep {
+// traitsToKeep says what routing is to keep for the decision log. Where there is one route, the predictor is asked for
+// the log's sake alone, and so for one request in eight.
+func (x *exchange) traitsToKeep() routing.Keep {
 	switch id := x.call.ID; {
-	case x.gen.Config.DecisionLog.Mode != config.DecisionsOn && !x.collects():
+	case x.gen.Config.DecisionLog.Mode != config.DecisionsOn && !x.mayCollect():
 		return routing.KeepNothing
 	case x.gen.Config.DecisionLog.Mode != config.DecisionsOn:
 		return routing.KeepRead

@@ -16,18 +16,18 @@ import (
 // request is a client request that passed every rule of form.
 type request struct {
 	*families.Request
-	// told is the form for routes that do not enforce schemas, nil where all get the same (see structured.go).
-	told    *llm.Request
-	model   string // as sent, echoed
-	profile string // resolved
+	// described is the form for routes that do not enforce schemas, nil where all get the same (see structured.go).
+	described *llm.Request
+	model     string // as sent, echoed
+	profile   string // resolved
 	// requires is what the account demands of routes.
 	requires config.Requires
 }
 
-// whole reports whether upstreams are asked for a reply in one piece. It may lose the order of its texts and tool
+// wantsWhole reports whether upstreams are asked for a reply in one piece. It may lose the order of its texts and tool
 // calls, and so the place of a stop sequence between them: it would end elsewhere than the same reply as a stream
 // (STOP-10 to STOP-12). Where nothing is looked for, and the client sees no order, nothing is lost.
-func (r *request) whole() bool {
+func (r *request) wantsWhole() bool {
 	return !r.Stream && (len(r.LLM.Tools) == 0 || r.OneText && len(r.LLM.Stop) == 0)
 }
 

@@ -16,7 +16,8 @@ import (
 // The exchange's goroutine writes the reply, and that of a timer the keep-alives. These hold:
 //   - Whoever has the turn writes, and only whole frames. A keep-alive for which somebody else has the turn is not due.
 //   - The frames at hand, and the encoder but for AppendKeepAlive, are the exchange's.
-//   - After alone the exchange alone writes: nothing comes after an end, and nothing after the handler has returned.
+//   - After stopKeepAlives the exchange alone writes: nothing comes after an end, and nothing after the handler has
+//     returned.
 //   - While a write of the exchange lasts longer than readAheadAfter, or waits for the turn, readAhead is called: the
 //     exchange is not reading its upstream then, so that somebody else may.
 //   - A write that takes a client's stall time, in which it took nothing, is broken, whoever writes.
@@ -36,15 +37,15 @@ type delivery struct {
 	opened bool          // the 200 of a stream was written; changed by whoever has the turn
 	over   bool          // there are no more keep-alives; likewise
 
-	stall     time.Duration // for which a client may take nothing (GAP-112)
-	readAhead func()        // reads the upstream beside a write of the exchange; nil while there is nothing to read
-	mu        sync.Mutex    // of what follows
-	watch     *time.Timer   // runs while a write does
-	writing   writer        // whose write runs
-	since     time.Time     // the client has taken nothing
-	stalled   bool          // the client took nothing for too long, and its connection is broken
-	hurried   bool          // there is a deadline for the last frame
-	released  bool          // the exchange has ended
+	stall        time.Duration // for which a client may take nothing (GAP-112)
+	readAhead    func()        // reads the upstream beside a write of the exchange; nil while there is nothing to read
+	mu           sync.Mutex    // of what follows
+	watch        *time.Timer   // runs while a write does
+	writing      writer        // whose write runs
+	since        time.Time     // the client has taken nothing
+	stalled      bool          // the client took nothing for too long, and its connection is broken
+	lastDeadline bool          // there is a deadline for the last frame
+	released     bool          // the exchange has ended
 
 	begun    time.Time
 	interval time.Duration
@@ -73,8 +74,8 @@ const keptFrames = 64 << 10
 
 var framesPool = sync.Pool{New: func() any { return &frames{b: make([]byte, 0, 4<<10)} }}
 
-// add appends to the frames of the events at hand, as one of the encoder's methods does.
-func (d *delivery) add(encode func([]byte) []byte) {
+// addFrames appends to the frames of the events at hand, as one of the encoder's methods does.
+func (d *delivery) addFrames(encode func([]byte) []byte) {
 	if d.frames == nil {
 		d.frames = framesPool.Get().(*frames)
 	}
@@ -89,8 +90,8 @@ func newDelivery(w http.ResponseWriter, stream bool, interval, stall time.Durati
 	return d
 }
 
-// begin sets the encoder, and starts the keep-alives of a stream.
-func (d *delivery) begin(e families.Encoder) {
+// setEncoder sets the encoder, and starts the keep-alives of a stream.
+func (d *delivery) setEncoder(e families.Encoder) {
 	d.encoder = e
 	if d.stream {
 		d.quiet = time.AfterFunc(d.interval, d.keepAlive)
@@ -98,8 +99,8 @@ func (d *delivery) begin(e families.Encoder) {
 	}
 }
 
-// alone ends the keep-alives.
-func (d *delivery) alone() {
+// stopKeepAlives ends the keep-alives.
+func (d *delivery) stopKeepAlives() {
 	if d.quiet == nil {
 		return
 	}
@@ -109,25 +110,25 @@ func (d *delivery) alone() {
 	<-d.turn
 }
 
-// hurry is called when the time of the exchange is over: a write that waits for a client that does not read has a few
-// seconds left for the last frame. Any goroutine may call it.
-func (d *delivery) hurry() {
+// setLastDeadline is called when the time of the exchange is over: a write that waits for a client that does not read
+// has a few seconds left for the last frame. Any goroutine may call it.
+func (d *delivery) setLastDeadline() {
 	const lastFrame = 5 * time.Second
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	if !d.released {
-		d.hurried = true
+		d.lastDeadline = true
 		// Not every writer has deadlines; those of real connections do.
 		_ = d.control.SetWriteDeadline(time.Now().Add(lastFrame))
 	}
 }
 
-// release leaves the connection as it was, for the next request.
-func (d *delivery) release() {
-	d.alone()
+// restoreConnection leaves the connection as it was, for the next request.
+func (d *delivery) restoreConnection() {
+	d.stopKeepAlives()
 	d.mu.Lock()
 	defer d.mu.Unlock()
-	if d.released = true; d.hurried {
+	if d.released = true; d.lastDeadline {
 		_ = d.control.SetWriteDeadline(time.Time{})
 	}
 }
@@ -141,15 +142,15 @@ func (d *delivery) keepAlive() {
 	}
 	defer func() { <-d.turn }()
 	if !d.over && !d.gone.Load() {
-		d.send(theTimer, d.encoder.AppendKeepAlive(nil))
+		d.sendFrames(theTimer, d.encoder.AppendKeepAlive(nil))
 	}
 }
 
-// start adds the first events of the stream, once (SSE-21).
-func (d *delivery) start() {
+// addStart adds the first events of the stream, once (SSE-21).
+func (d *delivery) addStart() {
 	if d.stream && !d.started {
 		d.started = true
-		d.add(d.encoder.AppendStart)
+		d.addFrames(d.encoder.AppendStart)
 	}
 }
 
@@ -167,15 +168,15 @@ func (d *delivery) untilOpen() time.Duration {
 	return time.Until(d.begun.Add(d.interval))
 }
 
-// admit opens a stream of which nothing is to be shown yet (GAP-85).
-func (d *delivery) admit() {
-	d.start()
+// openStream opens a stream of which nothing is to be shown yet (GAP-85).
+func (d *delivery) openStream() {
+	d.addStart()
 	d.flush()
 }
 
-// event adds the frames of a visible event of a stream.
-func (d *delivery) event(ev llm.Event) {
-	d.add(func(b []byte) []byte { return d.encoder.AppendEvent(b, ev) })
+// addEvent adds the frames of a visible event of a stream.
+func (d *delivery) addEvent(ev llm.Event) {
+	d.addFrames(func(b []byte) []byte { return d.encoder.AppendEvent(b, ev) })
 	d.shown = d.shown || !d.gone.Load()
 }
 
@@ -184,7 +185,7 @@ func (d *delivery) flush() {
 	if d.frames == nil {
 		return
 	}
-	defer d.drop()
+	defer d.dropFrames()
 	if len(d.frames.b) == 0 || d.gone.Load() {
 		return
 	}
@@ -198,12 +199,12 @@ func (d *delivery) flush() {
 	}
 	defer func() { <-d.turn }()
 	if !d.gone.Load() {
-		d.send(theExchange, d.frames.b)
+		d.sendFrames(theExchange, d.frames.b)
 	}
 }
 
-// send writes frames, for who has the turn.
-func (d *delivery) send(who writer, frames []byte) {
+// sendFrames writes frames, for who has the turn.
+func (d *delivery) sendFrames(who writer, frames []byte) {
 	if !d.opened {
 		d.opened = true
 		h := d.w.Header()
@@ -221,19 +222,19 @@ func (d *delivery) send(who writer, frames []byte) {
 	}
 }
 
-// atOnce is the most that one write takes, in bytes: a client that takes that much is not stalled, however much there
-// is.
-const atOnce = 16 << 10
+// maxWrite is the most that one write takes, in bytes: a client that takes that much is not stalled, however much
+// there is.
+const maxWrite = 16 << 10
 
-// full reports whether the frames at hand are as much as one write takes.
-func (d *delivery) full() bool { return d.frames != nil && len(d.frames.b) >= atOnce }
+// isFull reports whether the frames at hand are as much as one write takes.
+func (d *delivery) isFull() bool { return d.frames != nil && len(d.frames.b) >= maxWrite }
 
 // write hands bytes to the connection, and gives up when the client takes none for too long.
 func (d *delivery) write(who writer, b []byte) error {
-	defer d.written()
+	defer d.noteWritten()
 	for len(b) > 0 {
-		d.writes(who)
-		n := min(len(b), atOnce)
+		d.noteWrite(who)
+		n := min(len(b), maxWrite)
 		if _, err := d.w.Write(b[:n]); err != nil {
 			return err
 		}
@@ -242,19 +243,19 @@ func (d *delivery) write(who writer, b []byte) error {
 	return d.control.Flush()
 }
 
-// writes notes that a write begins, or that the client has taken something of it.
-func (d *delivery) writes(who writer) {
+// noteWrite notes that a write begins, or that the client has taken something of it.
+func (d *delivery) noteWrite(who writer) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	d.writing, d.since = who, time.Now()
 	if wait := min(readAheadAfter, d.stall); d.watch == nil {
-		d.watch = time.AfterFunc(wait, d.late)
+		d.watch = time.AfterFunc(wait, d.checkWrite)
 	} else {
 		d.watch.Reset(wait)
 	}
 }
 
-func (d *delivery) written() {
+func (d *delivery) noteWritten() {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	d.writing = nobody
@@ -263,8 +264,8 @@ func (d *delivery) written() {
 	}
 }
 
-// late looks at a write that has not returned yet.
-func (d *delivery) late() {
+// checkWrite looks at a write that has not returned yet.
+func (d *delivery) checkWrite() {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	taken := time.Since(d.since)
@@ -272,7 +273,7 @@ func (d *delivery) late() {
 	case d.writing == nobody:
 		return
 	case taken >= d.stall:
-		d.breakOff()
+		d.breakConnection()
 		return
 	case taken < readAheadAfter: // another write than the timer was set for
 		d.watch.Reset(min(readAheadAfter, d.stall) - taken)
@@ -283,41 +284,41 @@ func (d *delivery) late() {
 	d.watch.Reset(d.stall - taken)
 }
 
-// giveUp breaks the connection of a client that has taken nothing for too long, if a write waits for it. Any goroutine
-// may call it.
-func (d *delivery) giveUp() {
+// giveUpClient breaks the connection of a client that has taken nothing for too long, if a write waits for it. Any
+// goroutine may call it.
+func (d *delivery) giveUpClient() {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	if d.writing != nobody {
-		d.breakOff()
+		d.breakConnection()
 	}
 }
 
-// breakOff breaks the connection under a write: it returns, and the client has left. The lock is held.
-func (d *delivery) breakOff() {
+// breakConnection breaks the connection under a write: it returns, and the client has left. The lock is held.
+func (d *delivery) breakConnection() {
 	d.stalled = true
 	// It ends a connection of HTTP/1 and a stream of HTTP/2 or 3. Not every writer has deadlines; those of
 	// real connections do.
 	_ = d.control.SetWriteDeadline(time.Now())
 }
 
-// stuck reports whether the client was given up.
-func (d *delivery) stuck() bool {
+// gaveUp reports whether the client was given up.
+func (d *delivery) gaveUp() bool {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	return d.stalled
 }
 
-// body writes a whole reply in JSON.
-func (d *delivery) body(b []byte) {
+// writeBody writes a whole reply in JSON.
+func (d *delivery) writeBody(b []byte) {
 	describeBody(d.w.Header(), b)
-	if err := d.write(theExchange, b); err != nil && d.stuck() {
+	if err := d.write(theExchange, b); err != nil && d.gaveUp() {
 		panic(http.ErrAbortHandler)
 	}
 }
 
-// drop forgets the frames at hand.
-func (d *delivery) drop() {
+// dropFrames forgets the frames at hand.
+func (d *delivery) dropFrames() {
 	if d.frames != nil && cap(d.frames.b) <= keptFrames {
 		d.frames.b = d.frames.b[:0]
 		framesPool.Put(d.frames)
@@ -325,19 +326,19 @@ func (d *delivery) drop() {
 	d.frames = nil
 }
 
-// end writes the last frames of a stream, those at hand. Where they cannot be written, the connection breaks: to
+// writeEnd writes the last frames of a stream, those at hand. Where they cannot be written, the connection breaks: to
 // somebody who reads after all, the reply must not look as if it were complete.
-func (d *delivery) end() {
-	d.alone()
+func (d *delivery) writeEnd() {
+	d.stopKeepAlives()
 	d.flush()
 	if d.gone.Load() {
 		panic(http.ErrAbortHandler)
 	}
 }
 
-// fail ends an open stream with its error frame, and nothing after it (SSE-30). Call alone before.
-func (d *delivery) fail(e *families.Error) {
-	d.drop()
-	d.add(func(b []byte) []byte { return d.encoder.AppendError(b, e) })
-	d.end()
+// writeFailure ends an open stream with its error frame, and nothing after it (SSE-30). Call stopKeepAlives before.
+func (d *delivery) writeFailure(e *families.Error) {
+	d.dropFrames()
+	d.addFrames(func(b []byte) []byte { return d.encoder.AppendError(b, e) })
+	d.writeEnd()
 }

@@ -52,14 +52,14 @@ func interrupted(ctx context.Context) *failure {
 }
 
 // retriable reports whether another route may do better.
-func (f *failure) retriable() bool { return !f.then().final }
+func (f *failure) retriable() bool { return !f.consequence().final }
 
-// ends reports whether the request itself cannot go on, whichever of its calls that happened to. A reply without
-// visible text is a matter of its own call.
-func (f *failure) ends() bool { return !f.retriable() && f.kind != noVisibleText }
+// endsRequest reports whether the request itself cannot go on, whichever of its calls that happened to. A reply
+// without visible text is a matter of its own call.
+func (f *failure) endsRequest() bool { return !f.retriable() && f.kind != noVisibleText }
 
-// free reports whether the service itself failed, so that the request costs nothing (GAP-55).
-func (f *failure) free() bool { return f.then().free }
+// isFree reports whether the service itself failed, so that the request costs nothing (GAP-55).
+func (f *failure) isFree() bool { return f.consequence().free }
 
 // refusal is the failure as the client sees it (contract, "Codes"; GAP-39, GAP-40, GAP-42, GAP-96).
 func (x *exchange) refusal(f *failure) *families.Error {
@@ -67,11 +67,11 @@ func (x *exchange) refusal(f *failure) *families.Error {
 	case noVisibleText:
 		return x.noAnswer()
 	case overBudget:
-		return overLimit(f.err)
+		return limitRefusal(f.err)
 	case ledgerAway:
 		return x.call.LedgerError("recording an attempt", f.err)
 	}
-	return f.then().error()
+	return f.consequence().error()
 }
 
 // noAnswer tells the three ends of a reply without visible text apart (GAP-40).

@@ -24,7 +24,7 @@
 //	15 credits, caps, budget used up: 402          admit.go, exhausted
 //	16 features and context window: 503, 400       admit.go, routing.Plan
 //	17 the hold, with caps and budget: 402         admit.go, hold.go, ledger
-//	18 the response cache                          replay.go
+//	18 the response cache                          cached.go
 //	19 screening: 400                              screen.go
 //	20 routing: 400, 402, 422, 429, 502, 503, 504  run.go, failure.go, settle.go
 //
@@ -85,13 +85,13 @@ func generate(w http.ResponseWriter, r *http.Request, call *gateway.Call) *famil
 		return refusal
 	}
 	x := newExchange(w, r, call, req)
-	defer x.end()
+	defer x.close()
 	if refusal := x.admit(); refusal != nil {
 		x.noteRefusal(refusal)
 		return refusal
 	}
-	if x.gated() {
-		if done, refusal := x.gate(); done {
+	if x.hasGate() {
+		if done, refusal := x.passGate(); done {
 			return refusal
 		}
 	}

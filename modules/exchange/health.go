@@ -13,14 +13,14 @@ import (
 	"github.com/fareway/fareway/plugins/llm"
 )
 
-// stalledFrom is how long a route that had begun to reply must have been silent to have stalled, when its time is over:
-// otherwise the reply was long, which is the client's affair.
+// stalledFrom is how long a route that had begun to reply must have been silent to have stalled, when its time is
+// over: otherwise the reply was long, which is the client's affair.
 const stalledFrom = 30 * time.Second
 
-// observe is note, and tells the route of the first token.
+// observe is noteEvent, and notes the first token for the route.
 func (a *attempt) observe(ev llm.Event) {
 	produced := a.produced
-	if a.note(ev); a.produced && !produced {
+	if a.noteEvent(ev); a.produced && !produced {
 		a.permit.FirstToken()
 		a.firstAfter = time.Since(a.made)
 		if a.racer != nil {
@@ -34,12 +34,12 @@ func (x *exchange) judgeRoute(a *attempt, f *failure) {
 	if f == nil {
 		switch {
 		case a.outcome != ledger.Finished: // it panicked
-		case x.unmetered(a):
+		case x.isUnmetered(a):
 			a.permit.Ended(consequences[noUsage].health, nil)
-			x.served(a)
+			x.noteServed(a)
 		default:
 			a.permit.Ended(health.Succeeded, nil)
-			x.served(a)
+			x.noteServed(a)
 		}
 		return
 	}
@@ -47,17 +47,17 @@ func (x *exchange) judgeRoute(a *attempt, f *failure) {
 	if failed, ok := errors.AsType[*llm.Error](f.err); ok {
 		said = failed
 	}
-	a.permit.Ended(a.says(f), said)
+	a.permit.Ended(a.healthOutcome(f), said)
 }
 
-// unmetered reports whether a whole stream ends as a failure for lack of usage (GAP-57): the route does not serve
+// isUnmetered reports whether a whole stream ends as a failure for lack of usage (GAP-57): the route does not serve
 // streams as it is, and there is no receipt to come.
-func (x *exchange) unmetered(a *attempt) bool {
-	return x.delivery.stream && a.proven() == nil && !x.left() && !x.gen.Backend(a.route.Provider).GivesReceipts()
+func (x *exchange) isUnmetered(a *attempt) bool {
+	return x.delivery.stream && a.proven() == nil && !x.clientLeft() && !x.gen.Backend(a.route.Provider).GivesReceipts()
 }
 
-// served notes that a route has served. One that did not say what it used has not, for a client that pays.
-func (x *exchange) served(a *attempt) {
+// noteServed notes that a route has served. One that did not say what it used has not, for a client that pays.
+func (x *exchange) noteServed(a *attempt) {
 	if a.usage.Known() || a.route.Price.Equal(config.Price{}) {
 		x.engine.Served(a.route.Name)
 		return
@@ -70,15 +70,15 @@ func (x *exchange) served(a *attempt) {
 	x.engine.NoteFailure(a.id, a.route.Name, text)
 }
 
-// says is what a failure says of the route: only what is none of the client's doing.
-func (a *attempt) says(f *failure) health.Outcome {
+// healthOutcome is what a failure says of the route: only what is none of the client's doing.
+func (a *attempt) healthOutcome(f *failure) health.Outcome {
 	if f.kind == attemptTimeout && (!a.produced || a.permit.Silent() >= min(stalledFrom, a.route.Timeout/2)) {
 		return health.Failed
 	}
 	if failed, ok := errors.AsType[*llm.Error](f.err); ok && failed.Unreached && f.kind == llm.ErrUpstream {
 		return health.Unreached
 	}
-	return f.then().health
+	return f.consequence().health
 }
 
 // acquire takes a permit for a call, and waits for a route that is back soon.
@@ -94,18 +94,18 @@ func (x *exchange) acquire(c *routing.Candidate) (engine.RoutePermit, error) {
 }
 
 func (x *exchange) healthCall(c *routing.Candidate) health.Call {
-	return health.Call{Account: x.call.Principal.Account.ID, Input: c.Input, Light: c.Light, Whole: x.req.whole()}
+	return health.Call{Account: x.call.Principal.Account.ID, Input: c.Input, Light: c.Light, Whole: x.req.wantsWhole()}
 }
 
-// notAcquired is the refusal when no route could be called after all (GAP-39).
-func (x *exchange) notAcquired(why error, most routing.Worst) *families.Error {
+// refuseUnacquired is the refusal when no route could be called after all (GAP-39).
+func (x *exchange) refuseUnacquired(why error, most routing.Worst) *families.Error {
 	if x.ctx.Err() != nil { // while it waited
-		return interrupted(x.ctx).then().error()
+		return interrupted(x.ctx).consequence().error()
 	}
 	if errors.Is(why, routing.ErrBusy) {
-		return x.atCapacity(most)
+		return x.refuseBusy(most)
 	}
-	if refusal := x.exhausted(most); refusal != nil {
+	if refusal := x.refuseExhausted(most); refusal != nil {
 		return refusal
 	}
 	return noneReady()

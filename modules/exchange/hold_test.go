@@ -59,19 +59,19 @@ func TestWorst(t *testing.T) {
 		other := standard
 		other.Name = "other"
 		x := &exchange{call: &gateway.Call{}, input: input{bound: 1_000},
-			returned: map[string]returned{"other": {bytes: 50}}}
+			states: map[string]routeStates{"other": {bytes: 50}}}
 		require.EqualValues(t, 1_000, x.bound(&standard))
 		require.EqualValues(t, 1_050, x.bound(&other))
 		c := &routing.Candidate{Route: &other, Allowance: 10}
 		x.plan = &routing.First{Steps: []routing.Step{&routing.Candidate{Route: &standard, Allowance: 10}, c}}
 		require.Equal(t, worstOf(1_050, c), x.plan.Worst(x.worst))
-		x.begin(c, engine.RoutePermit{})
+		x.addAttempt(c, engine.RoutePermit{})
 		require.Equal(t, worstOf(1_050, c).Microcents, x.current.worst)
-		require.EqualValues(t, 1_050, x.spent().Tokens-10, "an attempt that has not ended (GAP-49)")
+		require.EqualValues(t, 1_050, x.sumSpent().Tokens-10, "an attempt that has not ended (GAP-49)")
 		x.current.running = false
-		require.Zero(t, x.spent(), "that was never accepted")
+		require.Zero(t, x.sumSpent(), "that was never accepted")
 		x.current.accepted = true
-		require.EqualValues(t, 1_050, x.spent().Tokens-10, "an attempt that is not proven yet (GAP-110)")
+		require.EqualValues(t, 1_050, x.sumSpent().Tokens-10, "an attempt that is not proven yet (GAP-110)")
 	})
 	t.Run("GAP-49 what no balance covers stays so", func(t *testing.T) {
 		t.Parallel()
@@ -92,7 +92,7 @@ func TestWorstCovers(t *testing.T) {
 	for range 5 {
 		x.attempts = append(x.attempts, &attempt{route: &odd, worst: 5,
 			usage: &llm.Usage{Input: llm.Count(7), Output: llm.Count(3)}})
-		most := x.spent().And(worstOf(7, &routing.Candidate{Route: &odd, Allowance: 3}))
+		most := x.sumSpent().And(worstOf(7, &routing.Candidate{Route: &odd, Allowance: 3}))
 		var tally ledger.Tally
 		for range len(x.attempts) + 1 {
 			require.NoError(t, tally.Add(llm.Usage{Input: llm.Count(7), Output: llm.Count(3)}, odd.Price))
@@ -115,10 +115,10 @@ func TestSpent(t *testing.T) {
 		{route: &standard, allowance: 5, worst: 1 << 40},               // a proven zero
 		{route: &standard, lost: true, allowance: 6, worst: 10_000},
 	}}
-	require.Equal(t, routing.Worst{Microcents: 2*300 + 1_500 + 9_000 + 10_000, Tokens: 3 + 12 + 13}, x.spent())
-	x.begin(&routing.Candidate{Route: &standard, Allowance: 3}, engine.RoutePermit{})
+	require.Equal(t, routing.Worst{Microcents: 2*300 + 1_500 + 9_000 + 10_000, Tokens: 3 + 12 + 13}, x.sumSpent())
+	x.addAttempt(&routing.Candidate{Route: &standard, Allowance: 3}, engine.RoutePermit{})
 	require.EqualValues(t, 7*300+3*1_500, x.current.worst)
-	require.EqualValues(t, 7*300+3*1_500, x.current.ledger(&engine.Tariff{}).Worst)
+	require.EqualValues(t, 7*300+3*1_500, x.current.ledgerAttempt(&engine.Tariff{}).Worst)
 }
 
 func TestDueIsAtMostTheHold(t *testing.T) {
@@ -139,7 +139,7 @@ func TestDueIsAtMostTheHold(t *testing.T) {
 	x.attempts = append(x.attempts, &attempt{route: &standard, accepted: true, outcome: ledger.Failed, worst: 970_000})
 	require.Equal(t, ledger.Charge{Microcents: 30_000, Over: 15_000, Pending: true},
 		x.due(&ledger.Settlement{Results: x.results(false)}), "GAP-123 and there is room for what waits")
-	require.EqualValues(t, 44_000+970_000, x.spent().Microcents, "GAP-123 before a fallback, too")
+	require.EqualValues(t, 44_000+970_000, x.sumSpent().Microcents, "GAP-123 before a fallback, too")
 }
 
 // TestDue is the arithmetic of a settlement; that the ledger comes to the same, every contract test of money shows.

@@ -18,15 +18,15 @@ type input struct {
 	estimate int64 // as clients see it; 0: not counted, for no prompt is empty
 }
 
-// measure finds out as much as routing needs.
-func (x *exchange) measure(ask *routing.Input) {
-	most := x.req.most()
+// measureInput finds out as much as routing needs.
+func (x *exchange) measureInput(ask *routing.Input) {
+	most := x.req.roughBound()
 	if routing.Decided(*ask, most) {
 		x.input.bound, ask.InputTokens = most, most/guessedBytes
 		return
 	}
 	x.input.bound = most
-	x.tighten()
+	x.tightenBound()
 	ask.InputTokens = x.estimate()
 }
 
@@ -38,8 +38,8 @@ func (x *exchange) estimate() int64 {
 	return x.input.estimate
 }
 
-// tighten makes the bound exact, and the current attempt's share of the hold; false when it was.
-func (x *exchange) tighten() bool {
+// tightenBound makes the bound exact, and the current attempt's share of the hold; false when it was.
+func (x *exchange) tightenBound() bool {
 	if x.input.exact {
 		return false
 	}

@@ -17,8 +17,8 @@ type lesson struct {
 	turn  outcome.Turn
 }
 
-// look finds what the request shows of the turn before it, and what kinds of work it is of.
-func (x *exchange) look(plan *routing.Itinerary) {
+// lookBack finds what the request shows of the turn before it, and what kinds of work it is of.
+func (x *exchange) lookBack(plan *routing.Itinerary) {
 	if len(x.tariff.Routes) < 2 {
 		return
 	}
@@ -32,24 +32,24 @@ func (x *exchange) look(plan *routing.Itinerary) {
 	before, verdict := x.engine.Outcomes().Look(turn, x.req.LLM)
 	for i := range x.gen.Config.Routes {
 		if r := &x.gen.Config.Routes[i]; r.Name == before.Route && r.Model == before.Model {
-			x.learn(r, &before.Kinds, verdict)
+			x.noteOutcome(r, &before.Kinds, verdict)
 		}
 	}
 	x.lesson = &lesson{outcome.KindsOf(plan.Kinds, &before, len(x.req.LLM.Tools) > 0), turn}
 }
 
-// conclude counts what came of the attempts.
-func (x *exchange) conclude() {
+// concludeAttempts counts what came of the attempts.
+func (x *exchange) concludeAttempts() {
 	if x.lesson == nil {
 		return
 	}
 	for _, a := range x.attempts {
 		verdict := verdict(a)
 		whole := verdict == outcome.Worked
-		if whole && !a.fits(x.req.LLM.Tools) {
+		if whole && !a.callsFit(x.req.LLM.Tools) {
 			verdict = outcome.Mismatch
 		}
-		x.learn(a.route, &x.lesson.kinds, verdict)
+		x.noteOutcome(a.route, &x.lesson.kinds, verdict)
 		switch {
 		case verdict == outcome.InvalidCall:
 			x.teach(a.route, 0, journal.Call, false)
@@ -63,13 +63,14 @@ func (x *exchange) conclude() {
 	}
 }
 
-// fits reports whether the calls of a whole reply are as their tools ask for. One that was cut short is not judged.
-func (a *attempt) fits(tools []llm.Tool) bool {
+// callsFit reports whether the calls of a whole reply are as their tools ask for. One that was cut short is not
+// judged.
+func (a *attempt) callsFit(tools []llm.Tool) bool {
 	return a.reply.finish == llm.FinishLength || !slices.ContainsFunc(a.reply.fold.Calls(),
 		func(c *llm.ToolCall) bool { return !outcome.Fits(tools, c) })
 }
 
-func (x *exchange) learn(route *config.Route, kinds *outcome.Kinds, verdict outcome.Verdict) {
+func (x *exchange) noteOutcome(route *config.Route, kinds *outcome.Kinds, verdict outcome.Verdict) {
 	if verdict == outcome.None {
 		return
 	}

@@ -8,12 +8,12 @@ import (
 )
 
 // proofWait is how long an attempt whose time is over is heard out for what it used. The client waits for its answer
-// meanwhile, and it is less than what delivery.limit leaves for the last frame.
+// meanwhile, and it is less than what delivery.setLastDeadline leaves for the last frame.
 const proofWait = 3 * time.Second
 
-// cancel asks a provider that can prove it to stop an attempt and to say what it used (GAP-47). What it used, and the
-// end, can be here before the answer to that: then nobody waits for the answer any more.
-func (x *exchange) cancel(ctx context.Context, stream engine.Stream, ended <-chan struct{}) {
+// cancelAttempt asks a provider that can prove it to stop an attempt and to say what it used (GAP-47). What it used,
+// and the end, can be here before the answer to that: then nobody waits for the answer any more.
+func (x *exchange) cancelAttempt(ctx context.Context, stream engine.Stream, ended <-chan struct{}) {
 	err := stream.Cancel(ctx)
 	if err == nil {
 		return
@@ -35,9 +35,9 @@ func (x *exchange) awaitProof(ctx context.Context, a *attempt, stream engine.Str
 	case <-ended:
 		return
 	case <-x.delivery.broken:
-		x.cancel(ctx, stream, ended)
+		x.cancelAttempt(ctx, stream, ended)
 	case <-x.request.Context().Done():
-		x.cancel(ctx, stream, ended)
+		x.cancelAttempt(ctx, stream, ended)
 	case <-ctx.Done():
 	}
 	select {
@@ -46,7 +46,7 @@ func (x *exchange) awaitProof(ctx context.Context, a *attempt, stream engine.Str
 	case <-ctx.Done():
 	}
 	defer hangUp()
-	if interrupted(ctx).free() {
+	if interrupted(ctx).isFree() {
 		return
 	}
 	wait, cancel := context.WithTimeout(context.WithoutCancel(ctx), proofWait)
@@ -54,7 +54,7 @@ func (x *exchange) awaitProof(ctx context.Context, a *attempt, stream engine.Str
 	if a.racer != nil {
 		defer context.AfterFunc(a.racer.race.over, cancel)()
 	}
-	x.cancel(wait, stream, ended)
+	x.cancelAttempt(wait, stream, ended)
 	select {
 	case <-ended:
 	case <-wait.Done():

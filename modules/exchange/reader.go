@@ -71,31 +71,31 @@ func isDone(ch <-chan struct{}) bool {
 	}
 }
 
-// ahead begins to read ahead, unless somebody does. It is called while the exchange writes.
-func (r *reader) ahead() {
+// readAhead begins to read ahead, unless somebody does. It is called while the exchange writes.
+func (r *reader) readAhead() {
 	if r.queue == nil {
 		r.queue = newQueue(r.memory)
 	}
 	if r.queue.begin() {
-		go r.run()
+		go r.runAhead()
 	}
 }
 
-// run reads ahead, until the exchange reads for itself or the stream has ended.
-func (r *reader) run() {
+// runAhead reads ahead, until the exchange reads for itself or the stream has ended.
+func (r *reader) runAhead() {
 	for goOn := true; goOn; {
 		b := r.read()
 		b.events = slices.Clone(b.events)
 		var added bool
 		if added, goOn = r.queue.push(b); !added {
-			goOn = r.wait(b)
+			goOn = r.waitForRoom(b)
 		}
 	}
 }
 
-// wait pushes a batch when there is room for it. That time is the client's and not the route's; a client that takes
-// nothing in it has left.
-func (r *reader) wait(b batch) (goOn bool) {
+// waitForRoom pushes a batch when there is room for it. That time is the client's and not the route's; a client that
+// takes nothing in it has left.
+func (r *reader) waitForRoom(b batch) (goOn bool) {
 	timeout := time.NewTimer(min(roomWait, r.delivery.stall))
 	defer timeout.Stop()
 	for {
@@ -105,7 +105,7 @@ func (r *reader) wait(b batch) (goOn bool) {
 		select {
 		case <-r.queue.room:
 		case <-timeout.C:
-			r.delivery.giveUp()
+			r.delivery.giveUpClient()
 		case <-r.hungUp:
 			hungUp = true
 		}

@@ -18,9 +18,9 @@ const (
 	maxReceiptPause   = 2 * time.Second
 )
 
-// refer keeps what the upstream of an attempt is asked by for its receipt, in the ledger too: after a crash of this
-// process or of the provider's somebody else asks.
-func (x *exchange) refer(a *attempt, reference string) {
+// noteReference keeps what the upstream of an attempt is asked by for its receipt, in the ledger too: after a crash of
+// this process or of the provider's somebody else asks.
+func (x *exchange) noteReference(a *attempt, reference string) {
 	if x.gen.Backend(a.route.Provider).GivesReceipts() {
 		a.reference = reference
 		x.engine.Ledger().Refer(a.id, reference)

@@ -112,16 +112,16 @@ func TestNoRoute(t *testing.T) {
 		request := httptest.NewRequestWithContext(t.Context(), http.MethodPost, "/", nil)
 		x := &exchange{engine: b.engine, request: request, call: &gateway.Call{Principal: b.who}}
 		for _, err := range []error{why, fmt.Errorf("planning: %w", why)} {
-			e := x.unroutable(err)
+			e := x.refuseUnroutable(err)
 			require.Equal(t, want.status, e.Status)
 			require.Contains(t, e.Message, want.says)
 		}
 		x.call.Principal = poor
-		require.Equal(t, 402, x.unroutable(why).Status, "GAP-01")
-		require.Equal(t, 402, x.atCapacity(routing.Worst{Microcents: 1}).Status, "GAP-01")
+		require.Equal(t, 402, x.refuseUnroutable(why).Status, "GAP-01")
+		require.Equal(t, 402, x.refuseBusy(routing.Worst{Microcents: 1}).Status, "GAP-01")
 		x.call.Principal = b.who
-		require.Equal(t, 429, x.atCapacity(routing.Worst{Microcents: 1}).Status)
-		require.Equal(t, 402, x.atCapacity(routing.Worst{Microcents: 1 << 50}).Status)
+		require.Equal(t, 429, x.refuseBusy(routing.Worst{Microcents: 1}).Status)
+		require.Equal(t, 402, x.refuseBusy(routing.Worst{Microcents: 1 << 50}).Status)
 	}
 }
 
@@ -131,13 +131,13 @@ func TestLimitsOfAccounts(t *testing.T) {
 	seen := make(map[string]bool)
 	for _, err := range []error{ledger.ErrNothingLeft, ledger.ErrHeld, ledger.ErrInsufficient, ledger.ErrSpendCap,
 		ledger.ErrTokenBudget, ledger.ErrKeySpendCap} {
-		e := overLimit(fmt.Errorf("holding: %w", err))
+		e := limitRefusal(fmt.Errorf("holding: %w", err))
 		require.Equal(t, families.BudgetExceeded, e.Code)
 		require.Equal(t, 402, e.Status)
 		require.False(t, seen[e.Message], e.Message)
 		seen[e.Message] = true
 	}
-	require.Nil(t, overLimit(ledger.ErrUnavailable))
+	require.Nil(t, limitRefusal(ledger.ErrUnavailable))
 }
 
 // TestNothingVisible: a client whose own allowance was too small is told the number.
@@ -188,7 +188,7 @@ func TestWhatIsTriedAgain(t *testing.T) {
 		shutdown: true, invalidArguments: true, llm.ErrProtocol: true, llm.ErrDied: true, ledgerAway: true,
 		llm.ErrUpstream: false, timeLimit: false, overBudget: false,
 	} {
-		require.Equal(t, want, (&failure{kind: kind}).free(), "BILL-25 %s", kind)
+		require.Equal(t, want, (&failure{kind: kind}).isFree(), "BILL-25 %s", kind)
 	}
 }
 

@@ -49,9 +49,9 @@ type exchange struct {
 	hold    int64 // microcents
 	settled bool
 
-	said     uint64              // a hash of what the client has said, see behind
-	heard    bool                // there is one
-	returned map[string]returned // by route
+	hash     uint64                 // of what the client has said, see clientHash
+	hashed   bool                   // there is one
+	states   map[string]routeStates // by route
 	attempts []*attempt
 	current  *attempt           // whose reply is, or may become, the client's
 	ready    *routing.Candidate // whose attempt was begun with the hold, until it is made
@@ -63,7 +63,7 @@ type exchange struct {
 
 	surcharge int64       // that screening has made, in microcents
 	found     []rules.Hit // by screening
-	replayKey *cache.Key  // under which the reply is to be kept
+	cacheKey  *cache.Key  // under which the reply is to be kept
 	kept      int         // bytes of a stream's text that are
 }
 
@@ -89,23 +89,23 @@ func lifetime(parent, stopping context.Context, deadline time.Time, d *delivery)
 	ctx, over := context.WithCancelCause(context.WithoutCancel(parent))
 	limit := time.AfterFunc(time.Until(deadline), func() {
 		over(errTimeLimit)
-		d.hurry()
+		d.setLastDeadline()
 	})
 	unhook := context.AfterFunc(stopping, func() {
 		over(engine.ErrShutdown)
-		d.hurry()
+		d.setLastDeadline()
 	})
 	return ctx, func() {
 		unhook()
 		limit.Stop()
 		over(nil)
-		d.release()
+		d.restoreConnection()
 	}
 }
 
-// end gives back what the exchange took. A hold that nothing has settled (a panic on the way) is settled as
+// close gives back what the exchange took. A hold that nothing has settled (a panic on the way) is settled as
 // a failure of the service, which is free.
-func (x *exchange) end() {
+func (x *exchange) close() {
 	defer x.release()
 	defer x.dropShadow(engine.ShadowNoReply)
 	for _, a := range x.attempts {
@@ -121,7 +121,7 @@ func (x *exchange) end() {
 
 // beginDelivery makes the encoder of the reply, and starts the keep-alives of a stream.
 func (x *exchange) beginDelivery() {
-	x.delivery.begin(x.call.Family.NewEncoder(x.req.Request, families.Head{
+	x.delivery.setEncoder(x.call.Family.NewEncoder(x.req.Request, families.Head{
 		ID:            x.call.ID[len("req_"):],
 		Created:       x.call.Start.Unix(),
 		Model:         x.req.model,
@@ -132,16 +132,16 @@ func (x *exchange) beginDelivery() {
 // run does the itinerary. It returns a refusal while nothing has been written.
 func (x *exchange) run() *families.Error {
 	x.beginDelivery()
-	a, f := x.first(x.plan, true)
-	if again := x.again(f); again != nil {
-		if b, g := x.first(again, true); b != nil || g != nil {
+	a, f := x.runFirst(x.plan, true)
+	if again := x.findRetry(f); again != nil {
+		if b, g := x.runFirst(again, true); b != nil || g != nil {
 			a, f = b, g
 		}
 	}
 	if a == nil && f == nil { // what a strategy still needed was at capacity, and so was all else
 		f = &failure{kind: llm.ErrCapacity}
 	}
-	x.record()
+	x.noteRoute()
 	switch {
 	case f == nil:
 		return x.finish()
@@ -151,43 +151,45 @@ func (x *exchange) run() *families.Error {
 	return x.fail(f)
 }
 
-// record puts on the access line which route it went to, at last.
-func (x *exchange) record() {
+// noteRoute puts on the access line which route it went to, at last.
+func (x *exchange) noteRoute() {
 	rec, a := &x.call.Record, x.current
 	rec.Route, rec.Attempts, rec.Upstream, rec.ProviderKey = a.route.Name, len(x.attempts), a.upstreamID, a.key
 }
 
-// left reports whether the client has left.
-func (x *exchange) left() bool { return x.delivery.gone.Load() || x.request.Context().Err() != nil }
+// clientLeft reports whether the client has left.
+func (x *exchange) clientLeft() bool {
+	return x.delivery.gone.Load() || x.request.Context().Err() != nil
+}
 
-// write tells the client of an error: as a frame where the stream is open, otherwise as the reply.
-func (x *exchange) write(e *families.Error) *families.Error {
-	x.delivery.alone()
+// writeError tells the client of an error: as a frame where the stream is open, otherwise as the reply.
+func (x *exchange) writeError(e *families.Error) *families.Error {
+	x.delivery.stopKeepAlives()
 	if !x.delivery.opened {
 		return e
 	}
-	x.delivery.fail(e)
+	x.delivery.writeFailure(e)
 	return nil
 }
 
 // logFailure tells the operator of a failed attempt; the client is told by refusal, in other words.
 func (x *exchange) logFailure(a *attempt, f *failure) {
-	a.failure, a.returns = f.kind, f.returns()
+	a.failure, a.refusedForTime = f.kind, f.namesTime()
 	x.engine.Metrics().UpstreamError(a.route.Name, string(f.kind))
-	if f.then().blames() {
+	if f.consequence().blames() {
 		x.engine.Metrics().FailedAttempt(x.call.Principal.Account.ID)
 	}
-	x.unlike = x.unlike || !f.then().misfit
+	x.unlike = x.unlike || !f.consequence().misfit
 	x.call.Record.Misfit = !x.unlike
 	log := x.engine.Logger().Warn
-	if f.then().alert {
+	if f.consequence().alert {
 		log = x.engine.Logger().Error
 	}
-	route := ""
-	if c := f.then(); c.health == health.Failed || c.alert || f.kind == llm.ErrRejected || f.kind == attemptTimeout {
+	route, c := "", f.consequence()
+	if c.health == health.Failed || c.alert || f.kind == llm.ErrRejected || f.kind == attemptTimeout {
 		route = a.route.Name
 	}
-	x.engine.NoteFailure(a.id, route, a.words(f))
+	x.engine.NoteFailure(a.id, route, a.failureText(f))
 	said := []any{"request_id", x.call.ID, "attempt", a.id, "route", a.route.Name, "provider", a.route.Provider,
 		"kind", f.kind, "error", f.err}
 	if a.key != "" {
@@ -195,7 +197,7 @@ func (x *exchange) logFailure(a *attempt, f *failure) {
 	}
 	if failed, ok := errors.AsType[*llm.Error](f.err); ok {
 		a.upstreamID = cmp.Or(a.upstreamID, failed.RequestID)
-		x.record()
+		x.noteRoute()
 		if failed.RetryAfter > 0 {
 			said = append(said, "retry_after", failed.RetryAfter)
 		}
@@ -203,8 +205,8 @@ func (x *exchange) logFailure(a *attempt, f *failure) {
 	log("attempt failed", append(said, "upstream_request_id", a.upstreamID)...)
 }
 
-// words are why an attempt failed, for the operator: what the log says, and with which key.
-func (a *attempt) words(f *failure) string {
+// failureText are why an attempt failed, for the operator: what the log says, and with which key.
+func (a *attempt) failureText(f *failure) string {
 	text := string(f.kind)
 	if f.err != nil {
 		text = f.err.Error()

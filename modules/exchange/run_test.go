@@ -49,7 +49,8 @@ func (h *hooked) AfterFunc(f func()) func() bool {
 	}
 }
 
-// TestLifetime: an exchange outlives its client's connection, and neither its time nor the process; and leaves nothing.
+// TestLifetime: an exchange outlives its client's connection, and neither its time nor the process; and leaves
+// nothing.
 func TestLifetime(t *testing.T) {
 	t.Parallel()
 	const limit = time.Minute
@@ -97,20 +98,20 @@ func TestForget(t *testing.T) {
 	t.Parallel()
 	forgotten := 0
 	x := &exchange{call: &gateway.Call{Body: make([]byte, keptPrompt+1), Forget: func() { forgotten++ }},
-		req: &request{told: new(llm.Request), Request: &families.Request{
+		req: &request{described: new(llm.Request), Request: &families.Request{
 			LLM: &llm.Request{MaxTokens: 7, Messages: make([]llm.Message, 1)}}}}
 	for range 2 {
-		x.forget()
+		x.forgetPrompt()
 		require.Equal(t, 1, forgotten)
 		require.Equal(t, &llm.Request{MaxTokens: 7}, x.req.LLM, "GAP-54 asks for the client's own allowance later")
-		require.Nil(t, x.req.told)
+		require.Nil(t, x.req.described)
 	}
 	require.Positive(t, x.input.estimate, "GAP-113 asks for it later")
-	require.False(t, x.tighten(), "there is nothing left to count")
+	require.False(t, x.tightenBound(), "there is nothing left to count")
 
 	short := &llm.Request{Messages: make([]llm.Message, 1)}
 	x.req.LLM, x.input, x.call.Body, x.call.Forget = short, input{}, make([]byte, keptPrompt), func() { forgotten++ }
-	x.forget()
+	x.forgetPrompt()
 	require.Equal(t, 2, forgotten)
 	require.Same(t, short, x.req.LLM, "it is not worth counting")
 	require.Zero(t, x.input.estimate)
@@ -237,7 +238,7 @@ func TestASettlementThatCannotBe(t *testing.T) {
 	released := false
 	x := &exchange{engine: e, gen: e.Current(), call: call, held: true, release: func() { released = true },
 		request: httptest.NewRequestWithContext(t.Context(), http.MethodPost, "/", nil)}
-	x.end()
+	x.close()
 	require.True(t, released)
 	require.Len(t, log.about("settling a request that panicked"), 1)
 }

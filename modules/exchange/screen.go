@@ -26,35 +26,37 @@ const screeningCost = 1_350
 // blockedText is what a client is told whose request the screening refused (POL-01, GAP-95).
 const blockedText = "The request was blocked by a content filter."
 
-// gated reports whether something stands between the request's hold and its first attempt. Then the hold is placed
+// hasGate reports whether something stands between the request's hold and its first attempt. Then the hold is placed
 // without one.
-func (x *exchange) gated() bool { return x.gen.Config.Screening.On() || x.replayable() }
+func (x *exchange) hasGate() bool { return x.gen.Config.Screening.On() || x.isCacheable() }
 
-// most is the most that the request can come to: the screening, and the routes of the itinerary (GAP-49).
-func (x *exchange) most() routing.Worst { return x.screened(x.plan.Worst(x.worst)) }
+// worstOfAll is the most that the request can come to: the screening, and the routes of the itinerary (GAP-49).
+func (x *exchange) worstOfAll() routing.Worst { return x.withScreening(x.plan.Worst(x.worst)) }
 
-// least is the most that its first choice can come to, with the screening: what must be covered (GAP-137).
-func (x *exchange) least() routing.Worst { return x.screened(x.plan.Start().Worst(x.worst)) }
+// worstOfFirst is the most that its first choice can come to, with the screening: what must be covered (GAP-137).
+func (x *exchange) worstOfFirst() routing.Worst {
+	return x.withScreening(x.plan.Start().Worst(x.worst))
+}
 
-// screened adds the screening to what calls can come to.
-func (x *exchange) screened(w routing.Worst) routing.Worst {
+// withScreening adds the screening to what calls can come to.
+func (x *exchange) withScreening(w routing.Worst) routing.Worst {
 	if x.gen.Config.Screening.Mode == config.ScreeningEnforce {
 		w = w.And(routing.Worst{Microcents: screeningCost})
 	}
 	return w
 }
 
-// gate takes steps 18 and 19: the response cache and the screening. It is done when the request is answered, or
+// passGate takes steps 18 and 19: the response cache and the screening. It is done when the request is answered, or
 // refused.
-func (x *exchange) gate() (done bool, refusal *families.Error) {
-	reply, hit := x.findReply()
+func (x *exchange) passGate() (done bool, refusal *families.Error) {
+	reply, hit := x.findCached()
 	if refusal := x.screen(); refusal != nil {
 		return true, refusal
 	}
 	switch {
 	case hit:
-		return true, x.replay(reply)
-	case x.left():
+		return true, x.answerCached(reply)
+	case x.clientLeft():
 		return true, x.abandon()
 	}
 	permit, err := x.acquireRoute()
@@ -63,12 +65,12 @@ func (x *exchange) gate() (done bool, refusal *families.Error) {
 		if errors.Is(err, routing.ErrBusy) {
 			refusal = routesFull()
 		}
-		return true, x.early(ledger.Settlement{Reason: string(llm.ErrCapacity)}, refusal)
+		return true, x.settleRefusal(ledger.Settlement{Reason: string(llm.ErrCapacity)}, refusal)
 	}
 	x.engine.Requested()
 	c := routing.Opening(x.plan)
-	if f := x.enter(c, permit); f != nil {
-		return true, x.unattempted(f)
+	if f := x.beginAttempt(c, permit); f != nil {
+		return true, x.failUnattempted(f)
 	}
 	x.ready = c
 	return false, nil
@@ -88,7 +90,7 @@ func (x *exchange) screen() *families.Error {
 	}
 	var unjudged error
 	if s.Provider != "" && !(enforced && (unsearched != nil || rules.Blocks(x.found))) {
-		unjudged = x.judge(s)
+		unjudged = x.judgeByProvider(s)
 	}
 	verdict := engine.ScreenedPassed
 	switch {
@@ -104,30 +106,31 @@ func (x *exchange) screen() *families.Error {
 	case !enforced:
 		return nil
 	case verdict == engine.ScreenedNot && unsearched != nil: // on_error is about the provider: nothing gets past the rules
-		return x.unsearched(unsearched)
+		return x.refuseUnsearched(unsearched)
 	case unjudged != nil:
-		return x.unscreened(s, unjudged)
+		return x.refuseUnscreened(s, unjudged)
 	}
 	x.surcharge = screeningCost
 	if verdict != engine.ScreenedBlocked {
 		return nil
 	}
-	return x.early(ledger.Settlement{Reason: engine.Screened}, &families.Error{Status: http.StatusBadRequest,
+	return x.settleRefusal(ledger.Settlement{Reason: engine.Screened}, &families.Error{Status: http.StatusBadRequest,
 		Code: families.InvalidRequest, Message: blockedText})
 }
 
 // errMuchText says that a request has more text than the provider that screens is sent.
 var errMuchText = errors.New("it has more text than max_text in the screening block")
 
-// judge has the provider that screens judge the request, and notes its verdict. The error says that there is none.
-func (x *exchange) judge(s *config.Screening) error {
+// judgeByProvider has the provider that screens judge the request, and notes its verdict. The error says that there is
+// none.
+func (x *exchange) judgeByProvider(s *config.Screening) error {
 	begun := time.Now()
 	found := rules.Hit{Rule: "provider " + s.Provider}
 	texts, ok := policy.Texts(x.req.LLM, s.MaxText)
 	err := errMuchText
 	if ok {
 		var verdict llm.Verdict
-		verdict, err = x.ask(texts)
+		verdict, err = x.askProvider(texts)
 		found.Category, found.Action = strings.Join(verdict.Categories, " "), rules.Action(verdict.Action)
 	}
 	switch {
@@ -136,7 +139,7 @@ func (x *exchange) judge(s *config.Screening) error {
 		found.Action = engine.JudgedTooLarge
 	case errors.Is(err, engine.ErrScreeningLate):
 		found.Action = engine.JudgedLate
-	case x.left() || x.ctx.Err() != nil:
+	case x.clientLeft() || x.ctx.Err() != nil:
 		return err // it is not the provider's doing
 	default:
 		found.Action = engine.JudgedFailed
@@ -152,8 +155,8 @@ func (x *exchange) judge(s *config.Screening) error {
 	return err
 }
 
-// ask asks the provider that screens, for as long as somebody waits.
-func (x *exchange) ask(texts []llm.ScreenText) (llm.Verdict, error) {
+// askProvider asks the provider that screens, for as long as somebody waits.
+func (x *exchange) askProvider(texts []llm.ScreenText) (llm.Verdict, error) {
 	if len(texts) == 0 {
 		return llm.Verdict{Action: llm.VerdictAllow}, nil
 	}
@@ -163,23 +166,24 @@ func (x *exchange) ask(texts []llm.ScreenText) (llm.Verdict, error) {
 	return x.gen.Screen(ctx, texts)
 }
 
-// unscreened is what comes of a request that nobody has judged, where that is enforced: nothing is charged for it.
-func (x *exchange) unscreened(s *config.Screening, why error) *families.Error {
+// refuseUnscreened is what comes of a request that nobody has judged, where that is enforced: nothing is charged for
+// it.
+func (x *exchange) refuseUnscreened(s *config.Screening, why error) *families.Error {
 	switch {
-	case x.left():
+	case x.clientLeft():
 		return nil // its caller sees that
 	case x.ctx.Err() != nil:
-		return x.unattempted(interrupted(x.ctx))
+		return x.failUnattempted(interrupted(x.ctx))
 	case s.OnError == config.OnErrorAllow:
 		return nil
 	case errors.Is(why, errMuchText):
-		return x.unsearched(why)
+		return x.refuseUnsearched(why)
 	}
-	return x.early(unscreened, gateway.InternalError())
+	return x.settleRefusal(unscreenedEnd, gateway.InternalError())
 }
 
-// unscreened settles a request that nobody has judged.
-var unscreened = ledger.Settlement{Reason: "screener", Free: true}
+// unscreenedEnd settles a request that nobody has judged.
+var unscreenedEnd = ledger.Settlement{Reason: "screener", Free: true}
 
 var (
 	// errMuchWork says that patterns would take too long in the text of a request.
@@ -189,14 +193,14 @@ var (
 	errNoMemory = errors.New("bodies and their screening take all of max_body_memory")
 )
 
-// unsearched refuses a request that the rules could not be looked for in: nothing is charged for it.
-func (x *exchange) unsearched(why error) *families.Error {
+// refuseUnsearched refuses a request that the rules could not be looked for in: nothing is charged for it.
+func (x *exchange) refuseUnsearched(why error) *families.Error {
 	if errors.Is(why, errNoMemory) {
-		return x.early(unscreened, gateway.Overloaded())
+		return x.settleRefusal(unscreenedEnd, gateway.Overloaded())
 	}
-	return x.early(unscreened, &families.Error{Status: http.StatusRequestEntityTooLarge, Code: families.InvalidRequest,
-		Message: "The request has more text than this service can check by its content policy. " +
-			"Trying again does not help: send less, or begin a new conversation."})
+	return x.settleRefusal(unscreenedEnd, &families.Error{Status: http.StatusRequestEntityTooLarge,
+		Code: families.InvalidRequest, Message: "The request has more text than this service can check by its content " +
+			"policy. Trying again does not help: send less, or begin a new conversation."})
 }
 
 var searches = sync.Pool{New: func() any { return new(rules.Search) }}
@@ -239,8 +243,8 @@ func (x *exchange) noteUnsearched(why error) error {
 	return why
 }
 
-// early settles a request that made no attempt, and is its refusal.
-func (x *exchange) early(s ledger.Settlement, e *families.Error) *families.Error {
+// settleRefusal settles a request that made no attempt, and is its refusal.
+func (x *exchange) settleRefusal(s ledger.Settlement, e *families.Error) *families.Error {
 	s.Status = e.Status
 	if _, err := x.settle(s, x.due(&s)); err != nil {
 		return x.call.LedgerError("settling", err)
@@ -248,17 +252,18 @@ func (x *exchange) early(s ledger.Settlement, e *families.Error) *families.Error
 	return e
 }
 
-// unattempted is what comes of a first attempt that could not be begun.
-func (x *exchange) unattempted(f *failure) *families.Error {
-	return x.early(ledger.Settlement{Reason: string(f.kind), Free: f.free(), ServiceLimit: f.kind == timeLimit},
+// failUnattempted is what comes of a first attempt that could not be begun.
+func (x *exchange) failUnattempted(f *failure) *families.Error {
+	return x.settleRefusal(ledger.Settlement{Reason: string(f.kind), Free: f.isFree(), ServiceLimit: f.kind == timeLimit},
 		x.refusal(f))
 }
 
 // maxNoted is how many rules are named in a settlement's reason.
 const maxNoted = 8
 
-// noted is a settlement's reason with what the screening found: the names of rules and categories, never a text.
-func (x *exchange) noted(reason string) string {
+// reasonWithFindings is a settlement's reason with what the screening found: the names of rules and categories, never
+// a text.
+func (x *exchange) reasonWithFindings(reason string) string {
 	if len(x.found) == 0 {
 		return reason
 	}
@@ -282,8 +287,8 @@ func (x *exchange) noted(reason string) string {
 	return string(b)
 }
 
-// declined tells the engine of a request that a content policy declined, when that is settled (GAP-87).
-func (x *exchange) declined(reason string) {
+// noteDeclined tells the engine of a request that a content policy declined, when that is settled (GAP-87).
+func (x *exchange) noteDeclined(reason string) {
 	switch reason, _, _ = strings.Cut(reason, ";"); reason {
 	case engine.Screened, engine.DeclinedByRoute, engine.EndedByPolicy:
 		account := x.call.Principal.Account

@@ -19,45 +19,45 @@ import (
 // charge is final is durable before the last byte leaves.
 func (x *exchange) finish() *families.Error {
 	a, d := x.current, x.delivery
-	end, f := a.end()
+	end, f := a.finishReply()
 	if f == nil {
-		f = x.prove()
+		f = x.proveUsage()
 	}
 	if f != nil {
 		return x.fail(f)
 	}
 	s := ledger.Settlement{Status: http.StatusOK, Reason: "ok"}
 	switch {
-	case x.left():
+	case x.clientLeft():
 		s.Reason = gateway.ReasonLeft
 	case end.finish == llm.FinishPolicy:
 		s.Reason = engine.EndedByPolicy
 	}
-	s.Results = x.results(d.stream && !x.left())
+	s.Results = x.results(d.stream && !x.clientLeft())
 	due := x.due(&s)
-	body := x.encode(end, families.End{Finish: end.finish, StopSequence: end.stop, Usage: x.used(),
+	body := x.encodeEnd(end, families.End{Finish: end.finish, StopSequence: end.stop, Usage: x.usageOfReply(),
 		Billed: due.Microcents, Pending: due.Pending, At: x.engine.Now().Unix()})
 	charge, err := x.settle(s, due)
 	if err != nil {
-		return x.write(x.call.LedgerError("settling", err))
+		return x.writeError(x.call.LedgerError("settling", err))
 	}
 	if charge.Microcents != due.Microcents || charge.Pending != due.Pending {
 		x.engine.Logger().Error("the ledger charges another amount than the reply says", "request_id", x.call.ID,
 			"charged", charge.Microcents, "said", due.Microcents)
 	}
-	x.remember()
-	x.keep(end)
+	x.rememberTurn()
+	x.cacheReply(end)
 	x.beginShadow(end)
 	if d.stream {
-		d.end()
+		d.writeEnd()
 	} else {
-		d.body(body)
+		d.writeBody(body)
 	}
 	return nil
 }
 
-// used is what the reply says that it used: the work of all its steps (GAP-13).
-func (x *exchange) used() *llm.Usage {
+// usageOfReply is what the reply says that it used: the work of all its steps (GAP-13).
+func (x *exchange) usageOfReply() *llm.Usage {
 	if !x.several {
 		return x.current.usage
 	}
@@ -70,12 +70,12 @@ func (x *exchange) used() *llm.Usage {
 	return &sum
 }
 
-// prove makes sure of what the reply used. The end of a stream must not come before (GAP-57); usage that cannot be
-// priced is no usage at all.
-func (x *exchange) prove() *failure {
+// proveUsage makes sure of what the reply used. The end of a stream must not come before (GAP-57); usage that cannot
+// be priced is no usage at all.
+func (x *exchange) proveUsage() *failure {
 	a := x.current
 	var err error
-	if x.delivery.stream && !a.usage.Known() && !x.left() {
+	if x.delivery.stream && !a.usage.Known() && !x.clientLeft() {
 		err = x.awaitReceipt()
 	}
 	var f *failure
@@ -87,7 +87,7 @@ func (x *exchange) prove() *failure {
 		f = &failure{kind: llm.ErrProtocol, err: err}
 	case errors.Is(err, engine.ErrShutdown):
 		f = interrupted(x.ctx)
-	case x.delivery.stream && !x.left():
+	case x.delivery.stream && !x.clientLeft():
 		f = &failure{kind: noUsage, err: cmp.Or(err, errors.New(a.route.Unmetered()))}
 	default:
 		return nil
@@ -96,16 +96,16 @@ func (x *exchange) prove() *failure {
 	return f
 }
 
-// encode writes the end of the reply: into the frames at hand of a stream, otherwise as the body. Text that a stream
-// still owes is sent at once, for the frames at hand go when the settlement fails.
-func (x *exchange) encode(end ending, e families.End) (body []byte) {
+// encodeEnd writes the end of the reply: into the frames at hand of a stream, otherwise as the body. Text that a
+// stream still owes is sent at once, for the frames at hand go when the settlement fails.
+func (x *exchange) encodeEnd(end ending, e families.End) (body []byte) {
 	d, rest := x.delivery, llm.Event{Kind: llm.EventText, Text: end.rest}
 	if d.stream {
 		if end.rest != "" {
-			d.event(rest)
+			d.addEvent(rest)
 			d.flush()
 		}
-		d.add(func(b []byte) []byte { return d.encoder.AppendEnd(b, e) })
+		d.addFrames(func(b []byte) []byte { return d.encoder.AppendEnd(b, e) })
 		return nil
 	}
 	if end.rest != "" {
@@ -119,14 +119,14 @@ func (x *exchange) encode(end ending, e families.End) (body []byte) {
 func (x *exchange) fail(f *failure) *families.Error {
 	e := x.refusal(f)
 	x.current.failure = cmp.Or(x.current.failure, f.kind)
-	estimate := x.unproven(f)
-	s := ledger.Settlement{Status: e.Status, Reason: string(f.kind), Free: f.free(), ServiceLimit: x.serviceLimit(f),
+	estimate := x.estimateUnproven(f)
+	s := ledger.Settlement{Status: e.Status, Reason: string(f.kind), Free: f.isFree(), ServiceLimit: x.serviceLimit(f),
 		Results: x.results(false)}
 	s.Results[slices.Index(x.attempts, x.current)].Estimate = estimate
 	if _, err := x.settle(s, x.due(&s)); err != nil {
 		x.engine.Logger().Error("settling a failed request", "request_id", x.call.ID, "error", err)
 	}
-	return x.write(e)
+	return x.writeError(e)
 }
 
 // serviceLimit reports whether a limit of the service's own ended the request: the total time limit, the route's after
@@ -135,9 +135,9 @@ func (x *exchange) fail(f *failure) *families.Error {
 func (x *exchange) serviceLimit(f *failure) bool {
 	switch f.kind {
 	case timeLimit:
-		return !x.heldUp()
+		return !x.clientHeldUp()
 	case attemptTimeout:
-		return x.delivery.shown && !x.heldUp()
+		return x.delivery.shown && !x.clientHeldUp()
 	case noVisibleText:
 		own := x.req.LLM.MaxTokens
 		return x.current.reply.finish == llm.FinishLength && (own == 0 || x.current.allowance < own)
@@ -159,7 +159,7 @@ func (x *exchange) abandon() *families.Error {
 	panic(http.ErrAbortHandler)
 }
 
-// results is what the settlement is told of the attempts, see attempt.result.
+// results is what the settlement gets of the attempts, see attempt.result.
 func (x *exchange) results(final bool) []ledger.Result {
 	results := make([]ledger.Result, len(x.attempts))
 	for i, a := range x.attempts {
@@ -177,10 +177,10 @@ func (x *exchange) due(s *ledger.Settlement) ledger.Charge {
 // settle ends the request in the ledger, once, and counts it.
 func (x *exchange) settle(s ledger.Settlement, due ledger.Charge) (ledger.Charge, error) {
 	x.settled = true
-	x.conclude()
+	x.concludeAttempts()
 	x.learnTemplates()
-	s.Request, s.Reason = x.call.ID, x.noted(s.Reason)
-	charge, err := x.engine.Ledger().Settle(x.request.Context(), x.ending(s, due))
+	s.Request, s.Reason = x.call.ID, x.reasonWithFindings(s.Reason)
+	charge, err := x.engine.Ledger().Settle(x.request.Context(), x.endingOf(s, due))
 	x.engine.Metrics().Held(-x.hold)
 	x.noteSettlement(&s, charge)
 	x.call.Work.Release() // before the last byte leaves, which may bring the account's next request
@@ -190,8 +190,8 @@ func (x *exchange) settle(s ledger.Settlement, due ledger.Charge) (ledger.Charge
 	if charge.Over > 0 && x.current != nil { // the surcharge alone is within the hold
 		x.warnOver(charge)
 	}
-	x.account(charge, s.Reason)
-	x.declined(s.Reason)
+	x.countSettlement(charge, s.Reason)
+	x.noteDeclined(s.Reason)
 	return charge, nil
 }
 
@@ -211,14 +211,14 @@ func (x *exchange) warnOver(charge ledger.Charge) {
 	}
 	// What was learned by now holds for the next request; what is too much to be learned, the operator can say.
 	setting := "template_tokens"
-	if output := outputOf(a); output > longest(a.route, a.allowance) {
+	if output := outputOf(a); output > maxReply(a.route, a.allowance) {
 		if setting = "bills_past_allowance"; a.route.BillsPastAllowance || output > a.route.MaxOutput {
 			setting = "max_output"
 		}
 	}
 	x.engine.Metrics().Over(a.route.Name, charge.Over)
 	x.engine.Logger().Warn("an upstream reported more than was held: the rest is not charged and the operator's",
-		"request_id", x.call.ID, "route", a.route.Name, "setting", setting, "prompt_over_bound", x.beyond(a),
+		"request_id", x.call.ID, "route", a.route.Name, "setting", setting, "prompt_over_bound", x.beyondBound(a),
 		"held_microcents", x.hold, "worst_microcents", a.worst, "charged_microcents", charge.Microcents, "over_microcents",
 		charge.Over)
 }
@@ -231,18 +231,18 @@ func outputOf(a *attempt) int64 {
 	return 0
 }
 
-// ending is a settlement with what its request was.
-func (x *exchange) ending(s ledger.Settlement, due ledger.Charge) engine.Ending {
+// endingOf is a settlement with what its request was.
+func (x *exchange) endingOf(s ledger.Settlement, due ledger.Charge) engine.Ending {
 	p := x.call.Principal
 	end := engine.Ending{Settlement: s, Account: p.Account.ID, Key: p.Key.ID, Charge: due}
 	for _, a := range x.attempts {
-		end.Attempts = append(end.Attempts, engine.Tried{Attempt: a.ledger(x.tariff), Price: a.route.Price})
+		end.Attempts = append(end.Attempts, engine.Tried{Attempt: a.ledgerAttempt(x.tariff), Price: a.route.Price})
 	}
 	return end
 }
 
-// account counts a settlement in the metrics and on the access line.
-func (x *exchange) account(charge ledger.Charge, reason string) {
+// countSettlement counts a settlement in the metrics and on the access line.
+func (x *exchange) countSettlement(charge ledger.Charge, reason string) {
 	rec := &x.call.Record
 	rec.Microcents, rec.Pending, rec.Reason = charge.Microcents, charge.Pending, reason
 	m := x.engine.Metrics()

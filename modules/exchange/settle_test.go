@@ -34,7 +34,7 @@ func TestProvenNeedsNoReceipt(t *testing.T) {
 			d.gone.Store(tc.gone)
 			x := &exchange{gen: new(engine.Generation), delivery: d, request: new(http.Request),
 				current: &attempt{route: &standard, accepted: true, usage: tc.usage}}
-			require.Nil(t, x.prove())
+			require.Nil(t, x.proveUsage())
 			require.Equal(t, tc.usage, x.current.usage)
 		})
 	}
@@ -82,13 +82,13 @@ func TestOwedTextGoesAtOnce(t *testing.T) {
 	for _, rest := range []string{"owed", ""} {
 		d, w := testDelivery(t, keepAliveOfTests)
 		x := &exchange{delivery: d, current: &attempt{reply: new(reply)}}
-		require.Nil(t, x.encode(ending{rest: rest}, families.End{Finish: llm.FinishStop, Usage: &llm.Usage{}}))
+		require.Nil(t, x.encodeEnd(ending{rest: rest}, families.End{Finish: llm.FinishStop, Usage: &llm.Usage{}}))
 		require.Equal(t, rest != "", d.shown)
 		if rest != "" {
 			require.Contains(t, w.Body.String(), rest)
 		}
 		require.NotContains(t, w.Body.String(), "[DONE]")
-		d.end()
+		d.writeEnd()
 		require.Contains(t, w.Body.String(), "[DONE]")
 	}
 }
@@ -119,7 +119,7 @@ func TestTakeKeepsHowItEnded(t *testing.T) {
 			a := liveAttempt()
 			x := &exchange{delivery: d, request: new(http.Request), current: a}
 			tc.batch.events = []llm.Event{{Kind: llm.EventFinish, Finish: tc.finish}}
-			end, f := x.take(a, tc.batch, false)
+			end, f := x.takeBatch(a, tc.batch, false)
 			require.Equal(t, tc.want, a.outcome)
 			require.Equal(t, tc.batch.end, end)
 			if tc.kind != "" {
@@ -139,7 +139,7 @@ func TestTakeLate(t *testing.T) {
 	x := &exchange{delivery: d, request: new(http.Request), current: a}
 	usage := &llm.Usage{Input: llm.Count(3), Output: llm.Count(2)}
 	over := &failure{kind: timeLimit}
-	end, f := x.take(a, batch{late: true, end: true, failure: over, events: []llm.Event{
+	end, f := x.takeBatch(a, batch{late: true, end: true, failure: over, events: []llm.Event{
 		{Kind: llm.EventText, Text: "x"}, {Kind: llm.EventUsage, Usage: usage}, {Kind: llm.EventFinish}}}, false)
 	require.True(t, end)
 	require.Equal(t, over, f)
@@ -155,14 +155,14 @@ func TestTakeFlushes(t *testing.T) {
 	a := liveAttempt()
 	x := &exchange{delivery: d, request: new(http.Request), current: a,
 		call: new(gateway.Call)}
-	x.take(a, textOf(1, 0), true)
+	x.takeBatch(a, textOf(1, 0), true)
 	require.Empty(t, w.Body.String(), "more is ready")
-	x.take(a, textOf(atOnce, 0), true)
-	require.Greater(t, w.Body.Len(), atOnce, "it is as much as one write takes")
+	x.takeBatch(a, textOf(maxWrite, 0), true)
+	require.Greater(t, w.Body.Len(), maxWrite, "it is as much as one write takes")
 	written := w.Body.Len()
-	x.take(a, textOf(1, 0), false)
+	x.takeBatch(a, textOf(1, 0), false)
 	require.Greater(t, w.Body.Len(), written)
 	written = w.Body.Len()
-	x.take(a, batch{events: textOf(1, 0).events, end: true}, true)
+	x.takeBatch(a, batch{events: textOf(1, 0).events, end: true}, true)
 	require.Greater(t, w.Body.Len(), written)
 }

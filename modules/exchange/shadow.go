@@ -55,7 +55,7 @@ func (x *exchange) prepareShadow(of config.Shadow, candidates []routing.Candidat
 // beginShadow begins the call, behind the settlement of a reply.
 func (x *exchange) beginShadow(end ending) {
 	s, a := x.shadow, x.current
-	if s == nil || x.left() {
+	if s == nil || x.clientLeft() {
 		return
 	}
 	if a.route.Name == s.call.Route.Name {
@@ -69,11 +69,11 @@ func (x *exchange) beginShadow(end ending) {
 	}
 	s.report.ReplyFinish, s.report.ReplyTook, s.report.ReplyFirst = string(end.finish), a.took, a.firstAfter
 	reply := compared{took: a.took, output: outputOf(a), cost: costOf(a), route: a.route, meant: x.meaningOf(end)}
-	y := x.beside(work)
+	y := x.shadowExchange(work)
 	x.shadow = nil
 	go func() {
 		defer work.Done()
-		s.run(y, reply)
+		s.compare(y, reply)
 	}()
 }
 
@@ -81,12 +81,12 @@ func (x *exchange) beginShadow(end ending) {
 func (x *exchange) dropShadow(why string) {
 	if s := x.shadow; s != nil {
 		x.shadow = nil
-		s.end(x.engine, why)
+		s.noteResult(x.engine, why)
 	}
 }
 
-// end notes what came of it.
-func (s *shadow) end(e *engine.Engine, result string) {
+// noteResult notes what came of it.
+func (s *shadow) noteResult(e *engine.Engine, result string) {
 	e.Metrics().Shadow(s.report.Route, result)
 	if s.report.Result = result; s.decision != nil {
 		s.decision.Shadow = &s.report
@@ -112,9 +112,9 @@ func costOf(a *attempt) int64 {
 	return 0
 }
 
-// beside is an exchange without a client for the shadow of this one. It ends with the request's time limit, and when
-// the gateway begins to shut down.
-func (x *exchange) beside(work *engine.Work) *exchange {
+// shadowExchange is an exchange without a client for the shadow of this one. It ends with the request's time limit,
+// and when the gateway begins to shut down.
+func (x *exchange) shadowExchange(work *engine.Work) *exchange {
 	s, now := x.shadow, time.Now()
 	settings := work.Generation().Config.Gateway
 	parent := context.Background()
@@ -125,7 +125,7 @@ func (x *exchange) beside(work *engine.Work) *exchange {
 		req:     s.req, engine: x.engine, gen: x.gen,
 		stops:    stop.New(s.req.LLM.Stop),
 		delivery: newDelivery(nowhere{}, s.req.Stream, settings.Keepalive, settings.ClientStall),
-		tariff:   x.tariff, input: x.input, returned: x.returned, said: x.behind(), heard: true,
+		tariff:   x.tariff, input: x.input, states: x.states, hash: x.clientHash(), hashed: true,
 	}
 	if x.training != nil {
 		y.training = new(*x.training)
@@ -134,25 +134,25 @@ func (x *exchange) beside(work *engine.Work) *exchange {
 	return y
 }
 
-// run makes the call, and compares what comes of it.
-func (s *shadow) run(y *exchange, reply compared) {
+// compare makes the call, and compares what comes of it.
+func (s *shadow) compare(y *exchange, reply compared) {
 	result := engine.ShadowPanic
-	defer func() { s.end(y.engine, result) }()
+	defer func() { s.noteResult(y.engine, result) }()
 	defer func() {
 		if p := recover(); p != nil {
 			y.engine.Logger().Error("a call for comparison panicked", "request_id", y.call.ID, "panic", p,
 				"stack", string(debug.Stack()))
 		}
 	}()
-	defer y.end()
-	a, why := s.begin(y)
+	defer y.close()
+	a, why := s.beginCall(y)
 	if a == nil {
 		result = why
 		return
 	}
-	f := y.try(y.ctx, a)
+	f := y.makeAttempt(y.ctx, a)
 	if f == nil {
-		f = a.whole()
+		f = a.finishKept()
 	}
 	if f != nil {
 		a.failure = f.kind
@@ -168,31 +168,31 @@ func (s *shadow) run(y *exchange, reply compared) {
 	s.report.Finish = string(a.ended.finish)
 	s.report.Took, s.report.First = a.took, a.firstAfter
 	if reply.meant != nil {
-		y.teachPair(reply.route, a.route, validate.MeaningOf(a.judged()).Same(reply.meant), journal.Shadow)
+		y.teachPair(reply.route, a.route, validate.MeaningOf(a.forValidation()).Same(reply.meant), journal.Shadow)
 	}
 	m := y.engine.Metrics()
 	m.ShadowCompared(s.report.Route, "shadow", a.took, outputOf(a), s.report.Cost)
 	m.ShadowCompared(s.report.Route, "reply", reply.took, reply.output, reply.cost)
 }
 
-// begin records the call, or says why it is not made.
-func (s *shadow) begin(y *exchange) (*attempt, string) {
+// beginCall records the call, or says why it is not made.
+func (s *shadow) beginCall(y *exchange) (*attempt, string) {
 	permit, err := y.acquire(&s.call)
 	if err != nil {
 		return nil, engine.ShadowRouteBusy
 	}
-	y.begin(&s.call, permit)
+	y.addAttempt(&s.call, permit)
 	a := y.current
 	a.worst, a.accept = 0, func() {}
 	err = y.engine.Ledger().Hold(y.ctx, ledger.Hold{Request: y.call.ID, Account: y.call.Principal.Account.ID,
-		Key: y.call.Principal.Key.ID, Endpoint: ledger.Shadow, Profile: y.req.profile, Attempt: a.ledger(y.tariff)})
+		Key: y.call.Principal.Key.ID, Endpoint: ledger.Shadow, Profile: y.req.profile, Attempt: a.ledgerAttempt(y.tariff)})
 	if err == nil {
 		y.held = true
 		return a, ""
 	}
-	y.unbegin(nil)
+	y.dropAttempt(nil)
 	switch {
-	case overLimit(err) != nil:
+	case limitRefusal(err) != nil:
 		return nil, engine.ShadowNoCredits
 	case y.ctx.Err() != nil:
 		return nil, string(interrupted(y.ctx).kind)
@@ -210,7 +210,7 @@ func (s *shadow) settle(y *exchange, a *attempt) {
 	if a.failure != "" {
 		status = http.StatusBadGateway
 	}
-	end := y.ending(ledger.Settlement{Request: y.call.ID, Status: status, Reason: ledger.Shadow, Free: true,
+	end := y.endingOf(ledger.Settlement{Request: y.call.ID, Status: status, Reason: ledger.Shadow, Free: true,
 		Results: []ledger.Result{result}}, ledger.Charge{})
 	if _, err := y.engine.Ledger().Settle(y.request.Context(), end); err != nil {
 		y.engine.Logger().Error("settling a call for comparison", "request_id", y.call.ID, "error", err)

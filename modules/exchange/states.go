@@ -9,8 +9,8 @@ import (
 	"github.com/fareway/fareway/plugins/llm"
 )
 
-// returned is what an upstream gave with calls of the conversation, for their results (GAP-117).
-type returned struct {
+// routeStates is what an upstream gave with calls of the conversation, for their results (GAP-117).
+type routeStates struct {
 	byCall map[string][]byte
 	bytes  int64
 }
@@ -26,46 +26,46 @@ func (x *exchange) findStates() {
 		if !x.engine.States().Has(holder) {
 			continue
 		}
-		if !x.heard {
-			calls = x.hear()
+		if !x.hashed {
+			calls = x.hashClient()
 		}
 		if found, size := x.engine.States().Find(holder, calls); len(found) > 0 {
-			if x.returned == nil {
-				x.returned = make(map[string]returned)
+			if x.states == nil {
+				x.states = make(map[string]routeStates)
 			}
-			x.returned[c.Route.Name] = returned{found, size}
+			x.states[c.Route.Name] = routeStates{found, size}
 		}
 	}
 }
 
-// hear makes the hash of what the client has said, once, and returns the calls. It reads the whole request.
-func (x *exchange) hear() (calls []engine.StateCall) {
-	calls, x.said = x.engine.States().Calls(x.req.LLM)
-	x.heard = true
+// hashClient makes the hash of what the client has said, once, and returns the calls. It reads the whole request.
+func (x *exchange) hashClient() (calls []engine.StateCall) {
+	calls, x.hash = x.engine.States().Calls(x.req.LLM)
+	x.hashed = true
 	return calls
 }
 
-// behind is the hash of what the client has said, behind which states are kept. A request without tools has none.
-func (x *exchange) behind() uint64 {
-	if !x.heard && len(x.req.LLM.Tools) > 0 {
-		x.hear()
+// clientHash is the hash of what the client has said, behind which states are kept. A request without tools has none.
+func (x *exchange) clientHash() uint64 {
+	if !x.hashed && len(x.req.LLM.Tools) > 0 {
+		x.hashClient()
 	}
-	return x.said
+	return x.hash
 }
 
-// upstream is the request as an attempt's route gets it, with what its upstream wants back.
-func (x *exchange) upstream(a *attempt) *llm.Request {
+// upstreamRequest is the request as an attempt's route gets it, with what its upstream wants back.
+func (x *exchange) upstreamRequest(a *attempt) *llm.Request {
 	if a.racer != nil {
-		sent := a.racer.sent
-		a.racer.sent = nil
+		sent := a.racer.request
+		a.racer.request = nil
 		return sent
 	}
-	up := a.upstream(x.req)
-	up.States = x.returned[a.route.Name].byCall
-	if a.shows != nil {
-		up.Messages = append(slices.Clip(up.Messages), *a.shows)
+	up := a.upstreamRequest(x.req)
+	up.States = x.states[a.route.Name].byCall
+	if a.extraMessage != nil {
+		up.Messages = append(slices.Clip(up.Messages), *a.extraMessage)
 	}
-	if a.question {
+	if a.isQuestion {
 		up.Stop, up.Format = nil, nil
 		if len(up.Tools) > 0 { // they stay: some upstreams refuse calls in a conversation without any
 			up.ToolChoice = llm.ToolChoice{Mode: llm.ToolNone}
@@ -74,20 +74,20 @@ func (x *exchange) upstream(a *attempt) *llm.Request {
 	return up
 }
 
-// keepState keeps what the upstream wants back with the result of a call. An account whose plan demands that nothing is
-// kept has no states.
+// keepState keeps what the upstream wants back with the result of a call. An account whose plan demands that nothing
+// is kept has no states.
 func (x *exchange) keepState(a *attempt, call llm.Event) {
 	if kept := x.req.requires.Retention; kept != nil && *kept == 0 {
 		return
 	}
 	if len(call.State) > 0 {
 		holder := x.gen.StateHolder(x.call.Principal.Account.ID, a.route)
-		x.engine.States().Keep(holder, engine.StateCall{ID: call.ID, Before: x.behind()}, call.State)
+		x.engine.States().Keep(holder, engine.StateCall{ID: call.ID, Before: x.clientHash()}, call.State)
 	}
 }
 
 // bound is how many tokens the input of a route has at most: the prompt, and what its upstream gets back. A token of
 // that has a byte at least.
 func (x *exchange) bound(route *config.Route) int64 {
-	return routing.Sum(x.input.bound, x.returned[route.Name].bytes)
+	return routing.Sum(x.input.bound, x.states[route.Name].bytes)
 }

@@ -15,48 +15,48 @@ import (
 // when it made none because its routes are at capacity: the answer stays that of the route that was called (GAP-39).
 // The reply of a live step is the client's as it comes; that of any other is kept whole, and shown when it is chosen.
 
-// do does a step.
-func (x *exchange) do(s routing.Step, live bool) (*attempt, *failure) {
+// runStep does a step.
+func (x *exchange) runStep(s routing.Step, live bool) (*attempt, *failure) {
 	if c, ok := s.(*routing.Candidate); ok {
-		return x.once(c, live)
+		return x.callRoute(c, live)
 	}
-	return kinds[reflect.TypeOf(s)](x, s, live) // TestEveryKindIsDone
+	return stepRunners[reflect.TypeOf(s)](x, s, live) // TestEveryKindIsDone
 }
 
-// kinds do the steps that are made of others. The file of a kind adds it.
-var kinds = make(map[reflect.Type]func(*exchange, routing.Step, bool) (*attempt, *failure))
+// stepRunners do the steps that are made of others. The file of a kind adds it.
+var stepRunners = make(map[reflect.Type]func(*exchange, routing.Step, bool) (*attempt, *failure))
 
-// does adds a kind.
-func does[S routing.Step](do func(*exchange, S, bool) (*attempt, *failure)) {
-	kinds[reflect.TypeFor[S]()] = func(x *exchange, s routing.Step, live bool) (*attempt, *failure) {
+// registerStep adds a kind.
+func registerStep[S routing.Step](do func(*exchange, S, bool) (*attempt, *failure)) {
+	stepRunners[reflect.TypeFor[S]()] = func(x *exchange, s routing.Step, live bool) (*attempt, *failure) {
 		return do(x, s.(S), live)
 	}
 }
 
-func init() { does((*exchange).first) }
+func init() { registerStep((*exchange).runFirst) }
 
-// first does one step after the other until one has a reply. A route that a step of several calls was made of, and that
-// was called, is not called again: it has failed, or what it says was not accepted.
-func (x *exchange) first(s *routing.First, live bool) (a *attempt, last *failure) {
+// runFirst does one step after the other until one has a reply. A route that a step of several calls was made of, and
+// that was called, is not called again: it has failed, or what it says was not accepted.
+func (x *exchange) runFirst(s *routing.First, live bool) (a *attempt, last *failure) {
 	var called []*attempt // by steps of several calls
 	var fit fitting
 	for i, step := range s.Steps {
-		if c, ok := step.(*routing.Candidate); ok && isOn(called, c.Route) {
+		if c, ok := step.(*routing.Candidate); ok && isAnyOn(called, c.Route) {
 			continue
 		}
 		window := routing.Opening(step).Route.ContextWindow
 		if window < fit.short {
 			continue // it was too long for a larger one; of equal ones, one upstream may count otherwise
 		}
-		if last != nil && !last.then().misfit && routing.Opening(step).Back.IsZero() && !x.engine.MayRetry() {
+		if last != nil && !last.consequence().misfit && routing.Opening(step).Back.IsZero() && !x.engine.MayRetry() {
 			break // an outage is not doubled; who is called when it is back was not asked twice
 		}
-		x.beginStep(step)
+		x.noteStep(step)
 		from := len(x.attempts)
 		if x.ready != nil {
 			from = 0
 		}
-		a, f := x.doHedged(s, i, live)
+		a, f := x.runStepHedged(s, i, live)
 		if a != nil {
 			return a, nil
 		}
@@ -64,14 +64,14 @@ func (x *exchange) first(s *routing.First, live bool) (a *attempt, last *failure
 			called = append(called, x.attempts[from:]...)
 		}
 		if f == nil {
-			fit.missed(&failure{kind: llm.ErrCapacity}, window)
+			fit.noteFailed(&failure{kind: llm.ErrCapacity}, window)
 			continue
 		}
-		fit.missed(f, x.current.route.ContextWindow)
+		fit.noteFailed(f, x.current.route.ContextWindow)
 		if last == nil || f.kind != llm.ErrUnfit { // which says less than what became of a route that was called
 			last = f
 		}
-		if x.left() || x.delivery.shown || x.current.matched() || !f.retriable() {
+		if x.clientLeft() || x.delivery.shown || x.current.matched() || !f.retriable() {
 			break
 		}
 	}
@@ -85,8 +85,8 @@ type fitting struct {
 	room  int64    // that window
 }
 
-// missed notes why a route with a window did not serve.
-func (s *fitting) missed(f *failure, window int64) {
+// noteFailed notes why a route with a window did not serve.
+func (s *fitting) noteFailed(f *failure, window int64) {
 	switch {
 	case f.kind == llm.ErrContext:
 		s.short = max(s.short, window)
@@ -105,23 +105,23 @@ func (s *fitting) verdict(last *failure) *failure {
 	return last
 }
 
-// isOn reports whether one of these attempts was made on a route.
-func isOn(attempts []*attempt, route *config.Route) bool {
+// isAnyOn reports whether one of these attempts was made on a route.
+func isAnyOn(attempts []*attempt, route *config.Route) bool {
 	return slices.ContainsFunc(attempts, func(a *attempt) bool { return a.route.Name == route.Name })
 }
 
-// doHedged does a step, with another call beside it where it is the first one and the profile says so.
-func (x *exchange) doHedged(s *routing.First, i int, live bool) (*attempt, *failure) {
+// runStepHedged does a step, with another call beside it where it is the first one and the profile says so.
+func (x *exchange) runStepHedged(s *routing.First, i int, live bool) (*attempt, *failure) {
 	if live && x.race == nil && (len(x.attempts) == 0 || x.ready != nil) {
 		if spare := s.Spare(i); spare != nil {
-			return x.hedged(s.Steps[i].(*routing.Candidate), spare, s.Hedge)
+			return x.runHedged(s.Steps[i].(*routing.Candidate), spare, s.Hedge)
 		}
 	}
-	return x.do(s.Steps[i], live)
+	return x.runStep(s.Steps[i], live)
 }
 
-// beginStep notes from which attempt on the reply is worked on, and whether that is in several steps.
-func (x *exchange) beginStep(s routing.Step) {
+// noteStep notes from which attempt on the reply is worked on, and whether that is in several steps.
+func (x *exchange) noteStep(s routing.Step) {
 	_, single := s.(*routing.Candidate)
 	if x.several = !single; x.ready != nil {
 		return // of the first step, the first attempt was begun already
@@ -137,35 +137,35 @@ func (x *exchange) raise(total routing.Worst) {
 	}
 }
 
-// once makes one attempt.
-func (x *exchange) once(c *routing.Candidate, live bool) (*attempt, *failure) {
-	return x.onceWith(c, live, func(*attempt) {})
+// callRoute makes one attempt.
+func (x *exchange) callRoute(c *routing.Candidate, live bool) (*attempt, *failure) {
+	return x.callRouteWith(c, live, func(*attempt) {})
 }
 
-// onceWith makes one attempt, to which something is changed before.
-func (x *exchange) onceWith(c *routing.Candidate, live bool, change func(*attempt)) (*attempt, *failure) {
-	if ok, f := x.open(c); !ok {
+// callRouteWith makes one attempt, to which something is changed before.
+func (x *exchange) callRouteWith(c *routing.Candidate, live bool, change func(*attempt)) (*attempt, *failure) {
+	if ok, f := x.openAttempt(c); !ok {
 		return nil, f
 	}
 	a := x.current
 	change(a)
-	if x.left() {
+	if x.clientLeft() {
 		return nil, &failure{kind: llm.ErrCanceled}
 	}
-	a.live, a.accept = live, x.delivery.start
+	a.live, a.accept = live, x.delivery.addStart
 	if !live {
-		a.accept = x.delivery.admit
+		a.accept = x.delivery.openStream
 	}
-	f := x.try(x.ctx, a)
+	f := x.makeAttempt(x.ctx, a)
 	if f == nil {
 		return a, nil
 	}
-	x.missed(a, f)
+	x.noteFailed(a, f)
 	return nil, f
 }
 
-// missed notes that an attempt did not become a reply.
-func (x *exchange) missed(a *attempt, f *failure) {
+// noteFailed notes that an attempt did not become a reply.
+func (x *exchange) noteFailed(a *attempt, f *failure) {
 	if f.kind == llm.ErrCanceled {
 		return
 	}
@@ -174,10 +174,10 @@ func (x *exchange) missed(a *attempt, f *failure) {
 	x.logFailure(a, f)
 }
 
-// open begins the next attempt, and raises the hold where the work proven so far and the next call may come to more
-// (GAP-49). The limits of the account are looked at again, too (BILL-19). The first attempt was begun with the hold. It
-// is false where there is no attempt, with a failure unless it is that its route is at capacity.
-func (x *exchange) open(c *routing.Candidate) (bool, *failure) {
+// openAttempt begins the next attempt, and raises the hold where the work proven so far and the next call may come to
+// more (GAP-49). The limits of the account are looked at again, too (BILL-19). The first attempt was begun with the
+// hold. It is false where there is no attempt, with a failure unless it is that its route is at capacity.
+func (x *exchange) openAttempt(c *routing.Candidate) (bool, *failure) {
 	if x.ready == c {
 		x.ready = nil
 		return true, nil
@@ -186,36 +186,36 @@ func (x *exchange) open(c *routing.Candidate) (bool, *failure) {
 	switch {
 	case err != nil && x.ctx.Err() != nil: // while it waited
 		return false, interrupted(x.ctx)
-	case err != nil && x.left():
+	case err != nil && x.clientLeft():
 		return false, &failure{kind: llm.ErrCanceled}
 	case err != nil:
 		return false, nil
 	}
-	f := x.enter(c, permit)
+	f := x.beginAttempt(c, permit)
 	return f == nil, f
 }
 
-// enter begins an attempt for which there is a permit.
-func (x *exchange) enter(c *routing.Candidate, permit engine.RoutePermit) *failure {
+// beginAttempt begins an attempt for which there is a permit.
+func (x *exchange) beginAttempt(c *routing.Candidate, permit engine.RoutePermit) *failure {
 	before := x.current
-	x.begin(c, permit)
+	x.addAttempt(c, permit)
 	begin := func() (total routing.Worst, err error) {
-		total = x.spent()
-		err = x.engine.Ledger().Begin(x.ctx, ledger.Next{Request: x.call.ID, Attempt: x.current.ledger(x.tariff),
+		total = x.sumSpent()
+		err = x.engine.Ledger().Begin(x.ctx, ledger.Next{Request: x.call.ID, Attempt: x.current.ledgerAttempt(x.tariff),
 			Microcents: total.Microcents, Tokens: total.Tokens})
 		return total, err
 	}
 	total, err := begin()
-	if overLimit(err) != nil && x.tighten() {
+	if limitRefusal(err) != nil && x.tightenBound() {
 		total, err = begin()
 	}
 	if err == nil {
 		x.raise(total)
 		return nil
 	}
-	x.unbegin(before)
+	x.dropAttempt(before)
 	switch {
-	case overLimit(err) != nil:
+	case limitRefusal(err) != nil:
 		return &failure{kind: overBudget, err: err}
 	case x.ctx.Err() != nil:
 		return interrupted(x.ctx)

@@ -30,7 +30,7 @@ func (r *request) instruct() {
 	case f == nil:
 	case f.Kind == llm.FormatJSONObject:
 		if !slices.ContainsFunc(r.LLM.Messages, mentionsJSON) {
-			r.LLM.Messages = instructed(r.LLM.Messages, objectInstruction)
+			r.LLM.Messages = withInstruction(r.LLM.Messages, objectInstruction)
 		}
 	case f.Kind == llm.FormatJSONSchema:
 		text := schemaInstruction + "\n" + string(f.Schema)
@@ -38,41 +38,41 @@ func (r *request) instruct() {
 			text = f.Description + "\n" + text
 		}
 		told := *r.LLM
-		told.Messages = instructed(told.Messages, text)
+		told.Messages = withInstruction(told.Messages, text)
 		told.Format = &llm.Format{Kind: llm.FormatJSONObject}
-		r.told = &told
+		r.described = &told
 	}
 }
 
-// prompt is the request in the form that a route gets it.
-func (r *request) prompt(route *config.Route) *llm.Request {
-	if r.told != nil && !route.JSONSchema {
-		return r.told
+// formFor is the request in the form that a route gets it.
+func (r *request) formFor(route *config.Route) *llm.Request {
+	if r.described != nil && !route.JSONSchema {
+		return r.described
 	}
 	return r.LLM
 }
 
 // estimate is how many tokens the input has for clients and for the fit, in the longer of its forms: it is one
 // number, whichever route it will be (GAP-80).
-func (r *request) estimate() int64 { return r.longer(tokens.Estimate) }
+func (r *request) estimate() int64 { return r.longerForm(tokens.Estimate) }
 
 // bound is how many tokens the input has at most, in any form.
-func (r *request) bound() int64 { return r.longer(tokens.Bound) }
+func (r *request) bound() int64 { return r.longerForm(tokens.Bound) }
 
-// most is a number of tokens that bound does not exceed, and takes next to no time.
-func (r *request) most() int64 { return r.longer(tokens.Most) }
+// roughBound is a number of tokens that bound does not exceed, and takes next to no time.
+func (r *request) roughBound() int64 { return r.longerForm(tokens.Most) }
 
-func (r *request) longer(count func(*llm.Request) int64) int64 {
+func (r *request) longerForm(count func(*llm.Request) int64) int64 {
 	n := count(r.LLM)
-	if r.told != nil {
-		n = max(n, count(r.told))
+	if r.described != nil {
+		n = max(n, count(r.described))
 	}
 	return n
 }
 
-// instructed adds a line to the system instructions: to the last message of those that the conversation begins
+// withInstruction adds a line to the system instructions: to the last message of those that the conversation begins
 // with, or as a message of its own. It leaves the messages that were given as they are.
-func instructed(messages []llm.Message, line string) []llm.Message {
+func withInstruction(messages []llm.Message, line string) []llm.Message {
 	first := slices.IndexFunc(messages, func(m llm.Message) bool { return m.Role != llm.RoleSystem })
 	if first < 0 {
 		first = len(messages)

@@ -38,7 +38,7 @@ func TestTemplateIsHeldFor(t *testing.T) {
 		require.Equal(t, routing.Worst{Microcents: most*in + 1_000*out, Tokens: most + 1_000}, x.worst(c),
 			"GAP-137 a prompt that is longer than the window is refused")
 		x.plan = &routing.First{Steps: []routing.Step{c}}
-		x.begin(c, engine.RoutePermit{})
+		x.addAttempt(c, engine.RoutePermit{})
 		require.Equal(t, x.worst(c), x.worstOf(x.current), "of the attempt, too")
 		x.hold = x.plan.Worst(x.worst).Microcents
 
@@ -51,7 +51,7 @@ func TestTemplateIsHeldFor(t *testing.T) {
 		if prompt <= most {
 			require.Zero(t, due.Over)
 		}
-		require.Equal(t, max(0, prompt-rough-extra), x.beyond(x.current))
+		require.Equal(t, max(0, prompt-rough-extra), x.beyondBound(x.current))
 	})
 }
 
@@ -60,15 +60,15 @@ func TestTemplateOfAnEstimate(t *testing.T) {
 	t.Parallel()
 	a := &attempt{route: &standard, allowance: 100, template: 1_396}
 	told := &llm.Usage{Input: llm.Count(10), Output: llm.Count(2), Estimated: true}
-	a.note(llm.Event{Kind: llm.EventUsage, Usage: told})
-	a.note(llm.Event{Kind: llm.EventFinish})
+	a.noteEvent(llm.Event{Kind: llm.EventUsage, Usage: told})
+	a.noteEvent(llm.Event{Kind: llm.EventFinish})
 	require.EqualValues(t, 1_406, *a.usage.Input, "once")
 	require.EqualValues(t, 10, *told.Input)
-	a.told = nil
-	a.note(llm.Event{Kind: llm.EventUsage, Usage: &llm.Usage{Input: llm.Count(10), Output: llm.Count(2)}})
+	a.reported = nil
+	a.noteEvent(llm.Event{Kind: llm.EventUsage, Usage: &llm.Usage{Input: llm.Count(10), Output: llm.Count(2)}})
 	require.EqualValues(t, 10, *a.usage.Input)
-	a.told = nil
-	a.note(llm.Event{Kind: llm.EventUsage, Usage: &llm.Usage{Output: llm.Count(2), Estimated: true}})
+	a.reported = nil
+	a.noteEvent(llm.Event{Kind: llm.EventUsage, Usage: &llm.Usage{Output: llm.Count(2), Estimated: true}})
 	require.Nil(t, a.usage.Input)
 }
 
@@ -137,8 +137,8 @@ func TestTemplateIsLearned(t *testing.T) {
 		x := &exchange{call: new(gateway.Call), req: &request{Request: &families.Request{LLM: said}},
 			input: input{bound: 1 << 20}}
 		c := &routing.Candidate{Route: &standard, Allowance: 10, Template: 96, Extra: 7}
-		x.begin(c, engine.RoutePermit{})
-		require.True(t, x.tighten())
+		x.addAttempt(c, engine.RoutePermit{})
+		require.True(t, x.tightenBound())
 		require.Equal(t, worstOf(x.req.bound()+96+7, c).Microcents, x.current.worst)
 	})
 }

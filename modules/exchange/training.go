@@ -19,12 +19,12 @@ type training struct {
 	long        bool   // the reply is too long to be compared
 }
 
-// collects reports whether outcomes of this exchange may be kept.
-func (x *exchange) collects() bool { return x.gen.Config.Outcomes.Allows(&x.req.requires) }
+// mayCollect reports whether outcomes of this exchange may be kept.
+func (x *exchange) mayCollect() bool { return x.gen.Config.Outcomes.Allows(&x.req.requires) }
 
 // beginTraining notes what was made of the request, which is let go of before its outcomes show.
 func (x *exchange) beginTraining(plan *routing.Itinerary) {
-	if len(plan.Traits.Signal) == 0 || !x.collects() {
+	if len(plan.Traits.Signal) == 0 || !x.mayCollect() {
 		return
 	}
 	x.training = &training{id: x.call.ID, account: x.call.Principal.Account.ID, signal: plan.Traits.Signal}
@@ -103,23 +103,25 @@ func (x *exchange) teachAgreement(replies []*attempt, most *attempt) {
 	case len(replies) == 2:
 		x.teachPair(replies[0].route, replies[1].route, most != nil, journal.Agreed)
 	case most != nil:
-		meant := validate.MeaningOf(most.judged())
+		meant := validate.MeaningOf(most.forValidation())
 		for _, a := range replies {
-			same := a == most || validate.MeaningOf(a.judged()).Same(meant)
+			same := a == most || validate.MeaningOf(a.forValidation()).Same(meant)
 			x.teach(a.route, scoreOf(same), journal.Agreed, false)
 		}
 	}
 }
 
-// compares reports whether the text of a reply is wanted when it has ended, to be compared with another one.
-func (x *exchange) compares() bool { return x.training != nil && x.shadow != nil && !x.training.long }
+// comparesText reports whether the text of a reply is wanted when it has ended, to be compared with another one.
+func (x *exchange) comparesText() bool {
+	return x.training != nil && x.shadow != nil && !x.training.long
+}
 
 // meaningOf is what a reply says that was shown, with what its end still owes; nil where its text was not kept.
 func (x *exchange) meaningOf(end ending) *validate.Meaning {
-	if !x.compares() {
+	if !x.comparesText() {
 		return nil
 	}
-	said := x.current.judged()
+	said := x.current.forValidation()
 	if x.delivery.stream {
 		said.Text += end.rest
 	}

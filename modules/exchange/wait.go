@@ -9,17 +9,17 @@ import (
 	"github.com/fareway/fareway/plugins/llm"
 )
 
-// again is the call that is made once more when the itinerary has ended with f: to the route that is back first of
+// findRetry is the call that is made once more when the itinerary has ended with f: to the route that is back first of
 // those that said, when they were called, that they take more within seconds (GAP-139). It is nil for none.
-func (x *exchange) again(f *failure) *routing.First {
-	if f == nil || !f.retriable() || x.left() || x.delivery.shown || x.current.matched() {
+func (x *exchange) findRetry(f *failure) *routing.First {
+	if f == nil || !f.retriable() || x.clientLeft() || x.delivery.shown || x.current.matched() {
 		return nil
 	}
 	now := x.engine.Now()
 	var soonest *routing.Candidate
 	for _, step := range x.plan.Steps {
 		c, single := step.(*routing.Candidate)
-		if !single || !c.Back.IsZero() || !x.refusedFor(c) {
+		if !single || !c.Back.IsZero() || !x.wasRefusedForTime(c) {
 			continue
 		}
 		at, ok := x.gen.Back(c.Route.Name)
@@ -37,18 +37,18 @@ func (x *exchange) again(f *failure) *routing.First {
 	return &routing.First{Steps: []routing.Step{soonest}}
 }
 
-// refusedFor reports whether the latest attempt on a route was refused for a time.
-func (x *exchange) refusedFor(c *routing.Candidate) (refused bool) {
+// wasRefusedForTime reports whether the latest attempt on a route was refused for a time.
+func (x *exchange) wasRefusedForTime(c *routing.Candidate) (refused bool) {
 	for _, a := range x.attempts {
 		if a.route.Name == c.Route.Name {
-			refused = a.returns
+			refused = a.refusedForTime
 		}
 	}
 	return refused
 }
 
-// returns reports whether an upstream takes no more, and said for how long.
-func (f *failure) returns() bool {
+// namesTime reports whether an upstream takes no more, and said for how long.
+func (f *failure) namesTime() bool {
 	failed, ok := errors.AsType[*llm.Error](f.err)
 	return ok && f.kind == llm.ErrCapacity && failed.RetryAfter > 0
 }

@@ -15,24 +15,24 @@ type seat struct {
 	panic   any
 }
 
-// together makes calls at the same time, whose replies are kept back. It fails where the request itself cannot go on:
-// what the account has is used up, its time is over, the client has left, or a route declined it (POL-02). A seat that
-// fails in another way is left out by whoever reads them.
-func (x *exchange) together(calls []*routing.Candidate) ([]seat, *failure) {
+// callRoutes makes calls at the same time, whose replies are kept back. It fails where the request itself cannot go
+// on: what the account has is used up, its time is over, the client has left, or a route declined it (POL-02). A seat
+// that fails in another way is left out by whoever reads them.
+func (x *exchange) callRoutes(calls []*routing.Candidate) ([]seat, *failure) {
 	seats := make([]seat, len(calls))
 	for i, c := range calls {
 		seats[i].call = c
-		ok, f := x.open(c)
+		ok, f := x.openAttempt(c)
 		if f != nil {
-			x.unmade()
+			x.releaseUnmade()
 			return nil, f
 		}
 		if ok {
 			seats[i].attempt = x.current
 		}
 	}
-	if x.left() {
-		x.unmade()
+	if x.clientLeft() {
+		x.releaseUnmade()
 		return nil, &failure{kind: llm.ErrCanceled}
 	}
 	accepted := make(chan struct{}, 1)
@@ -46,7 +46,7 @@ func (x *exchange) together(calls []*routing.Candidate) ([]seat, *failure) {
 		s.attempt.accept = func() { signal(accepted) }
 		running.Go(func() {
 			defer func() { s.panic = recover() }()
-			s.failure = x.try(x.ctx, s.attempt)
+			s.failure = x.makeAttempt(x.ctx, s.attempt)
 		})
 	}
 	go func() {
@@ -56,7 +56,7 @@ func (x *exchange) together(calls []*routing.Candidate) ([]seat, *failure) {
 	for ended := false; !ended; {
 		select {
 		case <-accepted:
-			x.delivery.admit()
+			x.delivery.openStream()
 		case <-done:
 			ended = true
 		}
@@ -70,27 +70,27 @@ func (x *exchange) together(calls []*routing.Candidate) ([]seat, *failure) {
 			panic(s.panic) // as the request's own goroutine would
 		}
 		if s.failure == nil {
-			s.failure = s.attempt.whole()
+			s.failure = s.attempt.finishKept()
 		}
 		if s.failure != nil {
 			x.current = s.attempt
-			x.missed(s.attempt, s.failure)
+			x.noteFailed(s.attempt, s.failure)
 		}
 	}
 	for i := range seats {
-		if f := seats[i].failure; f != nil && f.ends() {
+		if f := seats[i].failure; f != nil && f.endsRequest() {
 			x.current = seats[i].attempt
 			return nil, f
 		}
 	}
-	if x.left() {
+	if x.clientLeft() {
 		return nil, &failure{kind: llm.ErrCanceled}
 	}
 	return seats, nil
 }
 
-// unmade gives back the permits of attempts that were begun and will not be made.
-func (x *exchange) unmade() {
+// releaseUnmade gives back the permits of attempts that were begun and will not be made.
+func (x *exchange) releaseUnmade() {
 	for _, a := range x.attempts {
 		if a.running {
 			a.running = false
@@ -99,8 +99,8 @@ func (x *exchange) unmade() {
 	}
 }
 
-// answered are the seats that have a reply.
-func answered(seats []seat) []*attempt {
+// answeredSeats are the seats that have a reply.
+func answeredSeats(seats []seat) []*attempt {
 	var list []*attempt
 	for _, s := range seats {
 		if s.attempt != nil && s.failure == nil {

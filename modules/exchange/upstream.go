@@ -9,9 +9,9 @@ import (
 	"github.com/fareway/fareway/plugins/llm"
 )
 
-// try makes an attempt. It returns nil when the route finished its reply, which is then in a.reply. Of attempts that
-// are made at the same time none is live: they share nothing that changes.
-func (x *exchange) try(ctx context.Context, a *attempt) (f *failure) {
+// makeAttempt makes an attempt. It returns nil when the route finished its reply, which is then in a.reply. Of
+// attempts that are made at the same time none is live: they share nothing that changes.
+func (x *exchange) makeAttempt(ctx context.Context, a *attempt) (f *failure) {
 	a.made = time.Now()
 	defer func() {
 		a.running, a.took = false, time.Since(a.made)
@@ -21,7 +21,7 @@ func (x *exchange) try(ctx context.Context, a *attempt) (f *failure) {
 	defer func() { x.judgeRoute(a, f) }()
 	defer x.warnOfUsage(a)
 	a.reply = &reply{words: a.route.FinishReasons}
-	if !a.question {
+	if !a.isQuestion {
 		a.reply.matcher = x.stops.Matcher()
 	}
 	a.outcome = ledger.Failed
@@ -39,10 +39,10 @@ func (x *exchange) try(ctx context.Context, a *attempt) (f *failure) {
 	}
 	defer hangUp()
 	defer unbind()
-	stream, err := backend.Generate(calling, x.call.Principal.Account.ID, x.upstream(a))
+	stream, err := backend.Generate(calling, x.call.Principal.Account.ID, x.upstreamRequest(a))
 	if err != nil {
 		limit.end()
-		return x.failed(ctx, err)
+		return x.failureOf(ctx, err)
 	}
 	defer stream.Close()
 	if keyed, ok := stream.(engine.Keyed); ok {
@@ -56,20 +56,20 @@ func (x *exchange) try(ctx context.Context, a *attempt) (f *failure) {
 	a.reader = &reader{
 		stream: stream, memory: x.engine, delivery: x.delivery, time: limit,
 		over: ctx.Done(), hungUp: calling.Done(), proves: proves,
-		flood:  newFlood(longest(a.route, a.allowance)),
-		failed: func(err error) *failure { return x.failed(ctx, err) },
+		flood:  newFlood(maxReply(a.route, a.allowance)),
+		failed: func(err error) *failure { return x.failureOf(ctx, err) },
 	}
 	defer a.reader.close()
 	if a.live {
-		x.delivery.readAhead = a.reader.ahead
+		x.delivery.readAhead = a.reader.readAhead
 		defer func() { x.delivery.readAhead = nil }()
 	}
 	if a.racer != nil {
-		defer a.racer.unread()
+		defer a.racer.stopReadingAhead()
 	}
 	for told := false; ; {
 		b, more := a.reader.next()
-		end, f := x.take(a, b, more)
+		end, f := x.takeBatch(a, b, more)
 		if !told && a.live && x.delivery.gone.Load() {
 			told = true
 			x.noteStall()
@@ -80,30 +80,30 @@ func (x *exchange) try(ctx context.Context, a *attempt) (f *failure) {
 	}
 }
 
-// failed names the failure that ended the attempt. An attempt that ended because its time was over ended for
+// failureOf names the failure that ended the attempt. An attempt that ended because its time was over ended for
 // that reason, whatever the stream says.
-func (x *exchange) failed(ctx context.Context, err error) *failure {
+func (x *exchange) failureOf(ctx context.Context, err error) *failure {
 	if ctx.Err() != nil {
 		return interrupted(ctx)
 	}
 	return &failure{kind: llm.KindOf(err), err: err}
 }
 
-// take delivers a batch, behind which more may be ready, and returns how the attempt ended, if it did.
-func (x *exchange) take(a *attempt, b batch, more bool) (end bool, f *failure) {
+// takeBatch delivers a batch, behind which more may be ready, and returns how the attempt ended, if it did.
+func (x *exchange) takeBatch(a *attempt, b batch, more bool) (end bool, f *failure) {
 	a.permit.Heard()
 	if b.late {
 		for _, ev := range b.events {
-			x.observe(a, ev)
+			x.noteEvent(a, ev)
 		}
 	} else {
 		// A client that left while something came has left all the same: what it gets must not look whole.
-		if x.left() {
+		if x.clientLeft() {
 			x.delivery.gone.Store(true)
 		}
-		x.deliver(a, b.events)
+		x.takeEvents(a, b.events)
 	}
-	if a.live && (!more || b.end || x.delivery.full()) {
+	if a.live && (!more || b.end || x.delivery.isFull()) {
 		x.delivery.flush()
 	}
 	if !b.end || b.failure != nil {
@@ -115,25 +115,25 @@ func (x *exchange) take(a *attempt, b batch, more bool) (end bool, f *failure) {
 	return true, f
 }
 
-// observe takes what an event says of the attempt itself.
-func (x *exchange) observe(a *attempt, ev llm.Event) {
+// noteEvent takes what an event says of the attempt itself.
+func (x *exchange) noteEvent(a *attempt, ev llm.Event) {
 	if a.observe(ev); ev.Kind == llm.EventReference {
-		x.refer(a, ev.ID)
+		x.noteReference(a, ev.ID)
 	}
 }
 
-// deliver takes a batch of events.
-func (x *exchange) deliver(a *attempt, events []llm.Event) {
+// takeEvents takes a batch of events.
+func (x *exchange) takeEvents(a *attempt, events []llm.Event) {
 	d := x.delivery
 	pass := a.reply.fold.Add
 	switch {
 	case a.racer != nil:
-		pass = a.racer.show
+		pass = a.racer.showEvent
 	case a.live:
-		pass = x.show
+		pass = x.showEvent
 	}
 	for _, ev := range events {
-		x.observe(a, ev)
+		x.noteEvent(a, ev)
 		switch ev.Kind {
 		case llm.EventAccepted:
 			a.permit.Accepted()
@@ -148,20 +148,20 @@ func (x *exchange) deliver(a *attempt, events []llm.Event) {
 		if d.stream && d.gone.Load() {
 			a.output.Add(ev) // nobody reads it, and it is work
 		}
-		a.reply.event(ev, pass)
+		a.reply.addEvent(ev, pass)
 	}
 }
 
-// show passes a visible event on to the client, now or in the folded reply.
-func (x *exchange) show(ev llm.Event) {
+// showEvent passes a visible event on to the client, now or in the folded reply.
+func (x *exchange) showEvent(ev llm.Event) {
 	if d := x.delivery; d.stream {
 		if !d.gone.Load() {
 			x.current.output.Add(ev)
 		}
-		if d.event(ev); d.shown {
-			x.forget()
+		if d.addEvent(ev); d.shown {
+			x.forgetPrompt()
 		}
-		if ev.Kind == llm.EventText && !x.keeps(ev) {
+		if ev.Kind == llm.EventText && !x.keepsText(ev) {
 			return // what was streamed need not be kept
 		}
 	}
@@ -171,9 +171,9 @@ func (x *exchange) show(ev llm.Event) {
 // keptPrompt is how long a body may be, in bytes, that is not worth being let go of.
 const keptPrompt = 4 << 10
 
-// forget lets go of the request, once: when something of the reply was shown, no other route is tried. What a stream
-// costs does not depend on its prompt then.
-func (x *exchange) forget() {
+// forgetPrompt lets go of the request, once: when something of the reply was shown, no other route is tried. What a
+// stream costs does not depend on its prompt then.
+func (x *exchange) forgetPrompt() {
 	if x.call.Forget == nil || x.race != nil && x.race.running.Load() > 1 { // another attempt may be sending it
 		return
 	}
@@ -183,7 +183,7 @@ func (x *exchange) forget() {
 	if long {
 		x.estimate() // a limit of the service may end the request yet (GAP-113)
 		x.input.exact = true
-		x.behind()
-		x.req.LLM, x.req.told = &llm.Request{MaxTokens: x.req.LLM.MaxTokens}, nil
+		x.clientHash()
+		x.req.LLM, x.req.described = &llm.Request{MaxTokens: x.req.LLM.MaxTokens}, nil
 	}
 }

@@ -11,15 +11,15 @@ import (
 // busy machine does.
 const heldUpFrom = time.Second
 
-// heldUp reports whether the client kept the current attempt waiting (GAP-112).
-func (x *exchange) heldUp() bool {
-	return x.delivery.stuck() || x.current.reader != nil && time.Duration(x.current.reader.held.Load()) >= heldUpFrom
+// clientHeldUp reports whether the client kept the current attempt waiting (GAP-112).
+func (x *exchange) clientHeldUp() bool {
+	return x.delivery.gaveUp() || x.current.reader != nil && time.Duration(x.current.reader.held.Load()) >= heldUpFrom
 }
 
-// unproven finds what an attempt is taken to have used which a limit of the service ended after text was delivered, and
-// which proved nothing (GAP-113): about what its prompt has and what it delivered. Where no receipt can come, that is
-// its usage; otherwise it is what the ledger falls back on.
-func (x *exchange) unproven(f *failure) (fallback *llm.Usage) {
+// estimateUnproven finds what an attempt is taken to have used which a limit of the service ended after text was
+// delivered, and which proved nothing (GAP-113): about what its prompt has and what it delivered. Where no receipt can
+// come, that is its usage; otherwise it is what the ledger falls back on.
+func (x *exchange) estimateUnproven(f *failure) (fallback *llm.Usage) {
 	a := x.current
 	switch f.kind {
 	case timeLimit, attemptTimeout:
@@ -31,7 +31,7 @@ func (x *exchange) unproven(f *failure) (fallback *llm.Usage) {
 	}
 	output, _ := a.output.Count()
 	input := x.estimate()
-	usage := a.judge(&llm.Usage{Input: &input, Output: &output, Estimated: true})
+	usage := a.countedUsage(&llm.Usage{Input: &input, Output: &output, Estimated: true})
 	if x.gen.Backend(a.route.Provider).GivesReceipts() {
 		return usage
 	}
@@ -41,7 +41,7 @@ func (x *exchange) unproven(f *failure) (fallback *llm.Usage) {
 
 // noteStall tells the operator of a client that was given up.
 func (x *exchange) noteStall() {
-	if x.delivery.stuck() {
+	if x.delivery.gaveUp() {
 		x.engine.Metrics().ClientStalled()
 		x.engine.Logger().Info("a client took nothing for too long; its connection is broken", "request_id", x.call.ID,
 			"account", x.call.Principal.Account.Name)

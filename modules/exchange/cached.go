@@ -10,12 +10,12 @@ import (
 	"github.com/fareway/fareway/plugins/llm"
 )
 
-// maxReplayed bounds a reply that is kept to be played again, in bytes. The cache has a bound of its own.
-const maxReplayed = 1 << 20
+// maxKeptReply bounds a reply that is kept to be played again, in bytes. The cache has a bound of its own.
+const maxKeptReply = 1 << 20
 
-// replayable reports whether the request may be answered from the response cache, or its reply be kept there: the
+// isCacheable reports whether the request may be answered from the response cache, or its reply be kept there: the
 // client asks for no randomness, nobody forbids it, and nothing is kept for an account whose plan demands so (GAP-61).
-func (x *exchange) replayable() bool {
+func (x *exchange) isCacheable() bool {
 	replies, _ := x.gen.Replies()
 	t, kept := x.req.LLM.Temperature, x.req.requires.Retention
 	return replies != nil && t != nil && *t == 0 && !cacheControl(x.request, "no-store") &&
@@ -34,16 +34,16 @@ func cacheControl(r *http.Request, directive string) bool {
 	return false
 }
 
-// findReply looks for the request in the response cache, and notes under which key its reply is to be kept.
-func (x *exchange) findReply() (cache.Reply, bool) {
-	if !x.replayable() {
+// findCached looks for the request in the response cache, and notes under which key its reply is to be kept.
+func (x *exchange) findCached() (cache.Reply, bool) {
+	if !x.isCacheable() {
 		return cache.Reply{}, false
 	}
 	replies, keys := x.gen.Replies()
 	key := keys.Key(cache.Scope{Account: x.call.Principal.Account.ID, Family: x.call.Family.Name(), Profile: x.req.profile,
 		Configuration: x.gen.Config.Hash, Plan: x.call.Principal.Account.Plan,
 		Structured: x.gen.Config.Gateway.StructuredOutput}, x.req.LLM)
-	x.replayKey = &key
+	x.cacheKey = &key
 	if cacheControl(x.request, "no-cache") {
 		return cache.Reply{}, false
 	}
@@ -56,9 +56,10 @@ func (x *exchange) findReply() (cache.Reply, bool) {
 	return reply, hit
 }
 
-// replay answers with a reply of before: in the events of any other, with new ids. Only the screening is charged.
-func (x *exchange) replay(r cache.Reply) *families.Error {
-	if x.left() {
+// answerCached answers with a reply of before: in the events of any other, with new ids. Only the screening is
+// charged.
+func (x *exchange) answerCached(r cache.Reply) *families.Error {
+	if x.clientLeft() {
 		return x.abandon()
 	}
 	d := x.delivery
@@ -73,30 +74,30 @@ func (x *exchange) replay(r cache.Reply) *families.Error {
 	}
 	var fold llm.Reply
 	if d.stream {
-		d.start()
+		d.addStart()
 		if r.Text != "" {
-			d.event(text)
+			d.addEvent(text)
 		}
-		d.add(func(b []byte) []byte { return d.encoder.AppendEnd(b, end) })
-		d.end()
+		d.addFrames(func(b []byte) []byte { return d.encoder.AppendEnd(b, end) })
+		d.writeEnd()
 		return nil
 	}
 	if r.Text != "" {
 		fold.Add(text)
 	}
 	fold.Close()
-	d.body(d.encoder.AppendReply(make([]byte, 0, 1<<10), &fold, end))
+	d.writeBody(d.encoder.AppendReply(make([]byte, 0, 1<<10), &fold, end))
 	return nil
 }
 
-// keeps reports whether the text of a stream is kept beside what is sent, for the response cache, or to be
+// keepsText reports whether the text of a stream is kept beside what is sent, for the response cache, or to be
 // compared.
-func (x *exchange) keeps(ev llm.Event) bool {
-	if x.replayKey == nil && !x.compares() {
+func (x *exchange) keepsText(ev llm.Event) bool {
+	if x.cacheKey == nil && !x.comparesText() {
 		return false
 	}
-	if x.kept += len(ev.Text); x.kept > maxReplayed {
-		if x.replayKey = nil; x.training != nil {
+	if x.kept += len(ev.Text); x.kept > maxKeptReply {
+		if x.cacheKey = nil; x.training != nil {
 			x.training.long = true
 		}
 		return false
@@ -104,10 +105,10 @@ func (x *exchange) keeps(ev llm.Event) bool {
 	return true
 }
 
-// keep puts a reply into the response cache, if it is one: whole, of text alone, and ended by itself or by a stop
-// sequence.
-func (x *exchange) keep(end ending) {
-	if x.replayKey == nil || end.finish != llm.FinishStop || x.left() {
+// cacheReply puts a reply into the response cache, if it is one: whole, of text alone, and ended by itself or by a
+// stop sequence.
+func (x *exchange) cacheReply(end ending) {
+	if x.cacheKey == nil || end.finish != llm.FinishStop || x.clientLeft() {
 		return
 	}
 	fold := &x.current.reply.fold
@@ -118,9 +119,9 @@ func (x *exchange) keep(end ending) {
 	if x.delivery.stream {
 		text += end.rest // of a reply in one piece it is there already
 	}
-	if len(text) > maxReplayed {
+	if len(text) > maxKeptReply {
 		return
 	}
 	replies, _ := x.gen.Replies()
-	replies.Put(x.ctx, *x.replayKey, cache.Reply{Text: text, Stop: end.stop}, x.gen.Config.Cache.TTL)
+	replies.Put(x.ctx, *x.cacheKey, cache.Reply{Text: text, Stop: end.stop}, x.gen.Config.Cache.TTL)
 }

@@ -5,8 +5,8 @@ import (
 	"github.com/fareway/fareway/plugins/llm"
 )
 
-// end ends the reply of an attempt.
-func (a *attempt) end() (ending, *failure) {
+// finishReply ends the reply of an attempt.
+func (a *attempt) finishReply() (ending, *failure) {
 	if a.ended != nil {
 		return *a.ended, nil
 	}
@@ -14,11 +14,11 @@ func (a *attempt) end() (ending, *failure) {
 	return a.reply.end()
 }
 
-// whole ends a reply that was kept back: with what a stop sequence withheld, and with what stands in for a reply that a
-// content policy ended before any text. It fails where there is nothing to show.
-func (a *attempt) whole() *failure {
+// finishKept ends a reply that was kept back: with what a stop sequence withheld, and with what stands in for a reply
+// that a content policy ended before any text. It fails where there is nothing to show.
+func (a *attempt) finishKept() *failure {
 	if a.ended == nil {
-		end, f := a.end()
+		end, f := a.finishReply()
 		if f != nil {
 			return f
 		}
@@ -32,8 +32,8 @@ func (a *attempt) whole() *failure {
 	return nil
 }
 
-// judged is a whole reply as it is judged.
-func (a *attempt) judged() *validate.Reply {
+// forValidation is a whole reply as it is judged.
+func (a *attempt) forValidation() *validate.Reply {
 	return &validate.Reply{Text: a.reply.fold.Text(), Calls: a.reply.fold.Calls(),
 		Declined: a.reply.finish == llm.FinishPolicy,
 		Cut:      a.reply.finish == llm.FinishLength && !a.reply.matched()}
@@ -49,18 +49,18 @@ func (x *exchange) reveal(a *attempt) {
 	if !d.stream {
 		return
 	}
-	d.start()
+	d.addStart()
 	calls := 0
 	for _, item := range a.reply.fold.Items {
 		if item.Call == nil {
-			d.event(llm.Event{Kind: llm.EventText, Text: item.Text})
+			d.addEvent(llm.Event{Kind: llm.EventText, Text: item.Text})
 			continue
 		}
-		d.event(llm.Event{Kind: llm.EventToolCall, Index: calls, ID: item.Call.ID, Name: item.Call.Name})
-		d.event(llm.Event{Kind: llm.EventToolArguments, Index: calls, Text: item.Call.Arguments.String()})
-		d.event(llm.Event{Kind: llm.EventToolEnd, Index: calls})
+		d.addEvent(llm.Event{Kind: llm.EventToolCall, Index: calls, ID: item.Call.ID, Name: item.Call.Name})
+		d.addEvent(llm.Event{Kind: llm.EventToolArguments, Index: calls, Text: item.Call.Arguments.String()})
+		d.addEvent(llm.Event{Kind: llm.EventToolEnd, Index: calls})
 		calls++
 	}
 	d.flush()
-	x.forget()
+	x.forgetPrompt()
 }

@@ -38,7 +38,7 @@ type race struct {
 	accepted chan struct{} // capacity 1
 	shows    chan *racer
 	ended    chan *racer
-	begun    chan beginning // capacity 1
+	answers  chan ledgerAnswer // capacity 1
 	running  atomic.Int32
 }
 
@@ -46,7 +46,7 @@ type race struct {
 type racer struct {
 	*attempt
 	race     *race
-	sent     *llm.Request
+	request  *llm.Request
 	ctx      context.Context
 	stop     context.CancelCauseFunc
 	produced chan struct{} // capacity 1: something came, shown or not
@@ -59,41 +59,41 @@ type racer struct {
 	panic    any
 }
 
-// beginning is what the ledger says of the second attempt.
-type beginning struct {
+// ledgerAnswer is what the ledger says of the second attempt.
+type ledgerAnswer struct {
 	total routing.Worst
 	err   error
 }
 
-// hedged calls a route, and another one beside it if the first one shows nothing for a while.
-func (x *exchange) hedged(c, spare *routing.Candidate, h config.Hedge) (*attempt, *failure) {
+// runHedged calls a route, and another one beside it if the first one shows nothing for a while.
+func (x *exchange) runHedged(c, spare *routing.Candidate, h config.Hedge) (*attempt, *failure) {
 	profile := x.gen.Config.Profile(x.req.profile)
 	x.engine.Hedgeable(profile)
 	after, known := x.gen.HedgeAfter(c.Route.Name, x.healthCall(c), h)
 	if !known {
-		return x.once(c, true)
+		return x.callRoute(c, true)
 	}
-	if ok, f := x.open(c); !ok {
+	if ok, f := x.openAttempt(c); !ok {
 		return nil, f
 	}
-	if x.left() {
+	if x.clientLeft() {
 		return nil, &failure{kind: llm.ErrCanceled}
 	}
 	r := &race{x: x, accepted: make(chan struct{}, 1), shows: make(chan *racer), ended: make(chan *racer),
-		begun: make(chan beginning, 1)}
+		answers: make(chan ledgerAnswer, 1)}
 	r.over, r.finished = context.WithCancel(context.WithoutCancel(x.ctx))
 	defer r.finished()
 	x.race = r
-	r.first = r.enter(x.current)
-	r.start(r.first)
-	return r.run(spare, after, profile)
+	r.first = r.addRacer(x.current)
+	r.startCall(r.first)
+	return r.decide(spare, after, profile)
 }
 
-// enter makes an attempt one of the race.
-func (r *race) enter(a *attempt) *racer {
+// addRacer makes an attempt one of the race.
+func (r *race) addRacer(a *attempt) *racer {
 	p := &racer{attempt: a, race: r, produced: make(chan struct{}, 1), granted: make(chan bool)}
 	p.ctx, p.stop = context.WithCancelCause(r.x.ctx)
-	p.sent = r.x.upstream(a)
+	p.request = r.x.upstreamRequest(a)
 	a.racer = p
 	if a.accept = func() {}; r.first == nil { // a stream is opened by the first one, or by what is shown
 		a.accept = func() { signal(r.accepted) }
@@ -101,8 +101,8 @@ func (r *race) enter(a *attempt) *racer {
 	return p
 }
 
-// start makes the call.
-func (r *race) start(p *racer) {
+// startCall makes the call.
+func (r *race) startCall(p *racer) {
 	p.running = true
 	r.running.Add(1)
 	go func() {
@@ -112,12 +112,12 @@ func (r *race) start(p *racer) {
 			r.running.Add(-1)
 			r.ended <- p
 		}()
-		p.failure = r.x.try(p.ctx, p.attempt)
+		p.failure = r.x.makeAttempt(p.ctx, p.attempt)
 	}()
 }
 
-// run decides the race, and returns when all attempts have ended.
-func (r *race) run(spare *routing.Candidate, after time.Duration, profile *config.Profile) (*attempt, *failure) {
+// decide decides the race, and returns when all attempts have ended.
+func (r *race) decide(spare *routing.Candidate, after time.Duration, profile *config.Profile) (*attempt, *failure) {
 	x := r.x
 	timer := time.NewTimer(after)
 	defer timer.Stop()
@@ -128,25 +128,25 @@ func (r *race) run(spare *routing.Candidate, after time.Duration, profile *confi
 		select {
 		case <-r.accepted:
 			if r.winner == nil {
-				x.delivery.admit()
+				x.delivery.openStream()
 			}
 		case <-r.first.produced:
 			late = nil
 		case <-late:
 			late = nil
-			opening = r.winner == nil && r.first.running && !x.left() && r.hedge(spare, profile)
-		case b := <-r.begun:
+			opening = r.winner == nil && r.first.running && !x.clientLeft() && r.beginSecond(spare, profile)
+		case b := <-r.answers:
 			opening = false
-			r.opened(b)
+			r.startSecond(b)
 		case p := <-r.shows:
 			granted := r.winner == nil && !p.lost
 			if granted {
-				r.wins(p)
+				r.setWinner(p)
 			}
 			p.granted <- granted
 		case p := <-r.ended:
 			p.running, p.done = false, true
-			if r.end(p); p == r.winner {
+			if r.noteEnd(p); p == r.winner {
 				timer := time.NewTimer(lateProof)
 				defer timer.Stop()
 				limit = timer.C
@@ -155,17 +155,17 @@ func (r *race) run(spare *routing.Candidate, after time.Duration, profile *confi
 			r.finished()
 		case <-left:
 			left = nil
-			r.leave()
+			r.giveUpSecond()
 		case <-broken:
 			broken = nil
-			r.leave()
+			r.giveUpSecond()
 		}
 	}
 	return r.result()
 }
 
-// hedge begins the second attempt; the ledger is asked beside the first one.
-func (r *race) hedge(spare *routing.Candidate, profile *config.Profile) (opening bool) {
+// beginSecond begins the second attempt; the ledger is asked beside the first one.
+func (r *race) beginSecond(spare *routing.Candidate, profile *config.Profile) (opening bool) {
 	x := r.x
 	count := func(outcome string) { x.engine.Metrics().Hedge(r.first.route.Name, outcome) }
 	if !x.engine.MayHedge(profile) {
@@ -178,18 +178,18 @@ func (r *race) hedge(spare *routing.Candidate, profile *config.Profile) (opening
 		return false
 	}
 	before := x.current
-	x.begin(spare, permit)
-	r.second = r.enter(x.current)
+	x.addAttempt(spare, permit)
+	r.second = r.addRacer(x.current)
 	x.current = before
-	total := x.spent()
-	next := ledger.Next{Request: x.call.ID, Attempt: r.second.ledger(x.tariff), Microcents: total.Microcents,
+	total := x.sumSpent()
+	next := ledger.Next{Request: x.call.ID, Attempt: r.second.ledgerAttempt(x.tariff), Microcents: total.Microcents,
 		Tokens: total.Tokens, Beside: true}
-	go func() { r.begun <- beginning{total, x.engine.Ledger().Begin(x.ctx, next)} }()
+	go func() { r.answers <- ledgerAnswer{total, x.engine.Ledger().Begin(x.ctx, next)} }()
 	return true
 }
 
-// opened makes the second call, if the ledger has it and it is still wanted.
-func (r *race) opened(b beginning) {
+// startSecond makes the second call, if the ledger has it and it is still wanted.
+func (r *race) startSecond(b ledgerAnswer) {
 	x, count := r.x, r.x.engine.Metrics().Hedge
 	if b.err != nil {
 		x.attempts = x.attempts[:len(x.attempts)-1]
@@ -204,23 +204,23 @@ func (r *race) opened(b beginning) {
 	}
 	x.raise(b.total)
 	count(r.first.route.Name, engine.HedgeStarted)
-	if r.winner != nil || x.left() || !r.first.running && r.ends() {
-		r.lose(r.second)
+	if r.winner != nil || x.clientLeft() || !r.first.running && r.firstEndsRequest() {
+		r.giveUp(r.second)
 		r.second.permit.Release()
 		r.second.attempt.running = false
 		return
 	}
-	r.start(r.second)
+	r.startCall(r.second)
 }
 
-// ends reports whether the first attempt ended the request.
-func (r *race) ends() bool { return r.first.failure == nil || !r.first.failure.retriable() }
+// firstEndsRequest reports whether the first attempt ended the request.
+func (r *race) firstEndsRequest() bool { return r.first.failure == nil || !r.first.failure.retriable() }
 
-// wins makes an attempt the reply.
-func (r *race) wins(p *racer) {
+// setWinner makes an attempt the reply.
+func (r *race) setWinner(p *racer) {
 	r.winner, r.x.current = p, p.attempt
 	if other := r.other(p); other != nil {
-		r.lose(other)
+		r.giveUp(other)
 		if p == r.second {
 			r.x.engine.Metrics().Hedge(r.first.route.Name, engine.HedgeWon)
 		}
@@ -235,21 +235,22 @@ func (r *race) other(p *racer) *racer {
 	return r.first
 }
 
-// lose gives an attempt up, which is the operator's from then on.
-func (r *race) lose(p *racer) {
+// giveUp gives an attempt up, which is the operator's from then on.
+func (r *race) giveUp(p *racer) {
 	p.operator, p.lost = true, true
 	p.stop(errOutrun)
 }
 
-// leave gives up what was begun beside the first attempt, for a client that has left: what is read on is that one.
-func (r *race) leave() {
+// giveUpSecond gives up what was begun beside the first attempt, for a client that has left: what is read on is that
+// one.
+func (r *race) giveUpSecond() {
 	if r.winner == nil && r.second != nil && r.second.running && r.first.running {
-		r.lose(r.second)
+		r.giveUp(r.second)
 	}
 }
 
-// end is called when an attempt has ended.
-func (r *race) end(p *racer) {
+// noteEnd is called when an attempt has ended.
+func (r *race) noteEnd(p *racer) {
 	x, other := r.x, r.other(p)
 	if p.panic != nil || p == r.winner {
 		if other != nil {
@@ -265,20 +266,20 @@ func (r *race) end(p *racer) {
 		if p.reply.finish == llm.FinishPolicy {
 			p.failure = &failure{kind: llm.ErrPolicy}
 		} else {
-			p.failure = p.whole()
+			p.failure = p.finishKept()
 		}
 		if p == r.first || alone || p.failure == nil {
 			p.failure = nil
-			r.wins(p)
+			r.setWinner(p)
 			return
 		}
 	}
 	x.current = p.attempt
-	x.missed(p.attempt, p.failure)
+	x.noteFailed(p.attempt, p.failure)
 	switch {
 	case alone:
-	case p == r.first && r.ends():
-		r.lose(other)
+	case p == r.first && r.firstEndsRequest():
+		r.giveUp(other)
 	default: // the other one goes on
 		p.operator, x.current = true, other.attempt
 	}
@@ -303,47 +304,47 @@ func (r *race) result() (*attempt, *failure) {
 	}
 	x.current = p.attempt
 	if p.failure != nil {
-		x.missed(p.attempt, p.failure)
+		x.noteFailed(p.attempt, p.failure)
 		return nil, p.failure
 	}
 	if !p.live {
 		p.live = true
-		if x.delivery.start(); p.ended != nil {
+		if x.delivery.addStart(); p.ended != nil {
 			x.reveal(p.attempt)
 		}
 	}
 	return p.attempt, nil
 }
 
-// show passes a visible event on to the client, when the attempt is the one that does so. It is called by the attempt's
-// own goroutine.
-func (p *racer) show(ev llm.Event) {
+// showEvent passes a visible event on to the client, when the attempt is the one that does so. It is called by the
+// attempt's own goroutine.
+func (p *racer) showEvent(ev llm.Event) {
 	x := p.race.x
 	if !p.live {
-		if p.denied || !p.asks() {
+		if p.denied || !p.askToShow() {
 			p.denied = true
 			return
 		}
-		p.live, p.accept = true, x.delivery.start
-		x.delivery.start()
-		x.delivery.readAhead = p.reader.ahead
+		p.live, p.accept = true, x.delivery.addStart
+		x.delivery.addStart()
+		x.delivery.readAhead = p.reader.readAhead
 		for _, kept := range p.states {
 			x.keepState(p.attempt, kept)
 		}
 		p.states = nil
 	}
-	x.show(ev)
+	x.showEvent(ev)
 }
 
-// unread ends that the upstream is read beside writes.
-func (p *racer) unread() {
+// stopReadingAhead ends that the upstream is read beside writes.
+func (p *racer) stopReadingAhead() {
 	if p.live {
 		p.race.x.delivery.readAhead = nil
 	}
 }
 
-// asks asks whether the attempt becomes the reply.
-func (p *racer) asks() bool {
+// askToShow asks whether the attempt becomes the reply.
+func (p *racer) askToShow() bool {
 	p.race.shows <- p
 	return <-p.granted
 }

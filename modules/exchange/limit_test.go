@@ -33,7 +33,7 @@ func TestHeldUp(t *testing.T) {
 		t.Run("GAP-112 GAP-54 "+name, func(t *testing.T) {
 			t.Parallel()
 			x := &exchange{delivery: &delivery{stalled: tc.stalled, shown: true}, current: &attempt{reader: tc.reader}}
-			require.Equal(t, tc.want, x.heldUp())
+			require.Equal(t, tc.want, x.clientHeldUp())
 			for _, kind := range []failureKind{timeLimit, attemptTimeout} {
 				require.Equal(t, !tc.want, x.serviceLimit(&failure{kind: kind}))
 			}
@@ -65,7 +65,7 @@ func TestNothingToEstimate(t *testing.T) {
 			a := tc.attempt
 			a.route = &standard
 			x := &exchange{delivery: &delivery{shown: tc.shown}, current: &a}
-			require.Nil(t, x.unproven(&failure{kind: tc.kind}))
+			require.Nil(t, x.estimateUnproven(&failure{kind: tc.kind}))
 			require.Equal(t, tc.attempt.usage, a.usage)
 		})
 	}
