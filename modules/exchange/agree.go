@@ -6,37 +6,37 @@ import (
 	"github.com/fareway/fareway/modules/internal/validate"
 )
 
-func init() { registerStep((*exchange).runAgree) }
+func init() { registerStep((*work).runAgree) }
 
 // runAgree makes several calls at once. What more than half of them say is the reply, otherwise that of another route.
-func (x *exchange) runAgree(s *routing.Agree, live bool) (*attempt, *failure) {
-	seats, f := x.callRoutes(s.Seats)
+func (w *work) runAgree(s *routing.Agree, live bool) (*attempt, *failure) {
+	seats, f := w.callRoutes(s.Seats)
 	if f != nil {
 		return nil, f
 	}
 	replies := answeredSeats(seats)
 	a := majority(replies, len(s.Seats))
-	x.teachAgreement(replies, a)
+	w.feedback.teachAgreement(replies, a)
 	if a != nil {
-		return x.takeReply(a, engine.StrategyAgreed, live)
+		return w.takeReply(a, engine.StrategyAgreed, live)
 	}
-	x.countOutcome(engine.StrategySplit)
+	w.countOutcome(engine.StrategySplit)
 	if !s.Sits() {
-		return x.callRoute(s.Escalate, live)
+		return w.callRoute(s.Escalate, live)
 	}
 	for _, seat := range seats {
 		if seat.call == s.Escalate && seat.attempt != nil && seat.failure == nil {
-			return x.takeReply(seat.attempt, engine.StrategyEscalated, live)
+			return w.takeReply(seat.attempt, engine.StrategyEscalated, live)
 		}
 	}
 	return nil, lastFailure(seats)
 }
 
 // takeReply takes a reply that was kept back.
-func (x *exchange) takeReply(a *attempt, outcome string, live bool) (*attempt, *failure) {
-	x.countOutcome(outcome)
+func (w *work) takeReply(a *attempt, outcome string, live bool) (*attempt, *failure) {
+	w.countOutcome(outcome)
 	if live {
-		x.reveal(a)
+		w.reveal(a)
 	}
 	return a, nil
 }

@@ -2,6 +2,8 @@ package exchange
 
 import (
 	"cmp"
+	"errors"
+	"fmt"
 	"time"
 
 	"github.com/fareway/fareway/config"
@@ -54,31 +56,6 @@ type attempt struct {
 	output     tokens.Output // of a stream: what the client got, and after it left what would have come
 	racer      *racer        // of an attempt that another one is, or can be, made beside; nil for most
 	operator   bool          // what it used is the operator's: it lost to another one
-}
-
-// addAttempt makes the next attempt the current one, on a route whose permit was acquired for it. It is recorded with
-// the hold or with Begin, before it is made.
-func (x *exchange) addAttempt(c *routing.Candidate, permit engine.RoutePermit) {
-	x.current = &attempt{
-		id:        ledger.AttemptID(x.call.ID, int64(len(x.attempts)+1)),
-		route:     c.Route,
-		allowance: c.Allowance,
-		extra:     c.Extra,
-		template:  c.Template,
-		worst:     x.worst(c).Microcents,
-		permit:    permit,
-		running:   true,
-		outcome:   ledger.NotMade,
-	}
-	x.attempts = append(x.attempts, x.current)
-	x.noteRoute()
-}
-
-// dropAttempt takes the last attempt back, which was not recorded.
-func (x *exchange) dropAttempt(before *attempt) {
-	last := len(x.attempts) - 1
-	x.attempts[last].permit.Release()
-	x.attempts, x.current = x.attempts[:last], before
 }
 
 // ledgerAttempt is the attempt as the ledger records it.
@@ -192,4 +169,21 @@ func (a *attempt) result(final bool) ledger.Result {
 		r.Outcome, r.Reference = ledger.Unproven, a.reference
 	}
 	return r
+}
+
+// failureText are why an attempt failed, for the operator: what the log says, and with which key.
+func (a *attempt) failureText(f *failure) string {
+	text := string(f.kind)
+	if f.err != nil {
+		text = f.err.Error()
+	}
+	if failed, ok := errors.AsType[*llm.Error](f.err); ok {
+		if text = failed.Message; failed.Status != 0 {
+			text += fmt.Sprintf(" (status %d)", failed.Status)
+		}
+	}
+	if a.key != "" {
+		text += "; with key " + a.key + " of provider " + a.route.Provider
+	}
+	return text
 }

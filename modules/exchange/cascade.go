@@ -7,32 +7,32 @@ import (
 	"github.com/fareway/fareway/modules/internal/validate"
 )
 
-func init() { registerStep((*exchange).runCascade) }
+func init() { registerStep((*work).runCascade) }
 
 // runCascade does one call after the other, until a reply is accepted; that of the last one is the reply.
-func (x *exchange) runCascade(s *routing.Cascade, live bool) (*attempt, *failure) {
+func (w *work) runCascade(s *routing.Cascade, live bool) (*attempt, *failure) {
 	var last *failure
 	for i, c := range s.Tries {
 		final := i == len(s.Tries)-1
-		a, f := x.callRoute(c, live && final)
+		a, f := w.callRoute(c, live && final)
 		switch {
-		case f != nil && (f.endsRequest() || x.delivery.shown):
+		case f != nil && (f.endsRequest() || w.delivery.hasShown()):
 			return nil, f
 		case f != nil:
 			last = f
 		case a == nil: // at capacity
 		case final:
-			x.countOutcome(engine.StrategyLast)
+			w.countOutcome(engine.StrategyLast)
 			return a, nil
 		default:
-			accepted, f := x.isAccepted(s, a)
+			accepted, f := w.isAccepted(s, a)
 			if f != nil {
 				return nil, f
 			}
 			if accepted {
-				x.countOutcome(engine.StrategyAccepted)
+				w.countOutcome(engine.StrategyAccepted)
 				if live {
-					x.reveal(a)
+					w.reveal(a)
 				}
 				return a, nil
 			}
@@ -42,35 +42,35 @@ func (x *exchange) runCascade(s *routing.Cascade, live bool) (*attempt, *failure
 }
 
 // isAccepted asks the validator of a cascade.
-func (x *exchange) isAccepted(s *routing.Cascade, a *attempt) (bool, *failure) {
+func (w *work) isAccepted(s *routing.Cascade, a *attempt) (bool, *failure) {
 	why := a.finishKept()
 	if why != nil {
-		x.noteRejected(a, why.kind)
+		w.noteRejected(a, why.kind)
 		return false, nil
 	}
 	if s.Asked != nil {
-		accepted, f := x.askRoute(s.Asked, a)
+		accepted, f := w.askRoute(s.Asked, a)
 		if f == nil && (accepted || a.unaccepted) { // it has said so
-			x.teachVerdict(a.route, accepted, journal.Judged)
+			w.feedback.teachVerdict(a.route, accepted, journal.Judged)
 		}
 		return accepted, f
 	}
-	if err := validate.Check(s.Validator, x.req.LLM, a.forValidation()); err != nil {
+	if err := validate.Check(s.Validator, w.req.LLM, a.forValidation()); err != nil {
 		a.unaccepted = true
-		x.noteRejected(a, err)
-		x.teachVerdict(a.route, false, journal.Validator)
+		w.noteRejected(a, err)
+		w.feedback.teachVerdict(a.route, false, journal.Validator)
 		return false, nil
 	}
-	x.teachVerdict(a.route, true, journal.Validator)
+	w.feedback.teachVerdict(a.route, true, journal.Validator)
 	return true, nil
 }
 
 // noteRejected tells the operator that a reply was not accepted, without a word of it.
-func (x *exchange) noteRejected(a *attempt, why any) {
-	x.countOutcome(engine.StrategyRejected)
-	x.engine.Logger().Info("a reply was not accepted", "request_id", x.call.ID, "attempt", a.id, "route", a.route.Name,
-		"strategy", x.strategy, "reason", why)
+func (w *work) noteRejected(a *attempt, why any) {
+	w.countOutcome(engine.StrategyRejected)
+	w.engine.Logger().Info("a reply was not accepted", "request_id", w.call.ID, "attempt", a.id, "route", a.route.Name,
+		"strategy", w.call.Record.Strategy, "reason", why)
 }
 
 // countOutcome counts what came of a strategy.
-func (x *exchange) countOutcome(what string) { x.engine.Metrics().Strategy(x.strategy, what) }
+func (w *work) countOutcome(what string) { w.engine.Metrics().Strategy(w.call.Record.Strategy, what) }

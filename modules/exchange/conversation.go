@@ -19,33 +19,32 @@ type conversation struct {
 }
 
 // recallConversation finds what is remembered of the request's conversation.
-func (x *exchange) recallConversation(ask *routing.Input) {
-	if len(ask.Routes) < 2 || x.gen.Config.Affinity.Mode == config.AffinityOff {
+func (f *feedback) recallConversation(ask *routing.Input) {
+	if len(ask.Routes) < 2 || f.gen.Config.Affinity.Mode == config.AffinityOff {
 		return
 	}
-	book, account := x.engine.Conversations(), x.call.Principal.Account.ID
+	book, account := f.engine.Conversations(), f.call.Principal.Account.ID
 	c := &conversation{}
-	c.key, c.loose, c.isLoose = book.Keys(account, x.req.profile, x.req.LLM)
-	if ask.Past = book.Past(x.ctx, c.key); ask.Past == nil && c.isLoose {
-		ask.Past = book.Past(x.ctx, c.loose)
+	c.key, c.loose, c.isLoose = book.Keys(account, f.req.profile, f.req.LLM)
+	if ask.Past = book.Past(f.ctx, c.key); ask.Past == nil && c.isLoose {
+		ask.Past = book.Past(f.ctx, c.loose)
 	}
-	x.conversation = c
+	f.conversation = c
 }
 
 // rememberTurn notes which route has served a turn, and what its upstream can have in its cache now.
-func (x *exchange) rememberTurn() {
-	if x.conversation == nil {
+func (f *feedback) rememberTurn(a *attempt) {
+	if f.conversation == nil {
 		return
 	}
-	a := x.current
-	tokens := x.input.estimate
+	tokens := f.prompt.counted()
 	if u := a.proven(); u != nil {
 		tokens = u.Prompt() + outputOf(a)
 	}
-	book, c, ttl := x.engine.Conversations(), x.conversation, x.gen.Config.Affinity.TTL
+	book, c, ttl := f.engine.Conversations(), f.conversation, f.gen.Config.Affinity.TTL
 	turn := affinity.Turn{Home: c.home, Served: a.route.Name, Tokens: tokens, Work: c.work}
-	book.Note(x.ctx, c.key, turn, ttl)
+	book.Note(f.ctx, c.key, turn, ttl)
 	if c.isLoose {
-		book.Note(x.ctx, c.loose, turn, min(ttl, affinity.LooseLifetime))
+		book.Note(f.ctx, c.loose, turn, min(ttl, affinity.LooseLifetime))
 	}
 }

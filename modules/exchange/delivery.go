@@ -1,6 +1,7 @@
 package exchange
 
 import (
+	"context"
 	"net/http"
 	"sync"
 	"sync/atomic"
@@ -22,6 +23,7 @@ import (
 //     exchange is not reading its upstream then, so that somebody else may.
 //   - A write that takes a client's stall time, in which it took nothing, is broken, whoever writes.
 type delivery struct {
+	client  context.Context // ends when the client leaves
 	w       http.ResponseWriter
 	control *http.ResponseController
 	encoder families.Encoder
@@ -82,8 +84,9 @@ func (d *delivery) addFrames(encode func([]byte) []byte) {
 	d.frames.b = encode(d.frames.b)
 }
 
-func newDelivery(w http.ResponseWriter, stream bool, interval, stall time.Duration) *delivery {
-	d := &delivery{w: w, control: http.NewResponseController(w), stream: stream, interval: interval, stall: stall}
+func newDelivery(client context.Context, w http.ResponseWriter, stream bool, interval, stall time.Duration) *delivery {
+	d := &delivery{client: client, w: w, control: http.NewResponseController(w), stream: stream, interval: interval,
+		stall: stall}
 	if stream {
 		d.begun, d.broken, d.turn = time.Now(), make(chan struct{}), make(chan struct{}, 1)
 	}
@@ -341,4 +344,98 @@ func (d *delivery) writeFailure(e *families.Error) {
 	d.dropFrames()
 	d.addFrames(func(b []byte) []byte { return d.encoder.AppendError(b, e) })
 	d.writeEnd()
+}
+
+// clientLeft reports whether the client has left.
+func (d *delivery) clientLeft() bool { return d.gone.Load() || d.client.Err() != nil }
+
+// markGone notes that the client has left: what it gets must not look whole.
+func (d *delivery) markGone() { d.gone.Store(true) }
+
+// isGone reports whether that is noted: nothing more is written.
+func (d *delivery) isGone() bool { return d.gone.Load() }
+
+// hasShown reports whether something of the reply itself reached the client.
+func (d *delivery) hasShown() bool { return d.shown }
+
+// connectionBroken is closed when a write of a stream has failed.
+func (d *delivery) connectionBroken() <-chan struct{} { return d.broken }
+
+// patience is for how long a client may take nothing.
+func (d *delivery) patience() time.Duration { return d.stall }
+
+// readBeside has read called beside a write that takes long; nil while there is nothing to read.
+func (d *delivery) readBeside(read func()) { d.readAhead = read }
+
+// finish ends the reply: a stream as it is encoded, any other with its body.
+func (d *delivery) finish(body []byte) {
+	if d.stream {
+		d.writeEnd()
+	} else {
+		d.writeBody(body)
+	}
+}
+
+// writeReply writes a reply of text alone.
+func (d *delivery) writeReply(text string, e families.End) {
+	var fold llm.Reply
+	event := llm.Event{Kind: llm.EventText, Text: text}
+	if d.stream {
+		if d.addStart(); text != "" {
+			d.addEvent(event)
+		}
+	} else if text != "" {
+		fold.Add(event)
+	}
+	fold.Close()
+	d.finish(d.encodeEnd(ending{}, &fold, e))
+}
+
+// showKept shows a reply that was kept back.
+func (d *delivery) showKept(kept *llm.Reply) {
+	if !d.stream {
+		return
+	}
+	d.addStart()
+	calls := 0
+	for _, item := range kept.Items {
+		if item.Call == nil {
+			d.addEvent(llm.Event{Kind: llm.EventText, Text: item.Text})
+			continue
+		}
+		d.addEvent(llm.Event{Kind: llm.EventToolCall, Index: calls, ID: item.Call.ID, Name: item.Call.Name})
+		d.addEvent(llm.Event{Kind: llm.EventToolArguments, Index: calls, Text: item.Call.Arguments.String()})
+		d.addEvent(llm.Event{Kind: llm.EventToolEnd, Index: calls})
+		calls++
+	}
+	d.flush()
+}
+
+// writeError tells the client of an error: as a frame where the stream is open, otherwise as the reply.
+func (d *delivery) writeError(e *families.Error) *families.Error {
+	d.stopKeepAlives()
+	if !d.opened {
+		return e
+	}
+	d.writeFailure(e)
+	return nil
+}
+
+// encodeEnd writes the end of the reply: into the frames at hand of a stream, otherwise as the body. Text that a
+// stream still owes is sent at once, for the frames at hand go when the settlement fails.
+func (d *delivery) encodeEnd(end ending, fold *llm.Reply, e families.End) (body []byte) {
+	rest := llm.Event{Kind: llm.EventText, Text: end.rest}
+	if d.stream {
+		if end.rest != "" {
+			d.addEvent(rest)
+			d.flush()
+		}
+		d.addFrames(func(b []byte) []byte { return d.encoder.AppendEnd(b, e) })
+		return nil
+	}
+	if end.rest != "" {
+		fold.Add(rest)
+		fold.Close()
+	}
+	return d.encoder.AppendReply(make([]byte, 0, 1<<10), fold, e)
 }

@@ -22,10 +22,15 @@ const keepAliveOfTests = time.Hour
 func testDelivery(t *testing.T, interval time.Duration) (*delivery, *httptest.ResponseRecorder) {
 	t.Helper()
 	w := httptest.NewRecorder()
-	d := newDelivery(w, true, interval, time.Minute)
+	d := newDelivery(t.Context(), w, true, interval, time.Minute)
 	d.setEncoder(chat.Server{}.NewEncoder(&families.Request{LLM: &llm.Request{}}, families.Head{}))
 	t.Cleanup(d.stopKeepAlives)
 	return d, w
+}
+
+// requestOf is a request of nothing.
+func requestOf(stream bool) *request {
+	return &request{Request: &families.Request{Stream: stream, LLM: new(llm.Request)}}
 }
 
 // TestKeepAliveInterval runs on a clock of its own, with the default interval.
@@ -79,7 +84,7 @@ func TestKeepAliveInterval(t *testing.T) {
 		t.Parallel()
 		synctest.Test(t, func(t *testing.T) {
 			w := httptest.NewRecorder()
-			d := newDelivery(w, true, interval, time.Minute)
+			d := newDelivery(t.Context(), w, true, interval, time.Minute)
 			<-time.After(interval - time.Second) // a slow ledger
 			require.Nil(t, d.quiet)
 			d.setEncoder(chat.Server{}.NewEncoder(&families.Request{LLM: &llm.Request{}}, families.Head{}))
@@ -109,7 +114,7 @@ func TestKeepAliveInterval(t *testing.T) {
 		t.Parallel()
 		synctest.Test(t, func(t *testing.T) {
 			conn := newStalling()
-			d := newDelivery(conn, true, interval, time.Minute)
+			d := newDelivery(t.Context(), conn, true, interval, time.Minute)
 			d.setEncoder(chat.Server{}.NewEncoder(&families.Request{LLM: &llm.Request{}}, families.Head{}))
 			ahead := 0
 			d.readAhead = func() { ahead++ }
@@ -169,7 +174,7 @@ func TestNoWriteOutlivesTheExchange(t *testing.T) {
 		for _, stops := range []bool{false, true} {
 			synctest.Test(t, func(t *testing.T) {
 				conn := &deadlines{httptest.NewRecorder(), make(chan time.Time, 2)}
-				d := newDelivery(conn, stream, time.Hour, time.Minute)
+				d := newDelivery(t.Context(), conn, stream, time.Hour, time.Minute)
 				stopping, stop := context.WithCancel(t.Context())
 				defer stop()
 				_, release := lifetime(t.Context(), stopping, time.Now().Add(time.Minute), d)
@@ -187,7 +192,7 @@ func TestNoWriteOutlivesTheExchange(t *testing.T) {
 				d.setLastDeadline()
 				require.Empty(t, conn.set, "it is another request's")
 
-				d = newDelivery(conn, stream, time.Minute, time.Minute)
+				d = newDelivery(t.Context(), conn, stream, time.Minute, time.Minute)
 				_, release = lifetime(t.Context(), stopping, time.Now().Add(time.Minute), d)
 				if !stops {
 					d.setEncoder(nil)
@@ -267,7 +272,7 @@ func TestABrokenConnection(t *testing.T) {
 	d.flush()
 	require.True(t, d.gone.Load())
 	require.True(t, isClosed(d.broken))
-	whole := newDelivery(conn, false, time.Minute, time.Minute)
+	whole := newDelivery(t.Context(), conn, false, time.Minute, time.Minute)
 	whole.writeBody([]byte("{}")) // which nobody gets, and nobody held up
 	require.Equal(t, "2", conn.Header().Get("Content-Length"))
 	require.False(t, whole.gaveUp())

@@ -62,25 +62,25 @@ func (f *failure) endsRequest() bool { return !f.retriable() && f.kind != noVisi
 func (f *failure) isFree() bool { return f.consequence().free }
 
 // refusal is the failure as the client sees it (contract, "Codes"; GAP-39, GAP-40, GAP-42, GAP-96).
-func (x *exchange) refusal(f *failure) *families.Error {
+func (w *work) refusal(f *failure) *families.Error {
 	switch f.kind {
 	case noVisibleText:
-		return x.noAnswer()
+		return w.noAnswer()
 	case overBudget:
 		return limitRefusal(f.err)
 	case ledgerAway:
-		return x.call.LedgerError("recording an attempt", f.err)
+		return w.call.LedgerError("recording an attempt", f.err)
 	}
 	return f.consequence().error()
 }
 
 // noAnswer tells the three ends of a reply without visible text apart (GAP-40).
-func (x *exchange) noAnswer() *families.Error {
-	if x.several { // SSE-41, SSE-42
+func (w *work) noAnswer() *families.Error {
+	if w.several { // SSE-41, SSE-42
 		return &families.Error{Status: http.StatusBadGateway, Code: families.UpstreamError,
 			Message: "The last step of the reply had no visible text. Trying again may help." + families.Support}
 	}
-	if x.current.reply.finish == llm.FinishLength {
+	if w.current.reply.finish == llm.FinishLength {
 		return &families.Error{Status: http.StatusUnprocessableEntity, Code: families.InvalidRequest,
 			Message: "The output allowance was used up before any visible text. " +
 				"Trying again unchanged will hardly help: raise the allowance."}
@@ -88,7 +88,7 @@ func (x *exchange) noAnswer() *families.Error {
 	e := &families.Error{Status: http.StatusBadGateway, Code: families.NoVisibleAnswer,
 		Message: "The model route finished without a visible answer. " +
 			"Trying again may help; so may asking in other words." + families.Support}
-	own, a := x.req.LLM.MaxTokens, x.current
+	own, a := w.req.LLM.MaxTokens, w.current
 	if own > 0 && a.allowance == own && a.usage != nil && llm.Tokens(a.usage.Output) >= own {
 		e.Message = fmt.Sprintf("The model route finished without a visible answer: "+
 			"the max_tokens budget (%d) was used up before any visible text. "+

@@ -92,7 +92,7 @@ func TestHandOver(t *testing.T) {
 }
 
 func handOver(t *testing.T, stream *paced, conn *dawdling, m *shared, interval time.Duration) {
-	d := newDelivery(conn, true, interval, time.Hour)
+	d := newDelivery(t.Context(), conn, true, interval, time.Hour)
 	d.setEncoder(chat.Server{}.NewEncoder(&families.Request{LLM: &llm.Request{}}, families.Head{}))
 	r := &reader{stream: stream, memory: m, delivery: d, hungUp: make(chan struct{}), flood: newFlood(1 << 20),
 		time: newRouteTime(time.Hour, func() { panic("the route was in time") })}

@@ -5,11 +5,8 @@ import (
 	"time"
 
 	"github.com/fareway/fareway/config"
-	"github.com/fareway/fareway/modules/internal/engine"
 	"github.com/fareway/fareway/modules/internal/health"
 	"github.com/fareway/fareway/modules/internal/ledger"
-	"github.com/fareway/fareway/modules/internal/routing"
-	"github.com/fareway/fareway/plugins/families"
 	"github.com/fareway/fareway/plugins/llm"
 )
 
@@ -30,16 +27,16 @@ func (a *attempt) observe(ev llm.Event) {
 }
 
 // judgeRoute notes what an attempt says of its route, when it has ended with f, or whole.
-func (x *exchange) judgeRoute(a *attempt, f *failure) {
+func (t *transport) judgeRoute(a *attempt, f *failure) {
 	if f == nil {
 		switch {
 		case a.outcome != ledger.Finished: // it panicked
-		case x.isUnmetered(a):
+		case t.isUnmetered(a):
 			a.permit.Ended(consequences[noUsage].health, nil)
-			x.noteServed(a)
+			t.noteServed(a)
 		default:
 			a.permit.Ended(health.Succeeded, nil)
-			x.noteServed(a)
+			t.noteServed(a)
 		}
 		return
 	}
@@ -52,22 +49,23 @@ func (x *exchange) judgeRoute(a *attempt, f *failure) {
 
 // isUnmetered reports whether a whole stream ends as a failure for lack of usage (GAP-57): the route does not serve
 // streams as it is, and there is no receipt to come.
-func (x *exchange) isUnmetered(a *attempt) bool {
-	return x.delivery.stream && a.proven() == nil && !x.clientLeft() && !x.gen.Backend(a.route.Provider).GivesReceipts()
+func (t *transport) isUnmetered(a *attempt) bool {
+	return t.req.Stream && a.proven() == nil && !t.delivery.clientLeft() &&
+		!t.gen.Backend(a.route.Provider).GivesReceipts()
 }
 
 // noteServed notes that a route has served. One that did not say what it used has not, for a client that pays.
-func (x *exchange) noteServed(a *attempt) {
+func (t *transport) noteServed(a *attempt) {
 	if a.usage.Known() || a.route.Price.Equal(config.Price{}) {
-		x.engine.Served(a.route.Name)
+		t.engine.Served(a.route.Name)
 		return
 	}
 	text := a.route.Unmetered()
-	if x.engine.LastFailure(a.route.Name).Text != text {
-		x.engine.Logger().Warn("an upstream reports no usage", "request_id", x.call.ID, "route", a.route.Name,
+	if t.engine.LastFailure(a.route.Name).Text != text {
+		t.engine.Logger().Warn("an upstream reports no usage", "request_id", t.call.ID, "route", a.route.Name,
 			"provider", a.route.Provider, "error", text)
 	}
-	x.engine.NoteFailure(a.id, a.route.Name, text)
+	t.engine.NoteFailure(a.id, a.route.Name, text)
 }
 
 // healthOutcome is what a failure says of the route: only what is none of the client's doing.
@@ -79,34 +77,4 @@ func (a *attempt) healthOutcome(f *failure) health.Outcome {
 		return health.Unreached
 	}
 	return f.consequence().health
-}
-
-// acquire takes a permit for a call, and waits for a route that is back soon.
-func (x *exchange) acquire(c *routing.Candidate) (engine.RoutePermit, error) {
-	if !c.Back.IsZero() {
-		return x.acquireInTurn(c)
-	}
-	permit, err := x.gen.AcquireRoute(x.ctx, c.Route, x.healthCall(c))
-	if errors.Is(err, routing.ErrBusy) {
-		x.noteFull(c.Route)
-	}
-	return permit, err
-}
-
-func (x *exchange) healthCall(c *routing.Candidate) health.Call {
-	return health.Call{Account: x.call.Principal.Account.ID, Input: c.Input, Light: c.Light, Whole: x.req.wantsWhole()}
-}
-
-// refuseUnacquired is the refusal when no route could be called after all (GAP-39).
-func (x *exchange) refuseUnacquired(why error, most routing.Worst) *families.Error {
-	if x.ctx.Err() != nil { // while it waited
-		return interrupted(x.ctx).consequence().error()
-	}
-	if errors.Is(why, routing.ErrBusy) {
-		return x.refuseBusy(most)
-	}
-	if refusal := x.refuseExhausted(most); refusal != nil {
-		return refusal
-	}
-	return noneReady()
 }

@@ -40,27 +40,13 @@ func (a *attempt) forValidation() *validate.Reply {
 }
 
 // reveal shows a reply that was kept back, and makes it the client's.
-func (x *exchange) reveal(a *attempt) {
-	x.current = a
+func (w *work) reveal(a *attempt) {
+	w.current = a
 	for _, kept := range a.states {
-		x.keepState(a, kept)
+		w.prompt.keepState(a, kept)
 	}
-	d := x.delivery
-	if !d.stream {
-		return
+	w.delivery.showKept(&a.reply.fold)
+	if w.req.Stream {
+		w.transport.forgetPrompt(a)
 	}
-	d.addStart()
-	calls := 0
-	for _, item := range a.reply.fold.Items {
-		if item.Call == nil {
-			d.addEvent(llm.Event{Kind: llm.EventText, Text: item.Text})
-			continue
-		}
-		d.addEvent(llm.Event{Kind: llm.EventToolCall, Index: calls, ID: item.Call.ID, Name: item.Call.Name})
-		d.addEvent(llm.Event{Kind: llm.EventToolArguments, Index: calls, Text: item.Call.Arguments.String()})
-		d.addEvent(llm.Event{Kind: llm.EventToolEnd, Index: calls})
-		calls++
-	}
-	d.flush()
-	x.forgetPrompt()
 }

@@ -18,47 +18,50 @@ type lesson struct {
 }
 
 // lookBack finds what the request shows of the turn before it, and what kinds of work it is of.
-func (x *exchange) lookBack(plan *routing.Itinerary) {
-	if len(x.tariff.Routes) < 2 {
+func (f *feedback) lookBack(plan *routing.Itinerary, routes int) {
+	if f.conversation != nil {
+		f.conversation.home, f.conversation.work = plan.Home, plan.Work
+	}
+	if routes < 2 {
 		return
 	}
 	var turn outcome.Turn
-	if x.conversation != nil {
-		turn = outcome.TurnOf(x.conversation.key, x.req.LLM)
+	if f.conversation != nil {
+		turn = outcome.TurnOf(f.conversation.key, f.req.LLM)
 	} else {
-		key := x.engine.Conversations().Key(x.call.Principal.Account.ID, x.req.profile, x.req.LLM)
-		turn = outcome.TurnOf(key, x.req.LLM)
+		key := f.engine.Conversations().Key(f.call.Principal.Account.ID, f.req.profile, f.req.LLM)
+		turn = outcome.TurnOf(key, f.req.LLM)
 	}
-	before, verdict := x.engine.Outcomes().Look(turn, x.req.LLM)
-	for i := range x.gen.Config.Routes {
-		if r := &x.gen.Config.Routes[i]; r.Name == before.Route && r.Model == before.Model {
-			x.noteOutcome(r, &before.Kinds, verdict)
+	before, verdict := f.engine.Outcomes().Look(turn, f.req.LLM)
+	for i := range f.gen.Config.Routes {
+		if r := &f.gen.Config.Routes[i]; r.Name == before.Route && r.Model == before.Model {
+			f.noteOutcome(r, &before.Kinds, verdict)
 		}
 	}
-	x.lesson = &lesson{outcome.KindsOf(plan.Kinds, &before, len(x.req.LLM.Tools) > 0), turn}
+	f.lesson = &lesson{outcome.KindsOf(plan.Kinds, &before, len(f.req.LLM.Tools) > 0), turn}
 }
 
 // concludeAttempts counts what came of the attempts.
-func (x *exchange) concludeAttempts() {
-	if x.lesson == nil {
+func (f *feedback) concludeAttempts(all []*attempt, current *attempt) {
+	if f.lesson == nil {
 		return
 	}
-	for _, a := range x.attempts {
+	for _, a := range all {
 		verdict := verdict(a)
 		whole := verdict == outcome.Worked
-		if whole && !a.callsFit(x.req.LLM.Tools) {
+		if whole && !a.callsFit(f.req.LLM.Tools) {
 			verdict = outcome.Mismatch
 		}
-		x.noteOutcome(a.route, &x.lesson.kinds, verdict)
+		f.noteOutcome(a.route, &f.lesson.kinds, verdict)
 		switch {
 		case verdict == outcome.InvalidCall:
-			x.teach(a.route, 0, journal.Call, false)
+			f.teach(a.route, 0, journal.Call, false)
 		case whole && len(a.reply.fold.Calls()) > 0 && a.reply.finish != llm.FinishLength:
-			x.teachVerdict(a.route, verdict == outcome.Worked, journal.Call)
+			f.teachVerdict(a.route, verdict == outcome.Worked, journal.Call)
 		}
-		if whole && a == x.current {
-			x.engine.Outcomes().Remember(outcome.Request{ID: x.call.ID, Route: a.route.Name, Model: a.route.Model,
-				Kinds: x.lesson.kinds, Turn: x.lesson.turn, Judged: verdict != outcome.Worked})
+		if whole && a == current {
+			f.engine.Outcomes().Remember(outcome.Request{ID: f.call.ID, Route: a.route.Name, Model: a.route.Model,
+				Kinds: f.lesson.kinds, Turn: f.lesson.turn, Judged: verdict != outcome.Worked})
 		}
 	}
 }
@@ -70,12 +73,12 @@ func (a *attempt) callsFit(tools []llm.Tool) bool {
 		func(c *llm.ToolCall) bool { return !outcome.Fits(tools, c) })
 }
 
-func (x *exchange) noteOutcome(route *config.Route, kinds *outcome.Kinds, verdict outcome.Verdict) {
+func (f *feedback) noteOutcome(route *config.Route, kinds *outcome.Kinds, verdict outcome.Verdict) {
 	if verdict == outcome.None {
 		return
 	}
-	x.engine.Outcomes().Note(route, x.call.Principal.Account.ID, kinds, verdict)
-	x.engine.Metrics().Outcome(route.Name, verdict.String())
+	f.engine.Outcomes().Note(route, f.call.Principal.Account.ID, kinds, verdict)
+	f.engine.Metrics().Outcome(route.Name, verdict.String())
 }
 
 // verdict is what an attempt tells of its route. What the request, the client, the service or the operator's access to

@@ -11,11 +11,11 @@ import (
 	"github.com/fareway/fareway/plugins/tokens"
 )
 
-func init() { registerStep((*exchange).runPanel) }
+func init() { registerStep((*work).runPanel) }
 
 // runPanel makes several calls at once; a judge reads the replies and makes one of them (BILL-24).
-func (x *exchange) runPanel(s *routing.Panel, live bool) (*attempt, *failure) {
-	seats, f := x.callRoutes(s.Seats)
+func (w *work) runPanel(s *routing.Panel, live bool) (*attempt, *failure) {
+	seats, f := w.callRoutes(s.Seats)
 	if f != nil {
 		return nil, f
 	}
@@ -23,9 +23,9 @@ func (x *exchange) runPanel(s *routing.Panel, live bool) (*attempt, *failure) {
 	if len(replies) == 0 {
 		return nil, lastFailure(seats)
 	}
-	x.countOutcome(engine.StrategyJudged)
+	w.countOutcome(engine.StrategyJudged)
 	told := reading(judgeText, replies, s.Judge.Extra)
-	return x.callRouteWith(s.Judge, live, func(a *attempt) { a.extraMessage = &told })
+	return w.callRouteWith(s.Judge, live, func(a *attempt) { a.extraMessage = &told })
 }
 
 const (
@@ -89,30 +89,30 @@ func clipped(text string, most int64) string {
 
 // askRoute asks a route whether a reply is good. Whatever it says that is not yes, or where it fails, the reply is not
 // accepted; it fails where the request itself cannot go on.
-func (x *exchange) askRoute(c *routing.Candidate, a *attempt) (bool, *failure) {
+func (w *work) askRoute(c *routing.Candidate, a *attempt) (bool, *failure) {
 	told := reading(askText, []*attempt{a}, c.Extra)
-	verdict, f := x.callRouteWith(c, false, func(asked *attempt) { asked.extraMessage, asked.isQuestion = &told, true })
+	verdict, f := w.callRouteWith(c, false, func(asked *attempt) { asked.extraMessage, asked.isQuestion = &told, true })
 	if f == nil || !f.endsRequest() {
-		x.current = a
+		w.current = a
 	}
 	switch {
 	case f != nil && f.endsRequest() && f.kind != llm.ErrPolicy && f.kind != noVisibleText:
 		return false, f
 	case f != nil:
-		x.noteRejected(a, f.kind)
+		w.noteRejected(a, f.kind)
 		return false, nil
 	case verdict == nil:
-		x.noteRejected(a, "the route that is asked is at capacity")
+		w.noteRejected(a, "the route that is asked is at capacity")
 		return false, nil
 	}
 	if f := verdict.finishKept(); f != nil {
-		x.noteRejected(a, f.kind)
+		w.noteRejected(a, f.kind)
 		return false, nil
 	}
 	text := strings.ToLower(strings.TrimLeft(verdict.reply.fold.Text(), " \t\r\n*_`\"'"))
 	if !strings.HasPrefix(text, "yes") {
 		a.unaccepted = true
-		x.noteRejected(a, "the route "+c.Route.Name+" says no")
+		w.noteRejected(a, "the route "+c.Route.Name+" says no")
 		return false, nil
 	}
 	return true, nil

@@ -13,7 +13,7 @@ const proofWait = 3 * time.Second
 
 // cancelAttempt asks a provider that can prove it to stop an attempt and to say what it used (GAP-47). What it used,
 // and the end, can be here before the answer to that: then nobody waits for the answer any more.
-func (x *exchange) cancelAttempt(ctx context.Context, stream engine.Stream, ended <-chan struct{}) {
+func (t *transport) cancelAttempt(ctx context.Context, stream engine.Stream, ended <-chan struct{}) {
 	err := stream.Cancel(ctx)
 	if err == nil {
 		return
@@ -21,23 +21,23 @@ func (x *exchange) cancelAttempt(ctx context.Context, stream engine.Stream, ende
 	select {
 	case <-ended:
 	default:
-		x.engine.Logger().Warn("cancelling an attempt", "request_id", x.call.ID, "error", err)
+		t.engine.Logger().Warn("cancelling an attempt", "request_id", t.call.ID, "error", err)
 	}
 }
 
 // awaitProof sees to it that an attempt which can prove it says what it used, beside the exchange, which reads its
 // stream to the end: it cancels the attempt when the client has left, and when its time is over, for which it hears it
 // out for a while. Where the proof does not come, a later receipt may. A failure of the service's own needs no proof.
-func (x *exchange) awaitProof(ctx context.Context, a *attempt, stream engine.Stream, hangUp func(),
+func (t *transport) awaitProof(ctx context.Context, a *attempt, stream engine.Stream, hangUp func(),
 	ended <-chan struct{},
 ) {
 	select {
 	case <-ended:
 		return
-	case <-x.delivery.broken:
-		x.cancelAttempt(ctx, stream, ended)
-	case <-x.request.Context().Done():
-		x.cancelAttempt(ctx, stream, ended)
+	case <-t.delivery.connectionBroken():
+		t.cancelAttempt(ctx, stream, ended)
+	case <-t.request.Context().Done():
+		t.cancelAttempt(ctx, stream, ended)
 	case <-ctx.Done():
 	}
 	select {
@@ -54,7 +54,7 @@ func (x *exchange) awaitProof(ctx context.Context, a *attempt, stream engine.Str
 	if a.racer != nil {
 		defer context.AfterFunc(a.racer.race.over, cancel)()
 	}
-	x.cancelAttempt(wait, stream, ended)
+	t.cancelAttempt(wait, stream, ended)
 	select {
 	case <-ended:
 	case <-wait.Done():

@@ -28,7 +28,7 @@ const lateProof = 100 * time.Millisecond
 // The exchange's goroutine decides everything. Each attempt has a goroutine of its own; one that has something to show
 // asks for it, and has the delivery and what belongs to the reply from then on until it has ended.
 type race struct {
-	x        *exchange
+	work     *work
 	first    *racer
 	second   *racer // nil while there is none
 	winner   *racer // nil until something was shown, or a reply is whole
@@ -61,30 +61,30 @@ type racer struct {
 
 // ledgerAnswer is what the ledger says of the second attempt.
 type ledgerAnswer struct {
-	total routing.Worst
-	err   error
+	next ledger.Next
+	err  error
 }
 
 // runHedged calls a route, and another one beside it if the first one shows nothing for a while.
-func (x *exchange) runHedged(c, spare *routing.Candidate, h config.Hedge) (*attempt, *failure) {
-	profile := x.gen.Config.Profile(x.req.profile)
-	x.engine.Hedgeable(profile)
-	after, known := x.gen.HedgeAfter(c.Route.Name, x.healthCall(c), h)
+func (w *work) runHedged(c, spare *routing.Candidate, h config.Hedge) (*attempt, *failure) {
+	profile := w.gen.Config.Profile(w.req.profile)
+	w.engine.Hedgeable(profile)
+	after, known := w.gen.HedgeAfter(c.Route.Name, w.healthCall(c), h)
 	if !known {
-		return x.callRoute(c, true)
+		return w.callRoute(c, true)
 	}
-	if ok, f := x.openAttempt(c); !ok {
+	if ok, f := w.openAttempt(c); !ok {
 		return nil, f
 	}
-	if x.clientLeft() {
+	if w.delivery.clientLeft() {
 		return nil, &failure{kind: llm.ErrCanceled}
 	}
-	r := &race{x: x, accepted: make(chan struct{}, 1), shows: make(chan *racer), ended: make(chan *racer),
+	r := &race{work: w, accepted: make(chan struct{}, 1), shows: make(chan *racer), ended: make(chan *racer),
 		answers: make(chan ledgerAnswer, 1)}
-	r.over, r.finished = context.WithCancel(context.WithoutCancel(x.ctx))
+	r.over, r.finished = context.WithCancel(context.WithoutCancel(w.ctx))
 	defer r.finished()
-	x.race = r
-	r.first = r.addRacer(x.current)
+	w.race = r
+	r.first = r.addRacer(w.current)
 	r.startCall(r.first)
 	return r.decide(spare, after, profile)
 }
@@ -92,8 +92,8 @@ func (x *exchange) runHedged(c, spare *routing.Candidate, h config.Hedge) (*atte
 // addRacer makes an attempt one of the race.
 func (r *race) addRacer(a *attempt) *racer {
 	p := &racer{attempt: a, race: r, produced: make(chan struct{}, 1), granted: make(chan bool)}
-	p.ctx, p.stop = context.WithCancelCause(r.x.ctx)
-	p.request = r.x.upstreamRequest(a)
+	p.ctx, p.stop = context.WithCancelCause(r.work.ctx)
+	p.request = r.work.transport.requestFor(a)
 	a.racer = p
 	if a.accept = func() {}; r.first == nil { // a stream is opened by the first one, or by what is shown
 		a.accept = func() { signal(r.accepted) }
@@ -112,29 +112,29 @@ func (r *race) startCall(p *racer) {
 			r.running.Add(-1)
 			r.ended <- p
 		}()
-		p.failure = r.x.makeAttempt(p.ctx, p.attempt)
+		p.failure = r.work.transport.makeAttempt(p.ctx, p.attempt)
 	}()
 }
 
 // decide decides the race, and returns when all attempts have ended.
 func (r *race) decide(spare *routing.Candidate, after time.Duration, profile *config.Profile) (*attempt, *failure) {
-	x := r.x
+	w := r.work
 	timer := time.NewTimer(after)
 	defer timer.Stop()
-	late, left, broken := timer.C, x.request.Context().Done(), x.delivery.broken
+	late, left, broken := timer.C, w.request.Context().Done(), w.delivery.connectionBroken()
 	opening := false // the ledger is asked
 	var limit <-chan time.Time
 	for r.first.running || opening || r.second != nil && r.second.running {
 		select {
 		case <-r.accepted:
 			if r.winner == nil {
-				x.delivery.openStream()
+				w.delivery.openStream()
 			}
 		case <-r.first.produced:
 			late = nil
 		case <-late:
 			late = nil
-			opening = r.winner == nil && r.first.running && !x.clientLeft() && r.beginSecond(spare, profile)
+			opening = r.winner == nil && r.first.running && !w.delivery.clientLeft() && r.beginSecond(spare, profile)
 		case b := <-r.answers:
 			opening = false
 			r.startSecond(b)
@@ -166,45 +166,44 @@ func (r *race) decide(spare *routing.Candidate, after time.Duration, profile *co
 
 // beginSecond begins the second attempt; the ledger is asked beside the first one.
 func (r *race) beginSecond(spare *routing.Candidate, profile *config.Profile) (opening bool) {
-	x := r.x
-	count := func(outcome string) { x.engine.Metrics().Hedge(r.first.route.Name, outcome) }
-	if !x.engine.MayHedge(profile) {
+	w := r.work
+	count := func(outcome string) { w.engine.Metrics().Hedge(r.first.route.Name, outcome) }
+	if !w.engine.MayHedge(profile) {
 		count(engine.HedgeLimited)
 		return false
 	}
-	permit, err := x.acquire(spare)
+	permit, err := w.acquire(spare)
 	if err != nil {
 		count(engine.HedgeBusy)
 		return false
 	}
-	before := x.current
-	x.addAttempt(spare, permit)
-	r.second = r.addRacer(x.current)
-	x.current = before
-	total := x.sumSpent()
-	next := ledger.Next{Request: x.call.ID, Attempt: r.second.ledgerAttempt(x.tariff), Microcents: total.Microcents,
-		Tokens: total.Tokens, Beside: true}
-	go func() { r.answers <- ledgerAnswer{total, x.engine.Ledger().Begin(x.ctx, next)} }()
+	before := w.current
+	w.addAttempt(spare, permit)
+	r.second = r.addRacer(w.current)
+	w.current = before
+	next := w.books.next(r.second.attempt, w.attempts)
+	next.Beside = true
+	go func() { r.answers <- ledgerAnswer{next, w.engine.Ledger().Begin(w.ctx, next)} }()
 	return true
 }
 
 // startSecond makes the second call, if the ledger has it and it is still wanted.
 func (r *race) startSecond(b ledgerAnswer) {
-	x, count := r.x, r.x.engine.Metrics().Hedge
+	w, count := r.work, r.work.engine.Metrics().Hedge
 	if b.err != nil {
-		x.attempts = x.attempts[:len(x.attempts)-1]
+		w.attempts = w.attempts[:len(w.attempts)-1]
 		r.second.permit.Release()
 		r.second.stop(nil)
 		r.second, r.first.operator = nil, false
 		if r.winner == nil {
-			x.current = r.first.attempt
+			w.current = r.first.attempt
 		}
 		count(r.first.route.Name, engine.HedgeNotCovered)
 		return
 	}
-	x.raise(b.total)
+	w.books.raise(b.next.Microcents)
 	count(r.first.route.Name, engine.HedgeStarted)
-	if r.winner != nil || x.clientLeft() || !r.first.running && r.firstEndsRequest() {
+	if r.winner != nil || w.delivery.clientLeft() || !r.first.running && r.firstEndsRequest() {
 		r.giveUp(r.second)
 		r.second.permit.Release()
 		r.second.attempt.running = false
@@ -218,11 +217,11 @@ func (r *race) firstEndsRequest() bool { return r.first.failure == nil || !r.fir
 
 // setWinner makes an attempt the reply.
 func (r *race) setWinner(p *racer) {
-	r.winner, r.x.current = p, p.attempt
+	r.winner, r.work.current = p, p.attempt
 	if other := r.other(p); other != nil {
 		r.giveUp(other)
 		if p == r.second {
-			r.x.engine.Metrics().Hedge(r.first.route.Name, engine.HedgeWon)
+			r.work.engine.Metrics().Hedge(r.first.route.Name, engine.HedgeWon)
 		}
 	}
 }
@@ -251,7 +250,7 @@ func (r *race) giveUpSecond() {
 
 // noteEnd is called when an attempt has ended.
 func (r *race) noteEnd(p *racer) {
-	x, other := r.x, r.other(p)
+	w, other := r.work, r.other(p)
 	if p.panic != nil || p == r.winner {
 		if other != nil {
 			other.stop(errOutrun)
@@ -274,20 +273,20 @@ func (r *race) noteEnd(p *racer) {
 			return
 		}
 	}
-	x.current = p.attempt
-	x.noteFailed(p.attempt, p.failure)
+	w.current = p.attempt
+	w.noteFailed(p.attempt, p.failure)
 	switch {
 	case alone:
 	case p == r.first && r.firstEndsRequest():
 		r.giveUp(other)
 	default: // the other one goes on
-		p.operator, x.current = true, other.attempt
+		p.operator, w.current = true, other.attempt
 	}
 }
 
 // result is what came of the race.
 func (r *race) result() (*attempt, *failure) {
-	x := r.x
+	w := r.work
 	for _, p := range [...]*racer{r.first, r.second} {
 		if p != nil && p.panic != nil {
 			panic(p.panic) // as the request's own goroutine would
@@ -299,18 +298,18 @@ func (r *race) result() (*attempt, *failure) {
 		if r.first.operator {
 			p = r.second
 		}
-		x.current = p.attempt
+		w.current = p.attempt
 		return nil, p.failure
 	}
-	x.current = p.attempt
+	w.current = p.attempt
 	if p.failure != nil {
-		x.noteFailed(p.attempt, p.failure)
+		w.noteFailed(p.attempt, p.failure)
 		return nil, p.failure
 	}
 	if !p.live {
 		p.live = true
-		if x.delivery.addStart(); p.ended != nil {
-			x.reveal(p.attempt)
+		if w.delivery.addStart(); p.ended != nil {
+			w.reveal(p.attempt)
 		}
 	}
 	return p.attempt, nil
@@ -319,27 +318,27 @@ func (r *race) result() (*attempt, *failure) {
 // showEvent passes a visible event on to the client, when the attempt is the one that does so. It is called by the
 // attempt's own goroutine.
 func (p *racer) showEvent(ev llm.Event) {
-	x := p.race.x
+	w := p.race.work
 	if !p.live {
 		if p.denied || !p.askToShow() {
 			p.denied = true
 			return
 		}
-		p.live, p.accept = true, x.delivery.addStart
-		x.delivery.addStart()
-		x.delivery.readAhead = p.reader.readAhead
+		p.live, p.accept = true, w.delivery.addStart
+		w.delivery.addStart()
+		w.delivery.readBeside(p.reader.readAhead)
 		for _, kept := range p.states {
-			x.keepState(p.attempt, kept)
+			w.prompt.keepState(p.attempt, kept)
 		}
 		p.states = nil
 	}
-	x.showEvent(ev)
+	w.transport.showEvent(p.attempt, ev)
 }
 
 // stopReadingAhead ends that the upstream is read beside writes.
 func (p *racer) stopReadingAhead() {
 	if p.live {
-		p.race.x.delivery.readAhead = nil
+		p.race.work.delivery.readBeside(nil)
 	}
 }
 

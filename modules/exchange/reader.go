@@ -96,7 +96,7 @@ func (r *reader) runAhead() {
 // waitForRoom pushes a batch when there is room for it. That time is the client's and not the route's; a client that
 // takes nothing in it has left.
 func (r *reader) waitForRoom(b batch) (goOn bool) {
-	timeout := time.NewTimer(min(roomWait, r.delivery.stall))
+	timeout := time.NewTimer(min(roomWait, r.delivery.patience()))
 	defer timeout.Stop()
 	for {
 		begin := time.Now()
@@ -117,7 +117,7 @@ func (r *reader) waitForRoom(b batch) (goOn bool) {
 		if added, goOn := r.queue.push(b); added {
 			return goOn
 		}
-		timeout.Reset(min(roomWait, r.delivery.stall))
+		timeout.Reset(min(roomWait, r.delivery.patience()))
 	}
 }
 

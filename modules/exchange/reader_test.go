@@ -90,7 +90,7 @@ func newStall(t *testing.T, stream *scriptedStream, limit, patience time.Duratio
 	s := &stall{conn: newStalling(), memory: &shared{max: 256 << 20},
 		over: make(chan struct{}), hungUp: make(chan struct{}), ended: make(chan struct{})}
 	stream.closed = s.hungUp
-	s.delivery = newDelivery(s.conn, true, time.Hour, patience)
+	s.delivery = newDelivery(t.Context(), s.conn, true, time.Hour, patience)
 	s.delivery.setEncoder(chat.Server{}.NewEncoder(&families.Request{LLM: &llm.Request{}}, families.Head{}))
 	t.Cleanup(s.delivery.stopKeepAlives)
 	s.reader = &reader{stream: stream, queue: newQueue(s.memory), delivery: s.delivery, hungUp: s.hungUp,
@@ -343,13 +343,13 @@ func TestDeliveryBody(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		conn := newStalling()
-		d := newDelivery(conn, false, time.Hour, 3*time.Second)
+		d := newDelivery(t.Context(), conn, false, time.Hour, 3*time.Second)
 		begin := time.Now()
 		require.PanicsWithError(t, http.ErrAbortHandler.Error(), func() { d.writeBody([]byte("{}")) })
 		require.Equal(t, 3*time.Second, time.Since(begin))
 		conn = newStalling()
 		close(conn.takes)
-		d = newDelivery(conn, false, time.Hour, 3*time.Second)
+		d = newDelivery(t.Context(), conn, false, time.Hour, 3*time.Second)
 		whole := make([]byte, 5*maxWrite+1)
 		d.writeBody(whole)
 		require.Len(t, conn.Body.Bytes(), len(whole))

@@ -20,23 +20,23 @@ const (
 
 // noteReference keeps what the upstream of an attempt is asked by for its receipt, in the ledger too: after a crash of
 // this process or of the provider's somebody else asks.
-func (x *exchange) noteReference(a *attempt, reference string) {
-	if x.gen.Backend(a.route.Provider).GivesReceipts() {
+func (t *transport) noteReference(a *attempt, reference string) {
+	if t.gen.Backend(a.route.Provider).GivesReceipts() {
 		a.reference = reference
-		x.engine.Ledger().Refer(a.id, reference)
+		t.engine.Ledger().Refer(a.id, reference)
 	}
 }
 
 // awaitReceipt waits for what the current attempt used, whose reply is whole and which has not said: the end of a
 // stream says that the charge is final. Only a provider that gives receipts is waited for, and only as long as
 // somebody reads. The error is the provider's last one.
-func (x *exchange) awaitReceipt() error {
-	a := x.current
-	backend := x.gen.Backend(a.route.Provider)
+func (w *work) awaitReceipt() error {
+	a := w.current
+	backend := w.gen.Backend(a.route.Provider)
 	if !backend.GivesReceipts() {
 		return nil
 	}
-	ctx, cancel := context.WithTimeout(x.ctx, receiptWait)
+	ctx, cancel := context.WithTimeout(w.ctx, receiptWait)
 	defer cancel()
 	type answer struct {
 		usage *llm.Usage
@@ -51,9 +51,9 @@ func (x *exchange) awaitReceipt() error {
 	case r := <-answers:
 		a.usage = r.usage
 		return r.err
-	case <-x.delivery.broken:
-	case <-x.request.Context().Done():
-		x.delivery.gone.Store(true) // what it gets must not look whole
+	case <-w.delivery.connectionBroken():
+	case <-w.request.Context().Done():
+		w.delivery.markGone() // what it gets must not look whole
 	}
 	return nil
 }

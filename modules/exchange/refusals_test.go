@@ -110,18 +110,18 @@ func TestNoRoute(t *testing.T) {
 		routing.ErrNotOffered: {503, "No route offers what the request needs"},
 	} {
 		request := httptest.NewRequestWithContext(t.Context(), http.MethodPost, "/", nil)
-		x := &exchange{engine: b.engine, request: request, call: &gateway.Call{Principal: b.who}}
+		x := (&exchange{scope: scope{engine: b.engine, request: request, call: &gateway.Call{Principal: b.who}}}).connect()
 		for _, err := range []error{why, fmt.Errorf("planning: %w", why)} {
-			e := x.refuseUnroutable(err)
+			e := x.admission.refuseUnroutable(err)
 			require.Equal(t, want.status, e.Status)
 			require.Contains(t, e.Message, want.says)
 		}
 		x.call.Principal = poor
-		require.Equal(t, 402, x.refuseUnroutable(why).Status, "GAP-01")
-		require.Equal(t, 402, x.refuseBusy(routing.Worst{Microcents: 1}).Status, "GAP-01")
+		require.Equal(t, 402, x.admission.refuseUnroutable(why).Status, "GAP-01")
+		require.Equal(t, 402, x.admission.refuseBusy(routing.Worst{Microcents: 1}).Status, "GAP-01")
 		x.call.Principal = b.who
-		require.Equal(t, 429, x.refuseBusy(routing.Worst{Microcents: 1}).Status)
-		require.Equal(t, 402, x.refuseBusy(routing.Worst{Microcents: 1 << 50}).Status)
+		require.Equal(t, 429, x.admission.refuseBusy(routing.Worst{Microcents: 1}).Status)
+		require.Equal(t, 402, x.admission.refuseBusy(routing.Worst{Microcents: 1 << 50}).Status)
 	}
 }
 
@@ -161,9 +161,10 @@ func TestNothingVisible(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			x := &exchange{req: &request{Request: &families.Request{LLM: &llm.Request{MaxTokens: tc.own}}},
-				current: &attempt{allowance: tc.allowance, usage: tc.usage, reply: &reply{finish: tc.finish}}}
-			e := x.refusal(&failure{kind: noVisibleText})
+			x := (&exchange{scope: scope{req: &request{Request: &families.Request{LLM: &llm.Request{MaxTokens: tc.own}}}},
+				work: work{current: &attempt{allowance: tc.allowance, usage: tc.usage,
+					reply: &reply{finish: tc.finish}}}}).connect()
+			e := x.work.refusal(&failure{kind: noVisibleText})
 			require.Equal(t, tc.status, e.Status)
 			if tc.told {
 				require.Contains(t, e.Message, fmt.Sprintf("the max_tokens budget (%d)", tc.own))

@@ -18,21 +18,21 @@ type seat struct {
 // callRoutes makes calls at the same time, whose replies are kept back. It fails where the request itself cannot go
 // on: what the account has is used up, its time is over, the client has left, or a route declined it (POL-02). A seat
 // that fails in another way is left out by whoever reads them.
-func (x *exchange) callRoutes(calls []*routing.Candidate) ([]seat, *failure) {
+func (w *work) callRoutes(calls []*routing.Candidate) ([]seat, *failure) {
 	seats := make([]seat, len(calls))
 	for i, c := range calls {
 		seats[i].call = c
-		ok, f := x.openAttempt(c)
+		ok, f := w.openAttempt(c)
 		if f != nil {
-			x.releaseUnmade()
+			w.releaseUnmade()
 			return nil, f
 		}
 		if ok {
-			seats[i].attempt = x.current
+			seats[i].attempt = w.current
 		}
 	}
-	if x.clientLeft() {
-		x.releaseUnmade()
+	if w.delivery.clientLeft() {
+		w.releaseUnmade()
 		return nil, &failure{kind: llm.ErrCanceled}
 	}
 	accepted := make(chan struct{}, 1)
@@ -46,7 +46,7 @@ func (x *exchange) callRoutes(calls []*routing.Candidate) ([]seat, *failure) {
 		s.attempt.accept = func() { signal(accepted) }
 		running.Go(func() {
 			defer func() { s.panic = recover() }()
-			s.failure = x.makeAttempt(x.ctx, s.attempt)
+			s.failure = w.transport.makeAttempt(w.ctx, s.attempt)
 		})
 	}
 	go func() {
@@ -56,7 +56,7 @@ func (x *exchange) callRoutes(calls []*routing.Candidate) ([]seat, *failure) {
 	for ended := false; !ended; {
 		select {
 		case <-accepted:
-			x.delivery.openStream()
+			w.delivery.openStream()
 		case <-done:
 			ended = true
 		}
@@ -73,25 +73,25 @@ func (x *exchange) callRoutes(calls []*routing.Candidate) ([]seat, *failure) {
 			s.failure = s.attempt.finishKept()
 		}
 		if s.failure != nil {
-			x.current = s.attempt
-			x.noteFailed(s.attempt, s.failure)
+			w.current = s.attempt
+			w.noteFailed(s.attempt, s.failure)
 		}
 	}
 	for i := range seats {
 		if f := seats[i].failure; f != nil && f.endsRequest() {
-			x.current = seats[i].attempt
+			w.current = seats[i].attempt
 			return nil, f
 		}
 	}
-	if x.clientLeft() {
+	if w.delivery.clientLeft() {
 		return nil, &failure{kind: llm.ErrCanceled}
 	}
 	return seats, nil
 }
 
 // releaseUnmade gives back the permits of attempts that were begun and will not be made.
-func (x *exchange) releaseUnmade() {
-	for _, a := range x.attempts {
+func (w *work) releaseUnmade() {
+	for _, a := range w.attempts {
 		if a.running {
 			a.running = false
 			a.permit.Release()

@@ -5,8 +5,6 @@ import (
 	"slices"
 
 	"github.com/fareway/fareway/config"
-	"github.com/fareway/fareway/modules/internal/engine"
-	"github.com/fareway/fareway/modules/internal/ledger"
 	"github.com/fareway/fareway/modules/internal/routing"
 	"github.com/fareway/fareway/plugins/llm"
 )
@@ -16,28 +14,28 @@ import (
 // The reply of a live step is the client's as it comes; that of any other is kept whole, and shown when it is chosen.
 
 // runStep does a step.
-func (x *exchange) runStep(s routing.Step, live bool) (*attempt, *failure) {
+func (w *work) runStep(s routing.Step, live bool) (*attempt, *failure) {
 	if c, ok := s.(*routing.Candidate); ok {
-		return x.callRoute(c, live)
+		return w.callRoute(c, live)
 	}
-	return stepRunners[reflect.TypeOf(s)](x, s, live) // TestEveryKindIsDone
+	return stepRunners[reflect.TypeOf(s)](w, s, live) // TestEveryKindIsDone
 }
 
 // stepRunners do the steps that are made of others. The file of a kind adds it.
-var stepRunners = make(map[reflect.Type]func(*exchange, routing.Step, bool) (*attempt, *failure))
+var stepRunners = make(map[reflect.Type]func(*work, routing.Step, bool) (*attempt, *failure))
 
 // registerStep adds a kind.
-func registerStep[S routing.Step](do func(*exchange, S, bool) (*attempt, *failure)) {
-	stepRunners[reflect.TypeFor[S]()] = func(x *exchange, s routing.Step, live bool) (*attempt, *failure) {
-		return do(x, s.(S), live)
+func registerStep[S routing.Step](do func(*work, S, bool) (*attempt, *failure)) {
+	stepRunners[reflect.TypeFor[S]()] = func(w *work, s routing.Step, live bool) (*attempt, *failure) {
+		return do(w, s.(S), live)
 	}
 }
 
-func init() { registerStep((*exchange).runFirst) }
+func init() { registerStep((*work).runFirst) }
 
 // runFirst does one step after the other until one has a reply. A route that a step of several calls was made of, and
 // that was called, is not called again: it has failed, or what it says was not accepted.
-func (x *exchange) runFirst(s *routing.First, live bool) (a *attempt, last *failure) {
+func (w *work) runFirst(s *routing.First, live bool) (a *attempt, last *failure) {
 	var called []*attempt // by steps of several calls
 	var fit fitting
 	for i, step := range s.Steps {
@@ -48,30 +46,30 @@ func (x *exchange) runFirst(s *routing.First, live bool) (a *attempt, last *fail
 		if window < fit.short {
 			continue // it was too long for a larger one; of equal ones, one upstream may count otherwise
 		}
-		if last != nil && !last.consequence().misfit && routing.Opening(step).Back.IsZero() && !x.engine.MayRetry() {
+		if last != nil && !last.consequence().misfit && routing.Opening(step).Back.IsZero() && !w.engine.MayRetry() {
 			break // an outage is not doubled; who is called when it is back was not asked twice
 		}
-		x.noteStep(step)
-		from := len(x.attempts)
-		if x.ready != nil {
+		w.noteStep(step)
+		from := len(w.attempts)
+		if w.ready != nil {
 			from = 0
 		}
-		a, f := x.runStepHedged(s, i, live)
+		a, f := w.runStepHedged(s, i, live)
 		if a != nil {
 			return a, nil
 		}
-		if x.race != nil || x.several {
-			called = append(called, x.attempts[from:]...)
+		if w.race != nil || w.several {
+			called = append(called, w.attempts[from:]...)
 		}
 		if f == nil {
 			fit.noteFailed(&failure{kind: llm.ErrCapacity}, window)
 			continue
 		}
-		fit.noteFailed(f, x.current.route.ContextWindow)
+		fit.noteFailed(f, w.current.route.ContextWindow)
 		if last == nil || f.kind != llm.ErrUnfit { // which says less than what became of a route that was called
 			last = f
 		}
-		if x.clientLeft() || x.delivery.shown || x.current.matched() || !f.retriable() {
+		if w.delivery.clientLeft() || w.delivery.hasShown() || w.current.matched() || !f.retriable() {
 			break
 		}
 	}
@@ -111,114 +109,47 @@ func isAnyOn(attempts []*attempt, route *config.Route) bool {
 }
 
 // runStepHedged does a step, with another call beside it where it is the first one and the profile says so.
-func (x *exchange) runStepHedged(s *routing.First, i int, live bool) (*attempt, *failure) {
-	if live && x.race == nil && (len(x.attempts) == 0 || x.ready != nil) {
+func (w *work) runStepHedged(s *routing.First, i int, live bool) (*attempt, *failure) {
+	if live && w.race == nil && (len(w.attempts) == 0 || w.ready != nil) {
 		if spare := s.Spare(i); spare != nil {
-			return x.runHedged(s.Steps[i].(*routing.Candidate), spare, s.Hedge)
+			return w.runHedged(s.Steps[i].(*routing.Candidate), spare, s.Hedge)
 		}
 	}
-	return x.runStep(s.Steps[i], live)
+	return w.runStep(s.Steps[i], live)
 }
 
 // noteStep notes from which attempt on the reply is worked on, and whether that is in several steps.
-func (x *exchange) noteStep(s routing.Step) {
+func (w *work) noteStep(s routing.Step) {
 	_, single := s.(*routing.Candidate)
-	if x.several = !single; x.ready != nil {
+	if w.several = !single; w.ready != nil {
 		return // of the first step, the first attempt was begun already
 	}
-	x.from = len(x.attempts)
-}
-
-// raise notes that the ledger holds so much.
-func (x *exchange) raise(total routing.Worst) {
-	if more := total.Microcents - x.hold; more > 0 {
-		x.engine.Metrics().Held(more)
-		x.hold = total.Microcents
-	}
+	w.from = len(w.attempts)
 }
 
 // callRoute makes one attempt.
-func (x *exchange) callRoute(c *routing.Candidate, live bool) (*attempt, *failure) {
-	return x.callRouteWith(c, live, func(*attempt) {})
+func (w *work) callRoute(c *routing.Candidate, live bool) (*attempt, *failure) {
+	return w.callRouteWith(c, live, func(*attempt) {})
 }
 
 // callRouteWith makes one attempt, to which something is changed before.
-func (x *exchange) callRouteWith(c *routing.Candidate, live bool, change func(*attempt)) (*attempt, *failure) {
-	if ok, f := x.openAttempt(c); !ok {
+func (w *work) callRouteWith(c *routing.Candidate, live bool, change func(*attempt)) (*attempt, *failure) {
+	if ok, f := w.openAttempt(c); !ok {
 		return nil, f
 	}
-	a := x.current
+	a := w.current
 	change(a)
-	if x.clientLeft() {
+	if w.delivery.clientLeft() {
 		return nil, &failure{kind: llm.ErrCanceled}
 	}
-	a.live, a.accept = live, x.delivery.addStart
+	a.live, a.accept = live, w.delivery.addStart
 	if !live {
-		a.accept = x.delivery.openStream
+		a.accept = w.delivery.openStream
 	}
-	f := x.makeAttempt(x.ctx, a)
+	f := w.transport.makeAttempt(w.ctx, a)
 	if f == nil {
 		return a, nil
 	}
-	x.noteFailed(a, f)
+	w.noteFailed(a, f)
 	return nil, f
-}
-
-// noteFailed notes that an attempt did not become a reply.
-func (x *exchange) noteFailed(a *attempt, f *failure) {
-	if f.kind == llm.ErrCanceled {
-		return
-	}
-	// The upstream may have been at work: that its provider died before it said so proves nothing.
-	a.lost = f.kind == llm.ErrDied && x.gen.Backend(a.route.Provider).GivesReceipts()
-	x.logFailure(a, f)
-}
-
-// openAttempt begins the next attempt, and raises the hold where the work proven so far and the next call may come to
-// more (GAP-49). The limits of the account are looked at again, too (BILL-19). The first attempt was begun with the
-// hold. It is false where there is no attempt, with a failure unless it is that its route is at capacity.
-func (x *exchange) openAttempt(c *routing.Candidate) (bool, *failure) {
-	if x.ready == c {
-		x.ready = nil
-		return true, nil
-	}
-	permit, err := x.acquire(c)
-	switch {
-	case err != nil && x.ctx.Err() != nil: // while it waited
-		return false, interrupted(x.ctx)
-	case err != nil && x.clientLeft():
-		return false, &failure{kind: llm.ErrCanceled}
-	case err != nil:
-		return false, nil
-	}
-	f := x.beginAttempt(c, permit)
-	return f == nil, f
-}
-
-// beginAttempt begins an attempt for which there is a permit.
-func (x *exchange) beginAttempt(c *routing.Candidate, permit engine.RoutePermit) *failure {
-	before := x.current
-	x.addAttempt(c, permit)
-	begin := func() (total routing.Worst, err error) {
-		total = x.sumSpent()
-		err = x.engine.Ledger().Begin(x.ctx, ledger.Next{Request: x.call.ID, Attempt: x.current.ledgerAttempt(x.tariff),
-			Microcents: total.Microcents, Tokens: total.Tokens})
-		return total, err
-	}
-	total, err := begin()
-	if limitRefusal(err) != nil && x.tightenBound() {
-		total, err = begin()
-	}
-	if err == nil {
-		x.raise(total)
-		return nil
-	}
-	x.dropAttempt(before)
-	switch {
-	case limitRefusal(err) != nil:
-		return &failure{kind: overBudget, err: err}
-	case x.ctx.Err() != nil:
-		return interrupted(x.ctx)
-	}
-	return &failure{kind: ledgerAway, err: err}
 }

@@ -15,122 +15,103 @@ import (
 	"github.com/fareway/fareway/plugins/llm"
 )
 
-// admit takes steps 15 to 17: it plans the routes and holds the most that the request can cost on any of
-// them (GAP-49). When it returns nil, the hold is durable, and with it the first attempt, unless the gate comes before
-// that.
-func (x *exchange) admit() *families.Error {
-	var err error
-	if x.tariff, err = x.gen.Tariff(x.request.Context()); err != nil {
-		return x.call.LedgerError("recording a price", err)
-	}
-	ask := routing.NewInput(x.gen.Config, x.tariff.Routes, x.req.profile, x.req.LLM)
-	ask.Exchange, ask.Requires = x.tariff.Exchange, x.req.requires
-	who := x.call.Principal.Account
-	ask.Account = config.AccountFacts{ID: who.ID, Name: who.Name, Plan: who.Plan}
-	ask.Standing, ask.Refuses = x.gen.Standing(x.call.Principal.Account.ID), x.gen.Refuses
-	ask.Predictor, ask.Learned = x.gen.Predictor(), x.engine.Outcomes().Learned()
-	ask.Templates = x.engine.Templates().Known()
-	x.recallConversation(&ask)
-	x.measureInput(&ask)
-	ask.Keep = x.traitsToKeep()
-	_ = x.gen.Classify(x.request.Context(), &ask) // it is counted, and the model predicts then
-	plan, err := routing.Plan(ask)
-	x.noteChoice(&ask, &plan)
-	x.beginTraining(&plan)
-	if err != nil && plan.Steps == nil {
-		return x.refuseUnroutable(err)
-	}
-	x.plan = plan.Steps
-	if plan.Strategy != nil {
-		x.strategy, x.call.Record.Strategy = plan.Strategy.Name, plan.Strategy.Name
-	}
-	if x.conversation != nil {
-		x.conversation.home, x.conversation.work = plan.Home, plan.Work
-	}
-	x.lookBack(&plan)
-	x.findStates()
+// admission is which routes are planned for an exchange, and what must be held for them.
+type admission struct {
+	*scope
+	prompt   *prompt
+	feedback *feedback
+	books    *books
+	work     *work
+	steps    *routing.First // nil while nothing is planned
+}
 
-	if !x.hasGate() {
-		permit, err := x.acquireRoute()
-		if err != nil {
-			x.tightenBound()
-			return x.refuseUnacquired(err, x.worstOfFirst())
-		}
-		x.engine.Requested()
-		x.ready = routing.Opening(x.plan)
-		x.addAttempt(x.ready, permit)
+// ask is what routing is asked, but for what is remembered of the request and how long it is.
+func (a *admission) ask(tariff *engine.Tariff) routing.Input {
+	ask := routing.NewInput(a.gen.Config, tariff.Routes, a.req.profile, a.req.LLM)
+	ask.Exchange, ask.Requires = tariff.Exchange, a.req.requires
+	who := a.call.Principal.Account
+	ask.Account = config.AccountFacts{ID: who.ID, Name: who.Name, Plan: who.Plan}
+	ask.Standing, ask.Refuses = a.gen.Standing(who.ID), a.gen.Refuses
+	ask.Predictor, ask.Learned = a.gen.Predictor(), a.engine.Outcomes().Learned()
+	ask.Templates = a.engine.Templates().Known()
+	return ask
+}
+
+// follow takes the itinerary that was planned.
+func (a *admission) follow(plan *routing.Itinerary) {
+	a.steps = plan.Steps
+	if plan.Strategy != nil {
+		a.call.Record.Strategy = plan.Strategy.Name
 	}
-	most, err := x.placeWhatFits()
+}
+
+func (a *admission) itinerary() *routing.First { return a.steps }
+
+// opening is the first call of the itinerary.
+func (a *admission) opening() *routing.Candidate { return routing.Opening(a.steps) }
+
+// beginFirst begins the first attempt, which the hold records.
+func (a *admission) beginFirst() *families.Error {
+	permit, err := a.acquireRoute()
 	if err != nil {
-		return x.refuseUncovered("placing a hold", err)
+		a.work.tightenBound()
+		return a.refuseUnacquired(err, a.worstOfFirst())
 	}
-	x.held, x.hold, x.call.Record.Held = true, most.Microcents, true
-	x.engine.Metrics().Held(x.hold)
-	x.prepareShadow(ask.Profile.Shadow, plan.Candidates)
+	a.engine.Requested()
+	a.work.addReady(a.opening(), permit)
 	return nil
 }
 
 // placeWhatFits places the hold for the first choice and the fallbacks up to the first that is not covered; those
 // behind are made no more (GAP-137). As a rule all are covered, and the ledger is asked once.
-func (x *exchange) placeWhatFits() (routing.Worst, error) {
+func (a *admission) placeWhatFits() error {
 	for {
 		times := int64(headroom)
-		if x.input.exact {
+		if a.prompt.isExact() {
 			times = 0
 		}
-		most, err := x.placeHold(times)
+		err := a.placeHold(times)
 		refused, ok := errors.AsType[*ledger.Refusal](err)
 		if !ok {
-			return most, err
+			return err
 		}
-		tightened := x.tightenBound()
-		if left := x.leaveOut(refused.Room); !left && !tightened {
-			return most, err
+		tightened := a.work.tightenBound()
+		if left := a.leaveOut(refused.Room); !left && !tightened {
+			return err
 		}
 	}
 }
 
 // leaveOut leaves the steps out that there is no room for; false where that is none, or the first.
-func (x *exchange) leaveOut(room ledger.Room) bool {
-	left, _ := x.plan.LeaveOut(x.worst, x.fitsIn(room))
-	x.noteLeftOut(left)
+func (a *admission) leaveOut(room ledger.Room) bool {
+	left, _ := a.steps.LeaveOut(a.prompt.worst, a.fitsIn(room))
+	a.feedback.noteLeftOut(left, a.steps)
 	return len(left) > 0
 }
 
 // fitsIn says whether calls can come to no more than there is room for, with what is screened beside them.
-func (x *exchange) fitsIn(room ledger.Room) func(routing.Worst) bool {
+func (a *admission) fitsIn(room ledger.Room) func(routing.Worst) bool {
 	return func(w routing.Worst) bool {
-		w = x.withScreening(w)
+		w = a.withScreening(w)
 		return w.Microcents <= room.Microcents && w.Tokens <= room.Tokens
 	}
 }
 
 // placeHold places the hold, for which there must be so many times as much as it needs.
-func (x *exchange) placeHold(headroom int64) (routing.Worst, error) {
-	most := x.worstOfAll()
-	h := ledger.Hold{
-		Request:    x.call.ID,
-		Account:    x.call.Principal.Account.ID,
-		Key:        x.call.Principal.Key.ID,
-		Endpoint:   x.call.Family.Name(),
-		Profile:    x.req.profile,
-		Microcents: most.Microcents,
-		Tokens:     most.Tokens,
-		Headroom:   headroom,
-	}
-	if x.current != nil {
-		h.Attempt = x.current.ledgerAttempt(x.tariff)
-	}
-	return most, x.engine.Ledger().Hold(x.request.Context(), h)
+func (a *admission) placeHold(headroom int64) error {
+	most := a.worstOfAll()
+	_, first := a.work.made()
+	return a.books.place(a.request.Context(), ledger.Hold{Endpoint: a.call.Family.Name(), Microcents: most.Microcents,
+		Tokens: most.Tokens, Headroom: headroom}, first)
 }
 
 // acquireRoute takes a permit for the first step whose opening route has one, and puts that step before the others.
 // The error is routing.ErrBusy when one is full, and otherwise that none is to be called after all.
-func (x *exchange) acquireRoute() (engine.RoutePermit, error) {
-	steps := x.plan.Steps
+func (a *admission) acquireRoute() (engine.RoutePermit, error) {
+	steps := a.steps.Steps
 	var none error
 	for i, s := range steps {
-		permit, err := x.acquire(routing.Opening(s))
+		permit, err := a.work.acquire(routing.Opening(s))
 		if err == nil {
 			copy(steps[1:], steps[:i])
 			steps[0] = s
@@ -144,8 +125,8 @@ func (x *exchange) acquireRoute() (engine.RoutePermit, error) {
 }
 
 // refuseUnroutable is the refusal when no route can serve.
-func (x *exchange) refuseUnroutable(why error) *families.Error {
-	if refusal := x.refuseExhausted(routing.Worst{}); refusal != nil {
+func (a *admission) refuseUnroutable(why error) *families.Error {
+	if refusal := a.refuseExhausted(routing.Worst{}); refusal != nil {
 		return refusal
 	}
 	switch {
@@ -172,8 +153,8 @@ func (x *exchange) refuseUnroutable(why error) *families.Error {
 
 // refuseBusy is the refusal when every route that could take the request is full (GAP-39). Nothing is held or
 // recorded for it: there is nothing to settle.
-func (x *exchange) refuseBusy(most routing.Worst) *families.Error {
-	if refusal := x.refuseExhausted(most); refusal != nil {
+func (a *admission) refuseBusy(most routing.Worst) *families.Error {
+	if refusal := a.refuseExhausted(most); refusal != nil {
 		return refusal
 	}
 	return routesFull()
@@ -182,38 +163,38 @@ func (x *exchange) refuseBusy(most routing.Worst) *families.Error {
 // refuseExhausted refuses an account that could not pay for that, or that has reached a limit of its own. That answer
 // comes before those that are about routes (GAP-01, GAP-38): it is the same whatever the account asks for and
 // however busy the routes are.
-func (x *exchange) refuseExhausted(most routing.Worst) *families.Error {
-	p := x.call.Principal
-	err := x.engine.Ledger().Check(x.request.Context(), p.Account.ID, p.Key.ID, most.Microcents, most.Tokens)
+func (a *admission) refuseExhausted(most routing.Worst) *families.Error {
+	p := a.call.Principal
+	err := a.engine.Ledger().Check(a.request.Context(), p.Account.ID, p.Key.ID, most.Microcents, most.Tokens)
 	if err != nil {
-		return x.refuseUncovered("checking an account", err)
+		return a.refuseUncovered("checking an account", err)
 	}
 	return nil
 }
 
 // refuseUncovered is the refusal for what the ledger said instead of a hold: where it is that a limit does not cover
 // the first choice, with what that can come to, what is left, and which allowance fits (GAP-137).
-func (x *exchange) refuseUncovered(doing string, err error) *families.Error {
+func (a *admission) refuseUncovered(doing string, err error) *families.Error {
 	refusal := limitRefusal(err)
 	if refusal == nil {
-		return x.call.LedgerError(doing, err)
+		return a.call.LedgerError(doing, err)
 	}
-	if refused, ok := errors.AsType[*ledger.Refusal](err); ok && x.plan != nil {
-		refusal.Message += " " + x.figures(refused)
+	if refused, ok := errors.AsType[*ledger.Refusal](err); ok && a.steps != nil {
+		refusal.Message += " " + a.figures(refused)
 	}
 	return refusal
 }
 
 // figures are the numbers of a refusal, for the client.
-func (x *exchange) figures(refused *ledger.Refusal) string {
-	worst := x.worstOfFirst()
+func (a *admission) figures(refused *ledger.Refusal) string {
+	worst := a.worstOfFirst()
 	text := fmt.Sprintf("It can come to %s credits, and %s are available", human.Exact(worst.Microcents),
 		human.Exact(refused.Left))
 	if errors.Is(refused, ledger.ErrTokenBudget) {
 		text = fmt.Sprintf("It can come to %s tokens (%s credits), and %s tokens are available",
 			human.Thousands(worst.Tokens), human.Exact(worst.Microcents), human.Thousands(refused.Left))
 	}
-	if n := x.largestAllowance(refused.Room); n > 0 {
+	if n := a.largestAllowance(refused.Room); n > 0 {
 		return fmt.Sprintf("%s: an output allowance of at most %d tokens fits.", text, n)
 	}
 	return text + ": no output allowance is small enough to fit."
@@ -221,14 +202,14 @@ func (x *exchange) figures(refused *ledger.Refusal) string {
 
 // largestAllowance is the largest output allowance of the client's with which the first choice would fit, in tokens;
 // 0: none.
-func (x *exchange) largestAllowance(room ledger.Room) int64 {
-	first, fits := x.plan.Start(), x.fitsIn(room)
+func (a *admission) largestAllowance(room ledger.Room) int64 {
+	first, fits := a.steps.Start(), a.fitsIn(room)
 	longest := int64(0)
 	for c := range first.Calls() {
 		longest = max(longest, c.Allowance)
 	}
 	return int64(sort.Search(int(longest), func(n int) bool {
-		return !fits(first.Worst(func(c *routing.Candidate) routing.Worst { return x.worst(c.Given(int64(n) + 1)) }))
+		return !fits(first.Worst(func(c *routing.Candidate) routing.Worst { return a.prompt.worst(c.Given(int64(n) + 1)) }))
 	}))
 }
 
@@ -275,4 +256,34 @@ func noneReady() *families.Error {
 	return &families.Error{Status: http.StatusServiceUnavailable, Code: families.UpstreamError,
 		Message: "No route that can take the request is working at the moment. " +
 			"Trying again in a minute may help." + families.Support}
+}
+
+// worstOfAll is the most that the request can come to: the screening, and the routes of the itinerary (GAP-49).
+func (a *admission) worstOfAll() routing.Worst { return a.withScreening(a.steps.Worst(a.prompt.worst)) }
+
+// worstOfFirst is the most that its first choice can come to, with the screening: what must be covered (GAP-137).
+func (a *admission) worstOfFirst() routing.Worst {
+	return a.withScreening(a.steps.Start().Worst(a.prompt.worst))
+}
+
+// withScreening adds the screening to what calls can come to.
+func (a *admission) withScreening(w routing.Worst) routing.Worst {
+	if a.gen.Config.Screening.Mode == config.ScreeningEnforce {
+		w = w.And(routing.Worst{Microcents: screeningCost})
+	}
+	return w
+}
+
+// refuseUnacquired is the refusal when no route could be called after all (GAP-39).
+func (a *admission) refuseUnacquired(why error, most routing.Worst) *families.Error {
+	if a.ctx.Err() != nil { // while it waited
+		return interrupted(a.ctx).consequence().error()
+	}
+	if errors.Is(why, routing.ErrBusy) {
+		return a.refuseBusy(most)
+	}
+	if refusal := a.refuseExhausted(most); refusal != nil {
+		return refusal
+	}
+	return noneReady()
 }

@@ -1,0 +1,143 @@
+package exchange
+
+import (
+	"github.com/fareway/fareway/config"
+	"github.com/fareway/fareway/modules/internal/ledger"
+	"github.com/fareway/fareway/modules/internal/routing"
+	"github.com/fareway/fareway/plugins/llm"
+)
+
+// prompt is how long the input is, as far as that is known, and what upstreams want back with it.
+type prompt struct {
+	*scope
+	input  input
+	states map[string]routeStates // by route
+	hash   uint64                 // of what the client has said, see clientHash
+	hashed bool                   // there is one
+}
+
+// headroom is how many times a request's worst case must be covered for it to be held by the roughest bound: then
+// nobody is refused, and hardly anybody kept waiting, for what the exact one would save.
+const headroom = 100
+
+// guessedBytes is how many bytes a token is taken to have where routes are compared.
+const guessedBytes = 4
+
+// input is how many tokens the input has, counted no earlier than somebody needs it: in most requests, never.
+type input struct {
+	bound    int64 // at most
+	exact    bool  // bound is as low as can be proven
+	estimate int64 // as clients see it; 0: not counted, for no prompt is empty
+}
+
+// measure finds out as much as routing needs.
+func (p *prompt) measure(ask *routing.Input) {
+	most := p.req.roughBound()
+	if routing.Decided(*ask, most) {
+		p.input.bound, ask.InputTokens = most, most/guessedBytes
+		return
+	}
+	p.input.bound = most
+	p.tightenBound()
+	ask.InputTokens = p.estimate()
+}
+
+// estimate is how many tokens the input has as clients see it.
+func (p *prompt) estimate() int64 {
+	if p.input.estimate == 0 {
+		p.input.estimate = p.req.estimate()
+	}
+	return p.input.estimate
+}
+
+// tightenBound makes the bound exact; false when it was.
+func (p *prompt) tightenBound() bool {
+	if p.input.exact {
+		return false
+	}
+	p.input.exact, p.input.bound = true, p.req.bound()
+	return true
+}
+
+// roughBound is what is known of how many tokens the input has at most.
+func (p *prompt) roughBound() int64 { return p.input.bound }
+
+// counted is the estimate, 0 where nobody has asked for it.
+func (p *prompt) counted() int64 { return p.input.estimate }
+
+// isExact reports whether the bound is as low as can be proven.
+func (p *prompt) isExact() bool { return p.input.exact }
+
+// forget lets go of the request. What it is asked for later is counted before: a limit of the service may end it yet
+// (GAP-113).
+func (p *prompt) forget() {
+	p.estimate()
+	p.input.exact = true
+	p.clientHash()
+	p.req.LLM, p.req.described = &llm.Request{MaxTokens: p.req.LLM.MaxTokens}, nil
+}
+
+// copied is the prompt for an exchange beside this one, which outlives it.
+func (p *prompt) copied() prompt {
+	return prompt{input: p.input, states: p.states, hash: p.clientHash(), hashed: true}
+}
+
+// worst is the most that one call can come to, by the bound of the input that is known.
+func (p *prompt) worst(c *routing.Candidate) routing.Worst {
+	return worstOf(c.PromptBound(p.bound(c.Route)), c)
+}
+
+// worstOf is the most that an attempt can come to.
+func (p *prompt) worstOf(a *attempt) routing.Worst {
+	c := routing.Candidate{Route: a.route, Extra: a.extra, Template: a.template}
+	return routing.Worst{Microcents: a.worst,
+		Tokens: routing.Sum(c.PromptBound(p.bound(a.route)), maxReply(a.route, a.allowance))}
+}
+
+// maxReply is how many tokens a reply can have: the output allowance, or on a route that can bill past it the longest
+// reply there is (BILL-11).
+func maxReply(r *config.Route, allowance int64) int64 {
+	if r.BillsPastAllowance {
+		return max(allowance, r.MaxOutput)
+	}
+	return allowance
+}
+
+// worstOf is the most that one call can come to, for a prompt of at most bound tokens: all of it in its dearest
+// class, and the longest reply (GAP-49).
+func worstOf(bound int64, c *routing.Candidate) routing.Worst {
+	output := maxReply(c.Route, c.Allowance)
+	return routing.Worst{Microcents: ledger.HoldFor(bound, output, c.Route.Price), Tokens: routing.Sum(bound, output)}
+}
+
+// boundOf is how many tokens an attempt's prompt has at most, without what its upstream adds.
+func (p *prompt) boundOf(a *attempt) int64 { return routing.Sum(p.bound(a.route), a.extra) }
+
+// beyondBound is how many tokens more an attempt's prompt is reported to have than it can have, 0 for none.
+func (p *prompt) beyondBound(a *attempt) int64 {
+	u := a.proven()
+	if u == nil {
+		return 0
+	}
+	return max(0, u.Prompt()-p.boundOf(a))
+}
+
+// learnTemplates notes what the upstreams counted beyond the most that their prompts can have: their chat templates
+// add that. The charge of the request has been computed, by the bounds that are known; a closer one is not looked for
+// here.
+func (p *prompt) learnTemplates(attempts []*attempt) {
+	for _, a := range attempts {
+		if a.route.TemplateTokens != nil {
+			continue
+		}
+		if u := a.proven(); u != nil && !u.Estimated && u.Doubt == "" {
+			p.engine.Templates().Note(a.route, p.beyondBound(a))
+		}
+	}
+}
+
+// bound is how many tokens the input of a route has at most: the prompt, and what its upstream gets back. A token of
+// that has a byte at least.
+func (p *prompt) bound(route *config.Route) int64 {
+	return routing.Sum(p.input.bound, p.states[route.Name].bytes)
+}

@@ -1,0 +1,248 @@
+package exchange
+
+import (
+	"context"
+	"slices"
+	"time"
+
+	"github.com/fareway/fareway/modules/internal/engine"
+	"github.com/fareway/fareway/modules/internal/ledger"
+	"github.com/fareway/fareway/modules/internal/stop"
+	"github.com/fareway/fareway/plugins/llm"
+)
+
+// transport makes attempts, each from its call to its end.
+type transport struct {
+	*scope
+	prompt   *prompt
+	delivery *delivery
+	feedback *feedback
+	caching  *caching
+	stops    *stop.Set
+	kept     int // bytes of a stream's text that are kept beside what is sent
+}
+
+// newTransport makes attempts for a request.
+func newTransport(req *request) transport { return transport{stops: stop.New(req.LLM.Stop)} }
+
+// makeAttempt makes an attempt. It returns nil when the route finished its reply, which is then in a.reply. Of
+// attempts that are made at the same time none is live: they share nothing that changes.
+func (t *transport) makeAttempt(ctx context.Context, a *attempt) (f *failure) {
+	a.made = time.Now()
+	defer func() {
+		a.running, a.took = false, time.Since(a.made)
+		t.engine.Metrics().Attempted(a.route.Name, a.firstAfter, a.took)
+	}()
+	defer a.permit.Release()
+	defer func() { t.judgeRoute(a, f) }()
+	defer t.warnOfUsage(a)
+	a.reply = &reply{words: a.route.FinishReasons}
+	if !a.isQuestion {
+		a.reply.matcher = t.stops.Matcher()
+	}
+	a.outcome = ledger.Failed
+
+	ctx, over := context.WithCancelCause(ctx)
+	defer over(nil)
+	limit := newRouteTime(a.route.Timeout, func() { over(errAttemptTimeout) })
+	backend := t.gen.Backend(a.route.Provider)
+	proves := backend.ProvesCancel(ctx, a.route.Model)
+	calling, hangUp := ctx, context.CancelFunc(func() {})
+	unbind := func() bool { return true }
+	if proves { // what it used may come after its time
+		calling, hangUp = context.WithCancel(context.WithoutCancel(ctx))
+		unbind = context.AfterFunc(ctx, hangUp)
+	}
+	defer hangUp()
+	defer unbind()
+	stream, err := backend.Generate(calling, t.call.Principal.Account.ID, t.requestFor(a))
+	if err != nil {
+		limit.end()
+		return t.failureOf(ctx, err)
+	}
+	defer stream.Close()
+	if keyed, ok := stream.(engine.Keyed); ok {
+		defer func() { a.key = keyed.Key() }()
+	}
+	if proves && unbind() {
+		ended := make(chan struct{})
+		defer close(ended)
+		go t.awaitProof(ctx, a, stream, hangUp, ended)
+	}
+	a.reader = &reader{
+		stream: stream, memory: t.engine, delivery: t.delivery, time: limit,
+		over: ctx.Done(), hungUp: calling.Done(), proves: proves,
+		flood:  newFlood(maxReply(a.route, a.allowance)),
+		failed: func(err error) *failure { return t.failureOf(ctx, err) },
+	}
+	defer a.reader.close()
+	if a.live {
+		t.delivery.readBeside(a.reader.readAhead)
+		defer t.delivery.readBeside(nil)
+	}
+	if a.racer != nil {
+		defer a.racer.stopReadingAhead()
+	}
+	for noted := false; ; {
+		b, more := a.reader.next()
+		end, f := t.takeBatch(a, b, more)
+		if !noted && a.live && t.delivery.isGone() {
+			noted = true
+			t.noteStall()
+		}
+		if end {
+			return f
+		}
+	}
+}
+
+// failureOf names the failure that ended the attempt. An attempt that ended because its time was over ended for
+// that reason, whatever the stream says.
+func (t *transport) failureOf(ctx context.Context, err error) *failure {
+	if ctx.Err() != nil {
+		return interrupted(ctx)
+	}
+	return &failure{kind: llm.KindOf(err), err: err}
+}
+
+// takeBatch delivers a batch, behind which more may be ready, and returns how the attempt ended, if it did.
+func (t *transport) takeBatch(a *attempt, b batch, more bool) (end bool, f *failure) {
+	a.permit.Heard()
+	if b.late {
+		for _, ev := range b.events {
+			t.noteEvent(a, ev)
+		}
+	} else {
+		// A client that left while something came has left all the same: what it gets must not look whole.
+		if t.delivery.clientLeft() {
+			t.delivery.markGone()
+		}
+		t.takeEvents(a, b.events)
+	}
+	if a.live && (!more || b.end || t.delivery.isFull()) {
+		t.delivery.flush()
+	}
+	if !b.end || b.failure != nil {
+		return b.end, b.failure
+	}
+	if f = a.reply.unfinished(); f == nil {
+		a.outcome = ledger.Finished
+	}
+	return true, f
+}
+
+// noteEvent takes what an event says of the attempt itself.
+func (t *transport) noteEvent(a *attempt, ev llm.Event) {
+	if a.observe(ev); ev.Kind == llm.EventReference {
+		t.noteReference(a, ev.ID)
+	}
+}
+
+// takeEvents takes a batch of events.
+func (t *transport) takeEvents(a *attempt, events []llm.Event) {
+	pass := a.reply.fold.Add
+	switch {
+	case a.racer != nil:
+		pass = a.racer.showEvent
+	case a.live:
+		pass = func(ev llm.Event) { t.showEvent(a, ev) }
+	}
+	for _, ev := range events {
+		t.noteEvent(a, ev)
+		switch ev.Kind {
+		case llm.EventAccepted:
+			a.permit.Accepted()
+			a.accept()
+		case llm.EventToolCall, llm.EventToolEnd:
+			if a.live {
+				t.prompt.keepState(a, ev)
+			} else {
+				a.states = append(a.states, ev)
+			}
+		}
+		if t.req.Stream && t.delivery.isGone() {
+			a.output.Add(ev) // nobody reads it, and it is work
+		}
+		a.reply.addEvent(ev, pass)
+	}
+}
+
+// showEvent passes a visible event on to the client, now or in the folded reply.
+func (t *transport) showEvent(a *attempt, ev llm.Event) {
+	if t.req.Stream {
+		if !t.delivery.isGone() {
+			a.output.Add(ev)
+		}
+		if t.delivery.addEvent(ev); t.delivery.hasShown() {
+			t.forgetPrompt(a)
+		}
+		if ev.Kind == llm.EventText && !t.keepsText(ev) {
+			return // what was streamed need not be kept
+		}
+	}
+	a.reply.fold.Add(ev)
+}
+
+// keptPrompt is how long a body may be, in bytes, that is not worth being let go of.
+const keptPrompt = 4 << 10
+
+// forgetPrompt lets go of the request, once: when something of the reply was shown, no other route is tried. What a
+// stream costs does not depend on its prompt then.
+func (t *transport) forgetPrompt(a *attempt) {
+	if t.call.Forget == nil || a.racer != nil && a.racer.race.running.Load() > 1 { // another attempt may be sending it
+		return
+	}
+	long := len(t.call.Body) > keptPrompt // its texts are slices of the body
+	t.call.Forget()
+	t.call.Forget = nil
+	if long {
+		t.prompt.forget()
+	}
+}
+
+// warnOfUsage tells the operator of an attempt whose usage is no usage, and so proves nothing (GAP-111), or whose
+// usage counts and may not be what was used (GAP-124, GAP-125).
+func (t *transport) warnOfUsage(a *attempt) {
+	fields := []any{"request_id", t.call.ID, "attempt", a.id, "route", a.route.Name, "provider", a.route.Provider}
+	if flaw := a.flaw(); flaw != "" {
+		t.engine.Logger().Warn("the upstream's usage is no usage", append(fields, "flaw", flaw)...)
+	} else if a.usage != nil && a.usage.Doubt != "" {
+		t.engine.Logger().Warn("the upstream's usage is in doubt: compare it with its bill",
+			append(fields, "doubt", a.usage.Doubt)...)
+	}
+}
+
+// requestFor is the request as an attempt's route gets it, with what its upstream wants back.
+func (t *transport) requestFor(a *attempt) *llm.Request {
+	if a.racer != nil {
+		sent := a.racer.request
+		a.racer.request = nil
+		return sent
+	}
+	up := a.upstreamRequest(t.req)
+	up.States = t.prompt.statesFor(a.route)
+	if a.extraMessage != nil {
+		up.Messages = append(slices.Clip(up.Messages), *a.extraMessage)
+	}
+	if a.isQuestion {
+		up.Stop, up.Format = nil, nil
+		if len(up.Tools) > 0 { // they stay: some upstreams refuse calls in a conversation without any
+			up.ToolChoice = llm.ToolChoice{Mode: llm.ToolNone}
+		}
+	}
+	return up
+}
+
+// keepsText reports whether the text of a stream is kept beside what is sent, for the response cache, or to be
+// compared.
+func (t *transport) keepsText(ev llm.Event) bool {
+	if !t.caching.isWanted() && !t.feedback.comparesText() {
+		return false
+	}
+	if t.kept += len(ev.Text); t.kept > maxKeptReply {
+		t.caching.drop()
+		t.feedback.dropText()
+		return false
+	}
+	return true
+}

@@ -1,0 +1,330 @@
+package exchange
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"slices"
+
+	"github.com/fareway/fareway/modules/internal/engine"
+	"github.com/fareway/fareway/modules/internal/health"
+	"github.com/fareway/fareway/modules/internal/ledger"
+	"github.com/fareway/fareway/modules/internal/routing"
+	"github.com/fareway/fareway/plugins/llm"
+)
+
+// work is which attempts are made for an exchange.
+type work struct {
+	*scope
+	prompt    *prompt
+	delivery  *delivery
+	feedback  *feedback
+	books     *books
+	transport *transport
+
+	attempts []*attempt
+	current  *attempt           // whose reply is, or may become, the client's
+	ready    *routing.Candidate // whose attempt was begun with the hold, until it is made
+	race     *race              // nil where no attempt is made beside another one
+	several  bool               // the reply is worked on in several steps (GAP-85)
+	from     int                // the attempt that the reply's work began with
+	unlike   bool               // an attempt has failed for another reason than that its route cannot take this request
+}
+
+// made are the attempts so far, and the one whose reply is, or may become, the client's.
+func (w *work) made() (all []*attempt, current *attempt) { return w.attempts, w.current }
+
+// addReady is addAttempt, for the call that the itinerary begins with.
+func (w *work) addReady(c *routing.Candidate, permit engine.RoutePermit) {
+	w.ready = c
+	w.addAttempt(c, permit)
+}
+
+// beginReady is beginAttempt, for the call that the itinerary begins with.
+func (w *work) beginReady(c *routing.Candidate, permit engine.RoutePermit) *failure {
+	f := w.beginAttempt(c, permit)
+	if f == nil {
+		w.ready = c
+	}
+	return f
+}
+
+// beginBeside begins an attempt that no client waits for and no account is charged for.
+func (w *work) beginBeside(c *routing.Candidate, permit engine.RoutePermit) (*attempt, error) {
+	w.addAttempt(c, permit)
+	a := w.current
+	a.worst, a.accept = 0, func() {}
+	err := w.books.place(w.ctx, ledger.Hold{Endpoint: ledger.Shadow}, a)
+	if err != nil {
+		w.dropAttempt(nil)
+	}
+	return a, err
+}
+
+// callBeside makes that attempt, whose reply is kept.
+func (w *work) callBeside(a *attempt) *failure {
+	f := w.transport.makeAttempt(w.ctx, a)
+	if f == nil {
+		f = a.finishKept()
+	}
+	if f != nil {
+		a.failure = f.kind
+	}
+	return f
+}
+
+// releasePermits gives back what the attempts have.
+func (w *work) releasePermits() {
+	for _, a := range w.attempts {
+		a.permit.Release()
+	}
+}
+
+// follow does the itinerary, and says why there is no reply, nil where there is one.
+func (w *work) follow(plan *routing.First) *failure {
+	a, f := w.runFirst(plan, true)
+	if retry := w.findRetry(plan, f); retry != nil {
+		if b, g := w.runFirst(retry, true); b != nil || g != nil {
+			a, f = b, g
+		}
+	}
+	if a == nil && f == nil { // what a strategy still needed was at capacity, and so was all else
+		f = &failure{kind: llm.ErrCapacity}
+	}
+	w.noteRoute()
+	return f
+}
+
+// addAttempt makes the next attempt the current one, on a route whose permit was acquired for it. It is recorded with
+// the hold or with Begin, before it is made.
+func (w *work) addAttempt(c *routing.Candidate, permit engine.RoutePermit) {
+	w.current = &attempt{
+		id:        ledger.AttemptID(w.call.ID, int64(len(w.attempts)+1)),
+		route:     c.Route,
+		allowance: c.Allowance,
+		extra:     c.Extra,
+		template:  c.Template,
+		worst:     w.prompt.worst(c).Microcents,
+		permit:    permit,
+		running:   true,
+		outcome:   ledger.NotMade,
+	}
+	w.attempts = append(w.attempts, w.current)
+	w.noteRoute()
+}
+
+// dropAttempt takes the last attempt back, which was not recorded.
+func (w *work) dropAttempt(before *attempt) {
+	last := len(w.attempts) - 1
+	w.attempts[last].permit.Release()
+	w.attempts, w.current = w.attempts[:last], before
+}
+
+// openAttempt begins the next attempt, and raises the hold where the work proven so far and the next call may come to
+// more (GAP-49). The limits of the account are looked at again, too (BILL-19). The first attempt was begun with the
+// hold. It is false where there is no attempt, with a failure unless it is that its route is at capacity.
+func (w *work) openAttempt(c *routing.Candidate) (bool, *failure) {
+	if w.ready == c {
+		w.ready = nil
+		return true, nil
+	}
+	permit, err := w.acquire(c)
+	switch {
+	case err != nil && w.ctx.Err() != nil: // while it waited
+		return false, interrupted(w.ctx)
+	case err != nil && w.delivery.clientLeft():
+		return false, &failure{kind: llm.ErrCanceled}
+	case err != nil:
+		return false, nil
+	}
+	f := w.beginAttempt(c, permit)
+	return f == nil, f
+}
+
+// beginAttempt begins an attempt for which there is a permit.
+func (w *work) beginAttempt(c *routing.Candidate, permit engine.RoutePermit) *failure {
+	before := w.current
+	w.addAttempt(c, permit)
+	next := w.books.next(w.current, w.attempts)
+	err := w.engine.Ledger().Begin(w.ctx, next)
+	if limitRefusal(err) != nil && w.tightenBound() {
+		next = w.books.next(w.current, w.attempts)
+		err = w.engine.Ledger().Begin(w.ctx, next)
+	}
+	if err == nil {
+		w.books.raise(next.Microcents)
+		return nil
+	}
+	w.dropAttempt(before)
+	switch {
+	case limitRefusal(err) != nil:
+		return &failure{kind: overBudget, err: err}
+	case w.ctx.Err() != nil:
+		return interrupted(w.ctx)
+	}
+	return &failure{kind: ledgerAway, err: err}
+}
+
+// noteFailed notes that an attempt did not become a reply.
+func (w *work) noteFailed(a *attempt, f *failure) {
+	if f.kind == llm.ErrCanceled {
+		return
+	}
+	// The upstream may have been at work: that its provider died before it said so proves nothing.
+	a.lost = f.kind == llm.ErrDied && w.gen.Backend(a.route.Provider).GivesReceipts()
+	w.logFailure(a, f)
+}
+
+// logFailure tells the operator of a failed attempt; the client is told by refusal, in other words.
+func (w *work) logFailure(a *attempt, f *failure) {
+	a.failure, a.refusedForTime = f.kind, f.namesTime()
+	w.engine.Metrics().UpstreamError(a.route.Name, string(f.kind))
+	if f.consequence().blames() {
+		w.engine.Metrics().FailedAttempt(w.call.Principal.Account.ID)
+	}
+	w.unlike = w.unlike || !f.consequence().misfit
+	w.call.Record.Misfit = !w.unlike
+	log := w.engine.Logger().Warn
+	if f.consequence().alert {
+		log = w.engine.Logger().Error
+	}
+	route, c := "", f.consequence()
+	if c.health == health.Failed || c.alert || f.kind == llm.ErrRejected || f.kind == attemptTimeout {
+		route = a.route.Name
+	}
+	w.engine.NoteFailure(a.id, route, a.failureText(f))
+	fields := []any{"request_id", w.call.ID, "attempt", a.id, "route", a.route.Name, "provider", a.route.Provider,
+		"kind", f.kind, "error", f.err}
+	if a.key != "" {
+		fields = append(fields, "key", a.key)
+	}
+	if failed, ok := errors.AsType[*llm.Error](f.err); ok {
+		a.upstreamID = cmp.Or(a.upstreamID, failed.RequestID)
+		w.noteRoute()
+		if failed.RetryAfter > 0 {
+			fields = append(fields, "retry_after", failed.RetryAfter)
+		}
+	}
+	log("attempt failed", append(fields, "upstream_request_id", a.upstreamID)...)
+}
+
+// noteRoute puts on the access line which route it went to, at last.
+func (w *work) noteRoute() {
+	rec, a := &w.call.Record, w.current
+	rec.Route, rec.Attempts, rec.Upstream, rec.ProviderKey = a.route.Name, len(w.attempts), a.upstreamID, a.key
+}
+
+// results is what the settlement gets of the attempts, see attempt.result.
+func (w *work) results(final bool) []ledger.Result {
+	results := make([]ledger.Result, len(w.attempts))
+	for i, a := range w.attempts {
+		results[i] = a.result(final)
+	}
+	return results
+}
+
+// resultsOfFailure are those of a request that ended with f, with what its last attempt is taken to have used.
+func (w *work) resultsOfFailure(f *failure) []ledger.Result {
+	w.current.failure = cmp.Or(w.current.failure, f.kind)
+	estimate := w.estimateUnproven(f)
+	results := w.results(false)
+	results[slices.Index(w.attempts, w.current)].Estimate = estimate
+	return results
+}
+
+// tightenBound makes the bound of the prompt exact, and the current attempt's share of the hold; false when it was.
+func (w *work) tightenBound() bool {
+	if !w.prompt.tightenBound() {
+		return false
+	}
+	if a := w.current; a != nil {
+		a.worst = w.prompt.worst(&routing.Candidate{Route: a.route, Allowance: a.allowance, Extra: a.extra,
+			Template: a.template}).Microcents
+	}
+	return true
+}
+
+// acquire takes a permit for a call, and waits for a route that is back soon.
+func (w *work) acquire(c *routing.Candidate) (engine.RoutePermit, error) {
+	if !c.Back.IsZero() {
+		return w.acquireInTurn(c)
+	}
+	permit, err := w.gen.AcquireRoute(w.ctx, c.Route, w.healthCall(c))
+	if errors.Is(err, routing.ErrBusy) {
+		w.feedback.noteFull(c.Route)
+	}
+	return permit, err
+}
+
+// acquireInTurn waits for a route within the request's time, before the 200 of a stream and as long as the client is
+// there, and takes a permit for it.
+func (w *work) acquireInTurn(c *routing.Candidate) (engine.RoutePermit, error) {
+	begun := w.engine.Now()
+	longest := engine.MaxWait
+	if w.req.Stream {
+		longest = min(longest, w.delivery.untilOpen())
+	}
+	ctx, leave := context.WithCancel(w.ctx)
+	defer leave()
+	defer context.AfterFunc(w.request.Context(), leave)()
+	account := w.call.Principal.Account.ID
+	turn := w.gen.AwaitTurn(ctx, c.Route, account, w.engine.Now().Add(longest))
+	w.call.Record.Waited += w.engine.Now().Sub(begun)
+	if turn == nil {
+		return engine.RoutePermit{}, routing.ErrBusy
+	}
+	permit, err := turn.Acquire(w.ctx, w.healthCall(c))
+	if errors.Is(err, routing.ErrBusy) {
+		w.feedback.noteFull(c.Route)
+	}
+	return permit, err
+}
+
+// usageOfReply is what the reply says that it used: the work of all its steps (GAP-13).
+func (w *work) usageOfReply() *llm.Usage {
+	if !w.several {
+		return w.current.usage
+	}
+	var sum llm.Usage
+	for _, a := range w.attempts[w.from:] {
+		if u := a.proven(); u != nil {
+			sum = sum.Plus(u)
+		}
+	}
+	return &sum
+}
+
+// finishReply ends the reply of the current attempt, whose usage must be proven then.
+func (w *work) finishReply() (ending, *failure) {
+	end, f := w.current.finishReply()
+	if f == nil {
+		f = w.proveUsage()
+	}
+	return end, f
+}
+
+// proveUsage makes sure of what the reply used. The end of a stream must not come before (GAP-57); usage that cannot
+// be priced is no usage at all.
+func (w *work) proveUsage() *failure {
+	a := w.current
+	var err error
+	if w.req.Stream && !a.usage.Known() && !w.delivery.clientLeft() {
+		err = w.awaitReceipt()
+	}
+	var f *failure
+	switch {
+	case a.proven() != nil:
+		return nil
+	case a.usage.Known():
+		_, err = ledger.Cost(*a.usage, a.route.Price)
+		f = &failure{kind: llm.ErrProtocol, err: err}
+	case errors.Is(err, engine.ErrShutdown):
+		f = interrupted(w.ctx)
+	case w.req.Stream && !w.delivery.clientLeft():
+		f = &failure{kind: noUsage, err: cmp.Or(err, errors.New(a.route.Unmetered()))}
+	default:
+		return nil
+	}
+	w.logFailure(a, f)
+	return f
+}
