@@ -47,18 +47,14 @@ func (a *admission) follow(plan *routing.Itinerary) {
 
 func (a *admission) itinerary() *routing.First { return a.steps }
 
-// opening is the first call of the itinerary.
-func (a *admission) opening() *routing.Candidate { return routing.Opening(a.steps) }
-
 // beginFirst begins the first attempt, which the hold records.
 func (a *admission) beginFirst() *families.Error {
-	permit, err := a.acquireRoute()
+	c, permit, err := a.acquireRoute()
 	if err != nil {
 		a.work.tightenBound()
 		return a.refuseUnacquired(err, a.worstOfFirst())
 	}
-	a.engine.Requested()
-	a.work.addReady(a.opening(), permit)
+	a.work.addAttempt(c, permit)
 	return nil
 }
 
@@ -66,11 +62,7 @@ func (a *admission) beginFirst() *families.Error {
 // behind are made no more (GAP-137). As a rule all are covered, and the ledger is asked once.
 func (a *admission) placeWhatFits() error {
 	for {
-		times := int64(headroom)
-		if a.prompt.isExact() {
-			times = 0
-		}
-		err := a.placeHold(times)
+		err := a.placeHold(a.prompt.headroom())
 		refused, ok := errors.AsType[*ledger.Refusal](err)
 		if !ok {
 			return err
@@ -107,21 +99,22 @@ func (a *admission) placeHold(headroom int64) error {
 
 // acquireRoute takes a permit for the first step whose opening route has one, and puts that step before the others.
 // The error is routing.ErrBusy when one is full, and otherwise that none is to be called after all.
-func (a *admission) acquireRoute() (engine.RoutePermit, error) {
+func (a *admission) acquireRoute() (c *routing.Candidate, permit engine.RoutePermit, none error) {
 	steps := a.steps.Steps
-	var none error
 	for i, s := range steps {
-		permit, err := a.work.acquire(routing.Opening(s))
+		c = routing.Opening(s)
+		permit, err := a.work.acquire(c)
 		if err == nil {
 			copy(steps[1:], steps[:i])
 			steps[0] = s
-			return permit, nil
+			a.engine.Requested()
+			return c, permit, nil
 		}
 		if none == nil || errors.Is(err, routing.ErrBusy) {
 			none = err
 		}
 	}
-	return engine.RoutePermit{}, none
+	return nil, permit, none
 }
 
 // refuseUnroutable is the refusal when no route can serve.
@@ -149,15 +142,6 @@ func (a *admission) refuseUnroutable(why error) *families.Error {
 		return featureUnavailable("No route offers what the request needs, such as tools. " +
 			"Trying again does not help: send it without.")
 	}
-}
-
-// refuseBusy is the refusal when every route that could take the request is full (GAP-39). Nothing is held or
-// recorded for it: there is nothing to settle.
-func (a *admission) refuseBusy(most routing.Worst) *families.Error {
-	if refusal := a.refuseExhausted(most); refusal != nil {
-		return refusal
-	}
-	return routesFull()
 }
 
 // refuseExhausted refuses an account that could not pay for that, or that has reached a limit of its own. That answer
@@ -274,16 +258,22 @@ func (a *admission) withScreening(w routing.Worst) routing.Worst {
 	return w
 }
 
-// refuseUnacquired is the refusal when no route could be called after all (GAP-39).
+// refuseUnacquired is the refusal when no route could be called after all (GAP-39). Nothing is held or recorded for
+// it: there is nothing to settle.
 func (a *admission) refuseUnacquired(why error, most routing.Worst) *families.Error {
 	if a.ctx.Err() != nil { // while it waited
 		return interrupted(a.ctx).consequence().error()
 	}
-	if errors.Is(why, routing.ErrBusy) {
-		return a.refuseBusy(most)
-	}
 	if refusal := a.refuseExhausted(most); refusal != nil {
 		return refusal
+	}
+	return noneFree(why)
+}
+
+// noneFree is the refusal where every route that could take the request is full, or none works.
+func noneFree(why error) *families.Error {
+	if errors.Is(why, routing.ErrBusy) {
+		return routesFull()
 	}
 	return noneReady()
 }

@@ -8,8 +8,10 @@ import (
 
 	"github.com/fareway/fareway/config"
 	"github.com/fareway/fareway/modules/internal/engine"
+	"github.com/fareway/fareway/modules/internal/health"
 	"github.com/fareway/fareway/modules/internal/ledger"
 	"github.com/fareway/fareway/modules/internal/routing"
+	"github.com/fareway/fareway/modules/internal/validate"
 	"github.com/fareway/fareway/plugins/llm"
 	"github.com/fareway/fareway/plugins/tokens"
 )
@@ -186,4 +188,53 @@ func (a *attempt) failureText(f *failure) string {
 		text += "; with key " + a.key + " of provider " + a.route.Provider
 	}
 	return text
+}
+
+// stalledFrom is how long a route that had begun to reply must have been silent to have stalled, when its time is
+// over: otherwise the reply was long, which is the client's affair.
+const stalledFrom = 30 * time.Second
+
+// healthOutcome is what a failure says of the route: only what is none of the client's doing.
+func (a *attempt) healthOutcome(f *failure) health.Outcome {
+	if f.kind == attemptTimeout && (!a.produced || a.permit.Silent() >= min(stalledFrom, a.route.Timeout/2)) {
+		return health.Failed
+	}
+	if failed, ok := errors.AsType[*llm.Error](f.err); ok && failed.Unreached && f.kind == llm.ErrUpstream {
+		return health.Unreached
+	}
+	return f.consequence().health
+}
+
+// finishReply ends the reply of an attempt.
+func (a *attempt) finishReply() (ending, *failure) {
+	if a.ended != nil {
+		return *a.ended, nil
+	}
+	a.reply.fold.Close()
+	return a.reply.end()
+}
+
+// finishKept ends a reply that was kept back: with what a stop sequence withheld, and with what stands in for a reply
+// that a content policy ended before any text. It fails where there is nothing to show.
+func (a *attempt) finishKept() *failure {
+	if a.ended == nil {
+		end, f := a.finishReply()
+		if f != nil {
+			return f
+		}
+		if end.rest != "" {
+			a.reply.fold.Add(llm.Event{Kind: llm.EventText, Text: end.rest})
+			a.reply.fold.Close()
+			end.rest = ""
+		}
+		a.ended = &end
+	}
+	return nil
+}
+
+// forValidation is a whole reply as it is judged.
+func (a *attempt) forValidation() *validate.Reply {
+	return &validate.Reply{Text: a.reply.fold.Text(), Calls: a.reply.fold.Calls(),
+		Declined: a.reply.finish == llm.FinishPolicy,
+		Cut:      a.reply.finish == llm.FinishLength && !a.reply.matched()}
 }

@@ -32,6 +32,13 @@ func (f *feedback) recallConversation(ask *routing.Input) {
 	f.conversation = c
 }
 
+func (f *feedback) conversationKey() affinity.Key {
+	if f.conversation != nil {
+		return f.conversation.key
+	}
+	return f.engine.Conversations().Key(f.call.Principal.Account.ID, f.req.profile, f.req.LLM)
+}
+
 // rememberTurn notes which route has served a turn, and what its upstream can have in its cache now.
 func (f *feedback) rememberTurn(a *attempt) {
 	if f.conversation == nil {

@@ -17,12 +17,10 @@ const sampled = "2"
 // traitsToKeep says what routing is to keep for the decision log. Where there is one route, the predictor is asked for
 // the log's sake alone, and so for one request in eight.
 func (f *feedback) traitsToKeep(routes int) routing.Keep {
-	switch id := f.call.ID; {
-	case f.gen.Config.DecisionLog.Mode != config.DecisionsOn && !f.mayCollect():
+	switch id, on := f.call.ID, f.gen.Config.DecisionLog.Mode == config.DecisionsOn; {
+	case !on && !f.mayCollect():
 		return routing.KeepNothing
-	case f.gen.Config.DecisionLog.Mode != config.DecisionsOn:
-		return routing.KeepRead
-	case routes == 1 && id[len(id)-1:] < sampled:
+	case on && routes == 1 && id[len(id)-1:] < sampled:
 		return routing.KeepAll
 	}
 	return routing.KeepRead
@@ -38,7 +36,7 @@ func (f *feedback) noteChoice(ask *routing.Input, plan *routing.Itinerary) {
 		ID: f.call.ID, Account: account.ID, Plan: account.Plan, Endpoint: f.call.Family.Name(), Profile: f.req.profile,
 		Config: cfg.Hash[:min(len(cfg.Hash), decisions.ConfigDigits)], Begun: f.call.Start,
 		InputTokens: ask.InputTokens, Allowance: ask.Allowance, Needs: ask.Needs, Graphics: ask.Graphics,
-		Requires: ask.Requires, Traits: plan.Traits, Past: ask.Past, Stay: plan.Stay,
+		Requires: ask.Requires, Traits: plan.Traits, Past: ask.Past, Stay: plan.Stay, Conversation: f.conversationKey(),
 	}
 	if len(plan.Candidates) > 0 {
 		r.Choice = plan.Candidates[0].Route.Name
@@ -54,11 +52,6 @@ func (f *feedback) noteChoice(ask *routing.Input, plan *routing.Itinerary) {
 			r.Stood = append(r.Stood, decisions.Stood{Route: c.Route.Name, Why: c.Behind.Error(),
 				Busy: errors.Is(c.Behind, routing.ErrBusy), Behind: true})
 		}
-	}
-	if f.conversation != nil {
-		r.Conversation = f.conversation.key
-	} else {
-		r.Conversation = f.engine.Conversations().Key(account.ID, f.req.profile, f.req.LLM)
 	}
 	f.decision = r
 }

@@ -349,23 +349,13 @@ func (d *delivery) writeFailure(e *families.Error) {
 // clientLeft reports whether the client has left.
 func (d *delivery) clientLeft() bool { return d.gone.Load() || d.client.Err() != nil }
 
-// markGone notes that the client has left: what it gets must not look whole.
-func (d *delivery) markGone() { d.gone.Store(true) }
-
-// isGone reports whether that is noted: nothing more is written.
-func (d *delivery) isGone() bool { return d.gone.Load() }
-
-// hasShown reports whether something of the reply itself reached the client.
-func (d *delivery) hasShown() bool { return d.shown }
-
-// connectionBroken is closed when a write of a stream has failed.
+// What the other parts do with it beside writing.
+func (d *delivery) markGone()                         { d.gone.Store(true) } // what the client gets must not look whole
+func (d *delivery) isGone() bool                      { return d.gone.Load() }
+func (d *delivery) hasShown() bool                    { return d.shown }
 func (d *delivery) connectionBroken() <-chan struct{} { return d.broken }
-
-// patience is for how long a client may take nothing.
-func (d *delivery) patience() time.Duration { return d.stall }
-
-// readBeside has read called beside a write that takes long; nil while there is nothing to read.
-func (d *delivery) readBeside(read func()) { d.readAhead = read }
+func (d *delivery) patience() time.Duration           { return d.stall }
+func (d *delivery) readBeside(read func())            { d.readAhead = read } // nil while there is nothing to read
 
 // finish ends the reply: a stream as it is encoded, any other with its body.
 func (d *delivery) finish(body []byte) {

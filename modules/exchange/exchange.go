@@ -2,7 +2,6 @@ package exchange
 
 import (
 	"context"
-	"errors"
 	"net/http"
 	"time"
 
@@ -194,16 +193,11 @@ func (x *exchange) passGate() (done bool, refusal *families.Error) {
 	case x.delivery.clientLeft():
 		return true, x.abandon()
 	}
-	permit, err := x.admission.acquireRoute()
+	c, permit, err := x.admission.acquireRoute()
 	if err != nil {
-		refusal := noneReady()
-		if errors.Is(err, routing.ErrBusy) {
-			refusal = routesFull()
-		}
-		return true, x.reject(&rejection{ledger.Settlement{Reason: string(llm.ErrCapacity)}, refusal})
+		return true, x.reject(&rejection{ledger.Settlement{Reason: string(llm.ErrCapacity)}, noneFree(err)})
 	}
-	x.engine.Requested()
-	if f := x.work.beginReady(x.admission.opening(), permit); f != nil {
+	if f := x.work.beginAttempt(c, permit); f != nil {
 		return true, x.reject(rejectionFor(f, x.work.refusal(f)))
 	}
 	return false, nil
@@ -224,7 +218,7 @@ func rejectionFor(f *failure, refusal *families.Error) *rejection {
 // reject settles a request that made no attempt, and is its refusal.
 func (x *exchange) reject(r *rejection) *families.Error {
 	r.settlement.Status = r.refusal.Status
-	if err := x.settleDue(r.settlement); err != nil {
+	if _, err := x.settle(&r.settlement, x.due(&r.settlement)); err != nil {
 		return x.call.LedgerError("settling", err)
 	}
 	return r.refusal
@@ -241,7 +235,7 @@ func (x *exchange) answerCached(r cache.Reply) *families.Error {
 	due := x.due(&s)
 	end := families.End{Finish: llm.FinishStop, StopSequence: r.Stop, Usage: new(llm.Usage), Billed: due.Microcents,
 		At: x.engine.Now().Unix()}
-	if _, err := x.settle(s, due); err != nil {
+	if _, err := x.settle(&s, due); err != nil {
 		return x.call.LedgerError("settling", err)
 	}
 	x.delivery.writeReply(r.Text, end)
@@ -291,7 +285,7 @@ func (x *exchange) finish() *families.Error {
 	_, a := x.work.made()
 	body := x.delivery.encodeEnd(end, &a.reply.fold, families.End{Finish: end.finish, StopSequence: end.stop,
 		Usage: x.work.usageOfReply(), Billed: due.Microcents, Pending: due.Pending, At: x.engine.Now().Unix()})
-	charge, err := x.settle(s, due)
+	charge, err := x.settle(&s, due)
 	if err != nil {
 		return x.delivery.writeError(x.call.LedgerError("settling", err))
 	}
@@ -314,7 +308,7 @@ func (x *exchange) fail(f *failure) *families.Error {
 	s := ledger.Settlement{Status: e.Status, Reason: string(f.kind), Free: f.isFree(),
 		ServiceLimit: x.work.serviceLimit(f),
 		Results:      x.work.resultsOfFailure(f)}
-	if err := x.settleDue(s); err != nil {
+	if _, err := x.settle(&s, x.due(&s)); err != nil {
 		x.engine.Logger().Error("settling a failed request", "request_id", x.call.ID, "error", err)
 	}
 	return x.delivery.writeError(e)
@@ -328,7 +322,7 @@ const statusLeft = 499
 func (x *exchange) abandon() *families.Error {
 	x.delivery.markGone()
 	s := ledger.Settlement{Status: statusLeft, Reason: gateway.ReasonLeft, Results: x.work.results(false)}
-	if err := x.settleDue(s); err != nil {
+	if _, err := x.settle(&s, x.due(&s)); err != nil {
 		x.engine.Logger().Error("settling an abandoned request", "request_id", x.call.ID, "error", err)
 	}
 	panic(http.ErrAbortHandler)
@@ -340,21 +334,14 @@ func (x *exchange) due(s *ledger.Settlement) ledger.Charge {
 	return x.books.due(s, attempts)
 }
 
-// settleDue charges what is due.
-func (x *exchange) settleDue(s ledger.Settlement) error {
-	due := x.due(&s)
-	_, err := x.settle(s, due)
-	return err
-}
-
 // settle ends the request in the ledger, once, and counts it.
-func (x *exchange) settle(s ledger.Settlement, due ledger.Charge) (ledger.Charge, error) {
+func (x *exchange) settle(s *ledger.Settlement, due ledger.Charge) (ledger.Charge, error) {
 	attempts, current := x.work.made()
 	x.feedback.concludeAttempts(attempts, current)
 	x.prompt.learnTemplates(attempts)
 	s.Reason = x.screening.reasonWithFindings(s.Reason)
-	charge, err := x.books.settle(&s, due, attempts)
-	x.feedback.noteSettlement(&s, charge, attempts)
+	charge, err := x.books.settle(s, due, attempts)
+	x.feedback.noteSettlement(s, charge, attempts)
 	x.call.Work.Release() // before the last byte leaves, which may bring the account's next request
 	if err == nil {
 		x.books.countSettlement(charge, s.Reason, attempts, current)
@@ -371,7 +358,7 @@ func (x *exchange) close() {
 	x.work.releasePermits()
 	if x.books.areOpen() {
 		s := ledger.Settlement{Status: http.StatusInternalServerError, Reason: "panic", Free: true}
-		if _, err := x.settle(s, ledger.Charge{}); err != nil {
+		if _, err := x.settle(&s, ledger.Charge{}); err != nil {
 			x.engine.Logger().Error("settling a request that panicked", "request_id", x.call.ID, "error", err)
 		}
 	}

@@ -1,8 +1,98 @@
 package exchange
 
 import (
+	"slices"
+
+	"github.com/fareway/fareway/config"
 	"github.com/fareway/fareway/modules/internal/decisions"
+	"github.com/fareway/fareway/modules/internal/ledger"
+	"github.com/fareway/fareway/modules/internal/routing"
+	"github.com/fareway/fareway/modules/internal/routing/outcome"
+	"github.com/fareway/fareway/modules/internal/routing/outcome/journal"
+	"github.com/fareway/fareway/plugins/llm"
 )
+
+// lesson is what an exchange tells of its routes, nil where there is nothing to learn for: there is one route.
+type lesson struct {
+	kinds outcome.Kinds
+	turn  outcome.Turn
+}
+
+// lookBack finds what the request shows of the turn before it, and what kinds of work it is of.
+func (f *feedback) lookBack(plan *routing.Itinerary, routes int) {
+	if f.conversation != nil {
+		f.conversation.home, f.conversation.work = plan.Home, plan.Work
+	}
+	if routes < 2 {
+		return
+	}
+	turn := outcome.TurnOf(f.conversationKey(), f.req.LLM)
+	before, verdict := f.engine.Outcomes().Look(turn, f.req.LLM)
+	for i := range f.gen.Config.Routes {
+		if r := &f.gen.Config.Routes[i]; r.Name == before.Route && r.Model == before.Model {
+			f.noteOutcome(r, &before.Kinds, verdict)
+		}
+	}
+	f.lesson = &lesson{outcome.KindsOf(plan.Kinds, &before, len(f.req.LLM.Tools) > 0), turn}
+}
+
+// concludeAttempts counts what came of the attempts.
+func (f *feedback) concludeAttempts(all []*attempt, current *attempt) {
+	if f.lesson == nil {
+		return
+	}
+	for _, a := range all {
+		verdict := verdict(a)
+		whole := verdict == outcome.Worked
+		if whole && !a.callsFit(f.req.LLM.Tools) {
+			verdict = outcome.Mismatch
+		}
+		f.noteOutcome(a.route, &f.lesson.kinds, verdict)
+		switch {
+		case verdict == outcome.InvalidCall:
+			f.teach(a.route, 0, journal.Call, false)
+		case whole && len(a.reply.fold.Calls()) > 0 && a.reply.finish != llm.FinishLength:
+			f.teachVerdict(a.route, verdict == outcome.Worked, journal.Call)
+		}
+		if whole && a == current {
+			f.engine.Outcomes().Remember(outcome.Request{ID: f.call.ID, Route: a.route.Name, Model: a.route.Model,
+				Kinds: f.lesson.kinds, Turn: f.lesson.turn, Judged: verdict != outcome.Worked})
+		}
+	}
+}
+
+// callsFit reports whether the calls of a whole reply are as their tools ask for. One that was cut short is not
+// judged.
+func (a *attempt) callsFit(tools []llm.Tool) bool {
+	return a.reply.finish == llm.FinishLength || !slices.ContainsFunc(a.reply.fold.Calls(),
+		func(c *llm.ToolCall) bool { return !outcome.Fits(tools, c) })
+}
+
+func (f *feedback) noteOutcome(route *config.Route, kinds *outcome.Kinds, verdict outcome.Verdict) {
+	if verdict == outcome.None {
+		return
+	}
+	f.engine.Outcomes().Note(route, f.call.Principal.Account.ID, kinds, verdict)
+	f.engine.Metrics().Outcome(route.Name, verdict.String())
+}
+
+// verdict is what an attempt tells of its route. What the request, the client, the service or the operator's access to
+// the upstream was at fault for says nothing.
+func verdict(a *attempt) outcome.Verdict {
+	switch {
+	case a.failure == noVisibleText && a.reply.finish != llm.FinishLength:
+		return outcome.Empty
+	case a.failure != "":
+		return consequences[a.failure].lesson
+	case a.outcome != ledger.Finished:
+		return outcome.None
+	case a.reply.finish == llm.FinishPolicy:
+		return outcome.Refused
+	case a.unaccepted:
+		return outcome.Unaccepted
+	}
+	return outcome.Worked
+}
 
 // feedback is what is kept of an exchange so that later ones are routed better: the decision log (decision.go), how
 // routes did (learn.go), what predictors are trained by (training.go), where conversations are (conversation.go), and

@@ -2,6 +2,7 @@ package exchange
 
 import (
 	"github.com/fareway/fareway/config"
+	"github.com/fareway/fareway/modules/internal/engine"
 	"github.com/fareway/fareway/modules/internal/ledger"
 	"github.com/fareway/fareway/modules/internal/routing"
 	"github.com/fareway/fareway/plugins/llm"
@@ -15,10 +16,6 @@ type prompt struct {
 	hash   uint64                 // of what the client has said, see clientHash
 	hashed bool                   // there is one
 }
-
-// headroom is how many times a request's worst case must be covered for it to be held by the roughest bound: then
-// nobody is refused, and hardly anybody kept waiting, for what the exact one would save.
-const headroom = 100
 
 // guessedBytes is how many bytes a token is taken to have where routes are compared.
 const guessedBytes = 4
@@ -59,14 +56,14 @@ func (p *prompt) tightenBound() bool {
 	return true
 }
 
-// roughBound is what is known of how many tokens the input has at most.
-func (p *prompt) roughBound() int64 { return p.input.bound }
-
-// counted is the estimate, 0 where nobody has asked for it.
-func (p *prompt) counted() int64 { return p.input.estimate }
-
-// isExact reports whether the bound is as low as can be proven.
-func (p *prompt) isExact() bool { return p.input.exact }
+// headroom is how many times a request's worst case must be covered for it to be held: by the roughest bound so many
+// times that nobody is refused, and hardly anybody kept waiting, for what the exact one would save.
+func (p *prompt) headroom() int64 {
+	if p.input.exact {
+		return 0
+	}
+	return 100
+}
 
 // forget lets go of the request. What it is asked for later is counted before: a limit of the service may end it yet
 // (GAP-113).
@@ -140,4 +137,66 @@ func (p *prompt) learnTemplates(attempts []*attempt) {
 // that has a byte at least.
 func (p *prompt) bound(route *config.Route) int64 {
 	return routing.Sum(p.input.bound, p.states[route.Name].bytes)
+}
+
+// routeStates is what an upstream gave with calls of the conversation, for their results (GAP-117).
+type routeStates struct {
+	byCall map[string][]byte
+	bytes  int64
+}
+
+// findStates finds out what the upstreams of the candidates want back. A request without tools has no calls.
+func (p *prompt) findStates(steps *routing.First) {
+	if len(p.req.LLM.Tools) == 0 {
+		return
+	}
+	var calls []engine.StateCall
+	for c := range steps.Calls() {
+		holder := p.gen.StateHolder(p.call.Principal.Account.ID, c.Route)
+		if !p.engine.States().Has(holder) {
+			continue
+		}
+		if !p.hashed {
+			calls = p.hashClient()
+		}
+		if found, size := p.engine.States().Find(holder, calls); len(found) > 0 {
+			if p.states == nil {
+				p.states = make(map[string]routeStates)
+			}
+			p.states[c.Route.Name] = routeStates{found, size}
+		}
+	}
+}
+
+// hashClient makes the hash of what the client has said, once, and returns the calls. It reads the whole request.
+func (p *prompt) hashClient() (calls []engine.StateCall) {
+	calls, p.hash = p.engine.States().Calls(p.req.LLM)
+	p.hashed = true
+	return calls
+}
+
+// clientHash is the hash of what the client has said, behind which states are kept. A request without tools has none.
+func (p *prompt) clientHash() uint64 {
+	if !p.hashed && len(p.req.LLM.Tools) > 0 {
+		p.hashClient()
+	}
+	return p.hash
+}
+
+// What is known: the rough bound, the estimate (0 where nobody has asked for it), and what a route's upstream wants
+// back.
+func (p *prompt) roughBound() int64                               { return p.input.bound }
+func (p *prompt) counted() int64                                  { return p.input.estimate }
+func (p *prompt) statesFor(route *config.Route) map[string][]byte { return p.states[route.Name].byCall }
+
+// keepState keeps what the upstream wants back with the result of a call. An account whose plan demands that nothing
+// is kept has no states.
+func (p *prompt) keepState(a *attempt, call llm.Event) {
+	if kept := p.req.requires.Retention; kept != nil && *kept == 0 {
+		return
+	}
+	if len(call.State) > 0 {
+		holder := p.gen.StateHolder(p.call.Principal.Account.ID, a.route)
+		p.engine.States().Keep(holder, engine.StateCall{ID: call.ID, Before: p.clientHash()}, call.State)
+	}
 }

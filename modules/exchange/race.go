@@ -38,7 +38,8 @@ type race struct {
 	accepted chan struct{} // capacity 1
 	shows    chan *racer
 	ended    chan *racer
-	answers  chan ledgerAnswer // capacity 1
+	next     ledger.Next // the second one, as the ledger is asked for it
+	answers  chan error  // the ledger's; capacity 1
 	running  atomic.Int32
 }
 
@@ -54,15 +55,8 @@ type racer struct {
 	denied   bool
 	running  bool // for the exchange's goroutine, as are the following
 	done     bool
-	lost     bool // it was given up
 	failure  *failure
 	panic    any
-}
-
-// ledgerAnswer is what the ledger says of the second attempt.
-type ledgerAnswer struct {
-	next ledger.Next
-	err  error
 }
 
 // runHedged calls a route, and another one beside it if the first one shows nothing for a while.
@@ -80,7 +74,7 @@ func (w *work) runHedged(c, spare *routing.Candidate, h config.Hedge) (*attempt,
 		return nil, &failure{kind: llm.ErrCanceled}
 	}
 	r := &race{work: w, accepted: make(chan struct{}, 1), shows: make(chan *racer), ended: make(chan *racer),
-		answers: make(chan ledgerAnswer, 1)}
+		answers: make(chan error, 1)}
 	r.over, r.finished = context.WithCancel(context.WithoutCancel(w.ctx))
 	defer r.finished()
 	w.race = r
@@ -122,9 +116,8 @@ func (r *race) decide(spare *routing.Candidate, after time.Duration, profile *co
 	timer := time.NewTimer(after)
 	defer timer.Stop()
 	late, left, broken := timer.C, w.request.Context().Done(), w.delivery.connectionBroken()
-	opening := false // the ledger is asked
-	var limit <-chan time.Time
-	for r.first.running || opening || r.second != nil && r.second.running {
+	asking := false // the ledger, for the second attempt
+	for r.first.running || asking || r.second != nil && r.second.running {
 		select {
 		case <-r.accepted:
 			if r.winner == nil {
@@ -134,12 +127,12 @@ func (r *race) decide(spare *routing.Candidate, after time.Duration, profile *co
 			late = nil
 		case <-late:
 			late = nil
-			opening = r.winner == nil && r.first.running && !w.delivery.clientLeft() && r.beginSecond(spare, profile)
-		case b := <-r.answers:
-			opening = false
-			r.startSecond(b)
+			asking = r.winner == nil && r.first.running && !w.delivery.clientLeft() && r.beginSecond(spare, profile)
+		case err := <-r.answers:
+			asking = false
+			r.startSecond(err)
 		case p := <-r.shows:
-			granted := r.winner == nil && !p.lost
+			granted := r.winner == nil && !p.operator
 			if granted {
 				r.setWinner(p)
 			}
@@ -147,12 +140,8 @@ func (r *race) decide(spare *routing.Candidate, after time.Duration, profile *co
 		case p := <-r.ended:
 			p.running, p.done = false, true
 			if r.noteEnd(p); p == r.winner {
-				timer := time.NewTimer(lateProof)
-				defer timer.Stop()
-				limit = timer.C
+				defer time.AfterFunc(lateProof, r.finished).Stop()
 			}
-		case <-limit:
-			r.finished()
 		case <-left:
 			left = nil
 			r.giveUpSecond()
@@ -165,7 +154,7 @@ func (r *race) decide(spare *routing.Candidate, after time.Duration, profile *co
 }
 
 // beginSecond begins the second attempt; the ledger is asked beside the first one.
-func (r *race) beginSecond(spare *routing.Candidate, profile *config.Profile) (opening bool) {
+func (r *race) beginSecond(spare *routing.Candidate, profile *config.Profile) (asking bool) {
 	w := r.work
 	count := func(outcome string) { w.engine.Metrics().Hedge(r.first.route.Name, outcome) }
 	if !w.engine.MayHedge(profile) {
@@ -181,16 +170,16 @@ func (r *race) beginSecond(spare *routing.Candidate, profile *config.Profile) (o
 	w.addAttempt(spare, permit)
 	r.second = r.addRacer(w.current)
 	w.current = before
-	next := w.books.next(r.second.attempt, w.attempts)
-	next.Beside = true
-	go func() { r.answers <- ledgerAnswer{next, w.engine.Ledger().Begin(w.ctx, next)} }()
+	r.next = w.books.next(r.second.attempt, w.attempts)
+	r.next.Beside = true
+	go func() { r.answers <- w.engine.Ledger().Begin(w.ctx, r.next) }()
 	return true
 }
 
 // startSecond makes the second call, if the ledger has it and it is still wanted.
-func (r *race) startSecond(b ledgerAnswer) {
+func (r *race) startSecond(uncovered error) {
 	w, count := r.work, r.work.engine.Metrics().Hedge
-	if b.err != nil {
+	if uncovered != nil {
 		w.attempts = w.attempts[:len(w.attempts)-1]
 		r.second.permit.Release()
 		r.second.stop(nil)
@@ -201,7 +190,7 @@ func (r *race) startSecond(b ledgerAnswer) {
 		count(r.first.route.Name, engine.HedgeNotCovered)
 		return
 	}
-	w.books.raise(b.next.Microcents)
+	w.books.raise(r.next.Microcents)
 	count(r.first.route.Name, engine.HedgeStarted)
 	if r.winner != nil || w.delivery.clientLeft() || !r.first.running && r.firstEndsRequest() {
 		r.giveUp(r.second)
@@ -236,7 +225,7 @@ func (r *race) other(p *racer) *racer {
 
 // giveUp gives an attempt up, which is the operator's from then on.
 func (r *race) giveUp(p *racer) {
-	p.operator, p.lost = true, true
+	p.operator = true
 	p.stop(errOutrun)
 }
 
@@ -257,7 +246,7 @@ func (r *race) noteEnd(p *racer) {
 		}
 		return
 	}
-	if r.winner != nil || p.lost {
+	if r.winner != nil || p.operator {
 		return
 	}
 	alone := other == nil || other.operator // it has failed, or was given up
@@ -293,20 +282,21 @@ func (r *race) result() (*attempt, *failure) {
 		}
 	}
 	p := r.winner
-	if p == nil {
+	switch {
+	case p != nil:
+	case r.first.operator:
+		p = r.second
+	default:
 		p = r.first
-		if r.first.operator {
-			p = r.second
-		}
-		w.current = p.attempt
-		return nil, p.failure
 	}
 	w.current = p.attempt
-	if p.failure != nil {
+	switch {
+	case r.winner == nil:
+		return nil, p.failure
+	case p.failure != nil:
 		w.noteFailed(p.attempt, p.failure)
 		return nil, p.failure
-	}
-	if !p.live {
+	case !p.live:
 		p.live = true
 		if w.delivery.addStart(); p.ended != nil {
 			w.reveal(p.attempt)
@@ -315,13 +305,16 @@ func (r *race) result() (*attempt, *failure) {
 	return p.attempt, nil
 }
 
-// showEvent passes a visible event on to the client, when the attempt is the one that does so. It is called by the
-// attempt's own goroutine.
+// showEvent passes a visible event on to the client, if the attempt becomes the reply: it asks for that once. It is
+// called by the attempt's own goroutine.
 func (p *racer) showEvent(ev llm.Event) {
 	w := p.race.work
 	if !p.live {
-		if p.denied || !p.askToShow() {
-			p.denied = true
+		if !p.denied {
+			p.race.shows <- p
+			p.denied = !<-p.granted
+		}
+		if p.denied {
 			return
 		}
 		p.live, p.accept = true, w.delivery.addStart
@@ -333,17 +326,4 @@ func (p *racer) showEvent(ev llm.Event) {
 		p.states = nil
 	}
 	w.transport.showEvent(p.attempt, ev)
-}
-
-// stopReadingAhead ends that the upstream is read beside writes.
-func (p *racer) stopReadingAhead() {
-	if p.live {
-		p.race.work.delivery.readBeside(nil)
-	}
-}
-
-// askToShow asks whether the attempt becomes the reply.
-func (p *racer) askToShow() bool {
-	p.race.shows <- p
-	return <-p.granted
 }

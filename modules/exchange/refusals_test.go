@@ -110,7 +110,7 @@ func TestNoRoute(t *testing.T) {
 		routing.ErrNotOffered: {503, "No route offers what the request needs"},
 	} {
 		request := httptest.NewRequestWithContext(t.Context(), http.MethodPost, "/", nil)
-		x := (&exchange{scope: scope{engine: b.engine, request: request, call: &gateway.Call{Principal: b.who}}}).connect()
+		x := (&exchange{scope: scope{engine: b.engine, request: request, ctx: t.Context(), call: &gateway.Call{Principal: b.who}}}).connect()
 		for _, err := range []error{why, fmt.Errorf("planning: %w", why)} {
 			e := x.admission.refuseUnroutable(err)
 			require.Equal(t, want.status, e.Status)
@@ -118,10 +118,10 @@ func TestNoRoute(t *testing.T) {
 		}
 		x.call.Principal = poor
 		require.Equal(t, 402, x.admission.refuseUnroutable(why).Status, "GAP-01")
-		require.Equal(t, 402, x.admission.refuseBusy(routing.Worst{Microcents: 1}).Status, "GAP-01")
+		require.Equal(t, 402, x.admission.refuseUnacquired(routing.ErrBusy, routing.Worst{Microcents: 1}).Status, "GAP-01")
 		x.call.Principal = b.who
-		require.Equal(t, 429, x.admission.refuseBusy(routing.Worst{Microcents: 1}).Status)
-		require.Equal(t, 402, x.admission.refuseBusy(routing.Worst{Microcents: 1 << 50}).Status)
+		require.Equal(t, 429, x.admission.refuseUnacquired(routing.ErrBusy, routing.Worst{Microcents: 1}).Status)
+		require.Equal(t, 402, x.admission.refuseUnacquired(routing.ErrBusy, routing.Worst{Microcents: 1 << 50}).Status)
 	}
 }
 

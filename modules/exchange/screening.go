@@ -3,8 +3,8 @@ package exchange
 import (
 	"context"
 	"errors"
+	"fmt"
 	"net/http"
-	"strconv"
 	"strings"
 	"sync"
 	"time"
@@ -41,7 +41,9 @@ func (sc *screening) screen() (cost int64, r *rejection) {
 	}
 	enforced := s.Mode == config.ScreeningEnforce
 	found, unsearched := sc.findRules(s) // that it panics is a failure of the service, and free
-	sc.found = found
+	if sc.found = found; unsearched != nil {
+		sc.engine.Logger().Warn("a request was not screened", "request_id", sc.call.ID, "mode", s.Mode, "error", unsearched)
+	}
 	for _, h := range sc.found {
 		sc.engine.Metrics().RuleFound(h.Rule, h.Category, string(h.Action))
 	}
@@ -169,11 +171,10 @@ func (sc *screening) findRules(s *config.Screening) (found []rules.Hit, why erro
 	memory := s.Rules.Reserve(policy.Largest(sc.req.LLM))
 	if memory > keptText {
 		if !sc.engine.AcquireBody(memory) {
-			why = errNoMemory
 			if memory > sc.gen.Config.Gateway.MaxBodyMemory {
-				why = errMuchText // it would be when nothing else runs, too
+				return nil, errMuchText // it would be when nothing else runs, too
 			}
-			return nil, sc.noteUnsearched(why)
+			return nil, errNoMemory
 		}
 		defer sc.engine.ReleaseBody(memory)
 	}
@@ -187,16 +188,9 @@ func (sc *screening) findRules(s *config.Screening) (found []rules.Hit, why erro
 	policy.Read(t, sc.req.LLM)
 	found, whole := t.Hits()
 	if !whole {
-		return found, sc.noteUnsearched(errMuchWork)
+		return found, errMuchWork
 	}
 	return found, nil
-}
-
-// noteUnsearched logs that the rules were not looked for everywhere.
-func (sc *screening) noteUnsearched(why error) error {
-	sc.engine.Logger().Warn("a request was not screened", "request_id", sc.call.ID, "mode", sc.gen.Config.Screening.Mode,
-		"error", why)
-	return why
 }
 
 // maxNoted is how many rules are named in a settlement's reason.
@@ -208,24 +202,23 @@ func (sc *screening) reasonWithFindings(reason string) string {
 	if len(sc.found) == 0 {
 		return reason
 	}
-	b := append([]byte(nil), reason...)
+	var b strings.Builder
+	b.WriteString(reason)
 	for i, h := range sc.found {
 		if i == maxNoted {
-			b = append(b, ", and "...)
-			b = strconv.AppendInt(b, int64(len(sc.found)-i), 10)
-			b = append(b, " more"...)
+			fmt.Fprintf(&b, ", and %d more", len(sc.found)-i)
 			break
 		}
 		separator := ", "
 		if i == 0 {
 			separator = "; "
 		}
-		b = append(append(append(append(b, separator...), h.Action...), ' '), h.Rule...)
+		b.WriteString(separator + string(h.Action) + " " + h.Rule)
 		if h.Category != "" {
-			b = append(append(append(b, " ("...), h.Category...), ')')
+			b.WriteString(" (" + h.Category + ")")
 		}
 	}
-	return string(b)
+	return b.String()
 }
 
 // noteDeclined tells the engine of a request that a content policy declined, when that is settled (GAP-87).

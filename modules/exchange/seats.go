@@ -1,8 +1,6 @@
 package exchange
 
 import (
-	"sync"
-
 	"github.com/fareway/fareway/modules/internal/routing"
 	"github.com/fareway/fareway/plugins/llm"
 )
@@ -35,30 +33,29 @@ func (w *work) callRoutes(calls []*routing.Candidate) ([]seat, *failure) {
 		w.releaseUnmade()
 		return nil, &failure{kind: llm.ErrCanceled}
 	}
-	accepted := make(chan struct{}, 1)
-	done := make(chan struct{})
-	var running sync.WaitGroup
+	accepted, ended := make(chan struct{}, 1), make(chan struct{})
+	running := 0
 	for i := range seats {
 		s := &seats[i]
 		if s.attempt == nil {
 			continue
 		}
 		s.attempt.accept = func() { signal(accepted) }
-		running.Go(func() {
-			defer func() { s.panic = recover() }()
+		running++
+		go func() {
+			defer func() {
+				s.panic = recover()
+				ended <- struct{}{}
+			}()
 			s.failure = w.transport.makeAttempt(w.ctx, s.attempt)
-		})
+		}()
 	}
-	go func() {
-		running.Wait()
-		close(done)
-	}()
-	for ended := false; !ended; {
+	for running > 0 {
 		select {
 		case <-accepted:
 			w.delivery.openStream()
-		case <-done:
-			ended = true
+		case <-ended:
+			running--
 		}
 	}
 	for i := range seats {

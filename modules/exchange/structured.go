@@ -22,8 +22,7 @@ const (
 	schemaInstruction = "Respond only with JSON that matches this JSON Schema, and with nothing around it:"
 )
 
-// instruct prepares a request that asks for structured output, for all routes alike; others it leaves as they
-// are.
+// instruct prepares a request that asks for structured output, for all routes alike; others it leaves as they are.
 func (r *request) instruct() {
 	f := r.LLM.Format
 	switch {
@@ -101,17 +100,9 @@ func mentionsJSON(m llm.Message) bool {
 
 func hasJSON(text string) bool {
 	const word = "json"
-	matched := 0
-	for i := range len(text) {
-		switch c := text[i] | 0x20; c {
-		case word[matched]:
-			if matched++; matched == len(word) {
-				return true
-			}
-		case word[0]:
-			matched = 1
-		default:
-			matched = 0
+	for i := range max(0, len(text)-len(word)+1) {
+		if text[i]|0x20 == word[0] && strings.EqualFold(text[i:i+len(word)], word) {
+			return true
 		}
 	}
 	return false

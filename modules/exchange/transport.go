@@ -2,10 +2,13 @@ package exchange
 
 import (
 	"context"
+	"errors"
 	"slices"
 	"time"
 
+	"github.com/fareway/fareway/config"
 	"github.com/fareway/fareway/modules/internal/engine"
+	"github.com/fareway/fareway/modules/internal/health"
 	"github.com/fareway/fareway/modules/internal/ledger"
 	"github.com/fareway/fareway/modules/internal/stop"
 	"github.com/fareway/fareway/plugins/llm"
@@ -78,11 +81,12 @@ func (t *transport) makeAttempt(ctx context.Context, a *attempt) (f *failure) {
 	defer a.reader.close()
 	if a.live {
 		t.delivery.readBeside(a.reader.readAhead)
-		defer t.delivery.readBeside(nil)
 	}
-	if a.racer != nil {
-		defer a.racer.stopReadingAhead()
-	}
+	defer func() {
+		if a.live { // of a race, by now
+			t.delivery.readBeside(nil)
+		}
+	}()
 	for noted := false; ; {
 		b, more := a.reader.next()
 		end, f := t.takeBatch(a, b, more)
@@ -131,10 +135,21 @@ func (t *transport) takeBatch(a *attempt, b batch, more bool) (end bool, f *fail
 	return true, f
 }
 
-// noteEvent takes what an event says of the attempt itself.
+// noteEvent takes what an event says of the attempt itself. What its upstream is asked by for a receipt is kept in the
+// ledger too: after a crash of this process or of the provider's somebody else asks.
 func (t *transport) noteEvent(a *attempt, ev llm.Event) {
-	if a.observe(ev); ev.Kind == llm.EventReference {
-		t.noteReference(a, ev.ID)
+	produced := a.produced
+	a.noteEvent(ev)
+	switch {
+	case ev.Kind == llm.EventReference && t.gen.Backend(a.route.Provider).GivesReceipts():
+		a.reference = ev.ID
+		t.engine.Ledger().Refer(a.id, ev.ID)
+	case a.produced && !produced:
+		a.permit.FirstToken()
+		a.firstAfter = time.Since(a.made)
+		if a.racer != nil {
+			signal(a.racer.produced)
+		}
 	}
 }
 
@@ -245,4 +260,104 @@ func (t *transport) keepsText(ev llm.Event) bool {
 		return false
 	}
 	return true
+}
+
+// proofWait is how long an attempt whose time is over is heard out for what it used. The client waits for its answer
+// meanwhile, and it is less than what delivery.setLastDeadline leaves for the last frame.
+const proofWait = 3 * time.Second
+
+// cancelAttempt asks a provider that can prove it to stop an attempt and to say what it used (GAP-47). What it used,
+// and the end, can be here before the answer to that: then nobody waits for the answer any more.
+func (t *transport) cancelAttempt(ctx context.Context, stream engine.Stream, ended <-chan struct{}) {
+	err := stream.Cancel(ctx)
+	if err == nil {
+		return
+	}
+	select {
+	case <-ended:
+	default:
+		t.engine.Logger().Warn("cancelling an attempt", "request_id", t.call.ID, "error", err)
+	}
+}
+
+// awaitProof sees to it that an attempt which can prove it says what it used, beside the exchange, which reads its
+// stream to the end: it cancels the attempt when the client has left, and when its time is over, for which it hears it
+// out for a while. Where the proof does not come, a later receipt may. A failure of the service's own needs no proof.
+func (t *transport) awaitProof(ctx context.Context, a *attempt, stream engine.Stream, hangUp func(),
+	ended <-chan struct{},
+) {
+	select {
+	case <-ended:
+		return
+	case <-t.delivery.connectionBroken():
+		t.cancelAttempt(ctx, stream, ended)
+	case <-t.request.Context().Done():
+		t.cancelAttempt(ctx, stream, ended)
+	case <-ctx.Done():
+	}
+	select {
+	case <-ended:
+		return
+	case <-ctx.Done():
+	}
+	defer hangUp()
+	if interrupted(ctx).isFree() {
+		return
+	}
+	wait, cancel := context.WithTimeout(context.WithoutCancel(ctx), proofWait)
+	defer cancel()
+	if a.racer != nil {
+		defer context.AfterFunc(a.racer.race.over, cancel)()
+	}
+	t.cancelAttempt(wait, stream, ended)
+	select {
+	case <-ended:
+	case <-wait.Done():
+	}
+}
+
+// noteStall tells the operator of a client that was given up.
+func (t *transport) noteStall() {
+	if t.delivery.gaveUp() {
+		t.engine.Metrics().ClientStalled()
+		t.engine.Logger().Info("a client took nothing for too long; its connection is broken", "request_id", t.call.ID,
+			"account", t.call.Principal.Account.Name)
+	}
+}
+
+// judgeRoute notes what an attempt says of its route, when it has ended with f, or whole.
+func (t *transport) judgeRoute(a *attempt, f *failure) {
+	if f == nil {
+		switch {
+		case a.outcome != ledger.Finished: // it panicked
+		case t.req.Stream && a.proven() == nil && !t.delivery.clientLeft() &&
+			!t.gen.Backend(a.route.Provider).GivesReceipts():
+			// It ends as a failure (GAP-57): the route does not serve streams as it is, and there is no receipt to come.
+			a.permit.Ended(consequences[noUsage].health, nil)
+			t.noteServed(a)
+		default:
+			a.permit.Ended(health.Succeeded, nil)
+			t.noteServed(a)
+		}
+		return
+	}
+	var said error
+	if failed, ok := errors.AsType[*llm.Error](f.err); ok {
+		said = failed
+	}
+	a.permit.Ended(a.healthOutcome(f), said)
+}
+
+// noteServed notes that a route has served. One that did not say what it used has not, for a client that pays.
+func (t *transport) noteServed(a *attempt) {
+	if a.usage.Known() || a.route.Price.Equal(config.Price{}) {
+		t.engine.Served(a.route.Name)
+		return
+	}
+	text := a.route.Unmetered()
+	if t.engine.LastFailure(a.route.Name).Text != text {
+		t.engine.Logger().Warn("an upstream reports no usage", "request_id", t.call.ID, "route", a.route.Name,
+			"provider", a.route.Provider, "error", text)
+	}
+	t.engine.NoteFailure(a.id, a.route.Name, text)
 }

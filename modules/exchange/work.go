@@ -4,7 +4,6 @@ import (
 	"cmp"
 	"context"
 	"errors"
-	"slices"
 
 	"github.com/fareway/fareway/modules/internal/engine"
 	"github.com/fareway/fareway/modules/internal/health"
@@ -24,7 +23,7 @@ type work struct {
 
 	attempts []*attempt
 	current  *attempt           // whose reply is, or may become, the client's
-	ready    *routing.Candidate // whose attempt was begun with the hold, until it is made
+	ready    *routing.Candidate // whose attempt was begun before the itinerary, until it is made
 	race     *race              // nil where no attempt is made beside another one
 	several  bool               // the reply is worked on in several steps (GAP-85)
 	from     int                // the attempt that the reply's work began with
@@ -33,21 +32,6 @@ type work struct {
 
 // made are the attempts so far, and the one whose reply is, or may become, the client's.
 func (w *work) made() (all []*attempt, current *attempt) { return w.attempts, w.current }
-
-// addReady is addAttempt, for the call that the itinerary begins with.
-func (w *work) addReady(c *routing.Candidate, permit engine.RoutePermit) {
-	w.ready = c
-	w.addAttempt(c, permit)
-}
-
-// beginReady is beginAttempt, for the call that the itinerary begins with.
-func (w *work) beginReady(c *routing.Candidate, permit engine.RoutePermit) *failure {
-	f := w.beginAttempt(c, permit)
-	if f == nil {
-		w.ready = c
-	}
-	return f
-}
 
 // beginBeside begins an attempt that no client waits for and no account is charged for.
 func (w *work) beginBeside(c *routing.Candidate, permit engine.RoutePermit) (*attempt, error) {
@@ -98,6 +82,9 @@ func (w *work) follow(plan *routing.First) *failure {
 // addAttempt makes the next attempt the current one, on a route whose permit was acquired for it. It is recorded with
 // the hold or with Begin, before it is made.
 func (w *work) addAttempt(c *routing.Candidate, permit engine.RoutePermit) {
+	if len(w.attempts) == 0 {
+		w.ready = c
+	}
 	w.current = &attempt{
 		id:        ledger.AttemptID(w.call.ID, int64(len(w.attempts)+1)),
 		route:     c.Route,
@@ -178,17 +165,18 @@ func (w *work) noteFailed(a *attempt, f *failure) {
 // logFailure tells the operator of a failed attempt; the client is told by refusal, in other words.
 func (w *work) logFailure(a *attempt, f *failure) {
 	a.failure, a.refusedForTime = f.kind, f.namesTime()
+	c := f.consequence()
 	w.engine.Metrics().UpstreamError(a.route.Name, string(f.kind))
-	if f.consequence().blames() {
+	if c.blames() {
 		w.engine.Metrics().FailedAttempt(w.call.Principal.Account.ID)
 	}
-	w.unlike = w.unlike || !f.consequence().misfit
+	w.unlike = w.unlike || !c.misfit
 	w.call.Record.Misfit = !w.unlike
 	log := w.engine.Logger().Warn
-	if f.consequence().alert {
+	if c.alert {
 		log = w.engine.Logger().Error
 	}
-	route, c := "", f.consequence()
+	route := ""
 	if c.health == health.Failed || c.alert || f.kind == llm.ErrRejected || f.kind == attemptTimeout {
 		route = a.route.Name
 	}
@@ -212,36 +200,6 @@ func (w *work) logFailure(a *attempt, f *failure) {
 func (w *work) noteRoute() {
 	rec, a := &w.call.Record, w.current
 	rec.Route, rec.Attempts, rec.Upstream, rec.ProviderKey = a.route.Name, len(w.attempts), a.upstreamID, a.key
-}
-
-// results is what the settlement gets of the attempts, see attempt.result.
-func (w *work) results(final bool) []ledger.Result {
-	results := make([]ledger.Result, len(w.attempts))
-	for i, a := range w.attempts {
-		results[i] = a.result(final)
-	}
-	return results
-}
-
-// resultsOfFailure are those of a request that ended with f, with what its last attempt is taken to have used.
-func (w *work) resultsOfFailure(f *failure) []ledger.Result {
-	w.current.failure = cmp.Or(w.current.failure, f.kind)
-	estimate := w.estimateUnproven(f)
-	results := w.results(false)
-	results[slices.Index(w.attempts, w.current)].Estimate = estimate
-	return results
-}
-
-// tightenBound makes the bound of the prompt exact, and the current attempt's share of the hold; false when it was.
-func (w *work) tightenBound() bool {
-	if !w.prompt.tightenBound() {
-		return false
-	}
-	if a := w.current; a != nil {
-		a.worst = w.prompt.worst(&routing.Candidate{Route: a.route, Allowance: a.allowance, Extra: a.extra,
-			Template: a.template}).Microcents
-	}
-	return true
 }
 
 // acquire takes a permit for a call, and waits for a route that is back soon.
@@ -280,51 +238,26 @@ func (w *work) acquireInTurn(c *routing.Candidate) (engine.RoutePermit, error) {
 	return permit, err
 }
 
-// usageOfReply is what the reply says that it used: the work of all its steps (GAP-13).
-func (w *work) usageOfReply() *llm.Usage {
-	if !w.several {
-		return w.current.usage
+// reveal shows a reply that was kept back, and makes it the client's.
+func (w *work) reveal(a *attempt) {
+	w.current = a
+	for _, kept := range a.states {
+		w.prompt.keepState(a, kept)
 	}
-	var sum llm.Usage
-	for _, a := range w.attempts[w.from:] {
-		if u := a.proven(); u != nil {
-			sum = sum.Plus(u)
-		}
+	w.delivery.showKept(&a.reply.fold)
+	if w.req.Stream {
+		w.transport.forgetPrompt(a)
 	}
-	return &sum
 }
 
-// finishReply ends the reply of the current attempt, whose usage must be proven then.
-func (w *work) finishReply() (ending, *failure) {
-	end, f := w.current.finishReply()
-	if f == nil {
-		f = w.proveUsage()
+// tightenBound makes the bound of the prompt exact, and the current attempt's share of the hold; false when it was.
+func (w *work) tightenBound() bool {
+	if !w.prompt.tightenBound() {
+		return false
 	}
-	return end, f
-}
-
-// proveUsage makes sure of what the reply used. The end of a stream must not come before (GAP-57); usage that cannot
-// be priced is no usage at all.
-func (w *work) proveUsage() *failure {
-	a := w.current
-	var err error
-	if w.req.Stream && !a.usage.Known() && !w.delivery.clientLeft() {
-		err = w.awaitReceipt()
+	if a := w.current; a != nil {
+		a.worst = w.prompt.worst(&routing.Candidate{Route: a.route, Allowance: a.allowance, Extra: a.extra,
+			Template: a.template}).Microcents
 	}
-	var f *failure
-	switch {
-	case a.proven() != nil:
-		return nil
-	case a.usage.Known():
-		_, err = ledger.Cost(*a.usage, a.route.Price)
-		f = &failure{kind: llm.ErrProtocol, err: err}
-	case errors.Is(err, engine.ErrShutdown):
-		f = interrupted(w.ctx)
-	case w.req.Stream && !w.delivery.clientLeft():
-		f = &failure{kind: noUsage, err: cmp.Or(err, errors.New(a.route.Unmetered()))}
-	default:
-		return nil
-	}
-	w.logFailure(a, f)
-	return f
+	return true
 }
