@@ -62,23 +62,20 @@ func (a *admission) beginFirst() *families.Error {
 // behind are made no more (GAP-137). As a rule all are covered, and the ledger is asked once.
 func (a *admission) placeWhatFits() error {
 	for {
-		err := a.placeHold(a.prompt.headroom())
+		most := a.withScreening(a.steps.Worst(a.prompt.worst))
+		_, first := a.work.made()
+		err := a.books.place(a.request.Context(), ledger.Hold{Endpoint: a.call.Family.Name(), Microcents: most.Microcents,
+			Tokens: most.Tokens, Headroom: a.prompt.headroom()}, first)
 		refused, ok := errors.AsType[*ledger.Refusal](err)
 		if !ok {
 			return err
 		}
 		tightened := a.work.tightenBound()
-		if left := a.leaveOut(refused.Room); !left && !tightened {
+		left, _ := a.steps.LeaveOut(a.prompt.worst, a.fitsIn(refused.Room))
+		if a.feedback.noteLeftOut(left, a.steps); len(left) == 0 && !tightened {
 			return err
 		}
 	}
-}
-
-// leaveOut leaves the steps out that there is no room for; false where that is none, or the first.
-func (a *admission) leaveOut(room ledger.Room) bool {
-	left, _ := a.steps.LeaveOut(a.prompt.worst, a.fitsIn(room))
-	a.feedback.noteLeftOut(left, a.steps)
-	return len(left) > 0
 }
 
 // fitsIn says whether calls can come to no more than there is room for, with what is screened beside them.
@@ -87,14 +84,6 @@ func (a *admission) fitsIn(room ledger.Room) func(routing.Worst) bool {
 		w = a.withScreening(w)
 		return w.Microcents <= room.Microcents && w.Tokens <= room.Tokens
 	}
-}
-
-// placeHold places the hold, for which there must be so many times as much as it needs.
-func (a *admission) placeHold(headroom int64) error {
-	most := a.worstOfAll()
-	_, first := a.work.made()
-	return a.books.place(a.request.Context(), ledger.Hold{Endpoint: a.call.Family.Name(), Microcents: most.Microcents,
-		Tokens: most.Tokens, Headroom: headroom}, first)
 }
 
 // acquireRoute takes a permit for the first step whose opening route has one, and puts that step before the others.
@@ -123,10 +112,8 @@ func (a *admission) refuseUnroutable(why error) *families.Error {
 		return refusal
 	}
 	switch {
-	case errors.Is(why, routing.ErrNotReady):
-		return noneReady()
-	case errors.Is(why, routing.ErrBusy):
-		return routesFull()
+	case errors.Is(why, routing.ErrNotReady), errors.Is(why, routing.ErrBusy):
+		return noneFree(why)
 	case errors.Is(why, routing.ErrNoJSON):
 		return families.Unsupported("No route that offers JSON output can take the request: send it without a format.")
 	case errors.Is(why, routing.ErrUnfit):
@@ -184,8 +171,7 @@ func (a *admission) figures(refused *ledger.Refusal) string {
 	return text + ": no output allowance is small enough to fit."
 }
 
-// largestAllowance is the largest output allowance of the client's with which the first choice would fit, in tokens;
-// 0: none.
+// largestAllowance is the largest output allowance with which the first choice would fit, in tokens; 0: none.
 func (a *admission) largestAllowance(room ledger.Room) int64 {
 	first, fits := a.steps.Start(), a.fitsIn(room)
 	longest := int64(0)
@@ -227,23 +213,9 @@ func limitRefusal(err error) *families.Error {
 	return nil
 }
 
-// routesFull is the 429 without headers: the client backs off and tries again (LIM-12).
-func routesFull() *families.Error {
-	return consequences[llm.ErrCapacity].error()
-}
-
 func featureUnavailable(message string) *families.Error {
 	return &families.Error{Status: http.StatusServiceUnavailable, Code: families.FeatureUnavailable, Message: message}
 }
-
-func noneReady() *families.Error {
-	return &families.Error{Status: http.StatusServiceUnavailable, Code: families.UpstreamError,
-		Message: "No route that can take the request is working at the moment. " +
-			"Trying again in a minute may help." + families.Support}
-}
-
-// worstOfAll is the most that the request can come to: the screening, and the routes of the itinerary (GAP-49).
-func (a *admission) worstOfAll() routing.Worst { return a.withScreening(a.steps.Worst(a.prompt.worst)) }
 
 // worstOfFirst is the most that its first choice can come to, with the screening: what must be covered (GAP-137).
 func (a *admission) worstOfFirst() routing.Worst {
@@ -270,10 +242,13 @@ func (a *admission) refuseUnacquired(why error, most routing.Worst) *families.Er
 	return noneFree(why)
 }
 
-// noneFree is the refusal where every route that could take the request is full, or none works.
+// noneFree is the refusal where a route that could take the request is full, a 429 without headers: the client backs
+// off and tries again (LIM-12); or where none works.
 func noneFree(why error) *families.Error {
 	if errors.Is(why, routing.ErrBusy) {
-		return routesFull()
+		return consequences[llm.ErrCapacity].error()
 	}
-	return noneReady()
+	return &families.Error{Status: http.StatusServiceUnavailable, Code: families.UpstreamError,
+		Message: "No route that can take the request is working at the moment. " +
+			"Trying again in a minute may help." + families.Support}
 }

@@ -28,36 +28,39 @@ type attempt struct {
 	template  int64 // tokens that its upstream adds to the prompt
 	worst     int64 // the most that it can cost, in microcents
 
-	permit  engine.RoutePermit
-	running bool // it was begun and has not ended
-	made    time.Time
-	// firstAfter is how long its first token took, 0 where there was none, and took how long all of it did.
-	firstAfter, took time.Duration
-	live             bool   // its reply is the client's as it comes; otherwise it is kept whole
-	accept           func() // is called when it was accepted
-	reply            *reply
-	reader           *reader
-	extraMessage     *llm.Message // is sent behind the conversation; nil for nothing
-	isQuestion       bool         // it is asked for the gateway's own sake, not for a reply
-	ended            *ending      // of a reply that was kept back and is whole
-	states           []llm.Event  // tool calls of a reply that is kept back, with what its upstream wants back
-	accepted         bool
-	lost             bool       // its provider died, and can say later what became of it
-	produced         bool       // something came that costs output
-	reported         *llm.Usage // what the provider said of the usage
-	usage            *llm.Usage // as far as it is usage, see countedUsage
-	outcome          ledger.Outcome
-	refusedForTime   bool        // it was refused for a time that its upstream named
-	failure          failureKind // why it did not become a reply, "" where it did or nobody knows
-	// unaccepted: the validator of its strategy said that its reply is not good.
-	unaccepted bool
-	// upstreamID is what the upstream calls the request, "" if it has no name for it.
-	upstreamID string
-	reference  string        // what the upstream is asked by for a receipt, "" while it has not said
-	key        string        // the name of the provider's key that it was made with, "" where the provider has none
-	output     tokens.Output // of a stream: what the client got, and after it left what would have come
-	racer      *racer        // of an attempt that another one is, or can be, made beside; nil for most
-	operator   bool          // what it used is the operator's: it lost to another one
+	permit         engine.RoutePermit
+	running        bool // it was begun and has not ended
+	made           time.Time
+	firstAfter     time.Duration // how long its first token took, 0 where there was none
+	took           time.Duration // how long all of it did
+	live           bool          // its reply is the client's as it comes; otherwise it is kept whole
+	accept         func()        // is called when it was accepted
+	reply          *reply
+	reader         *reader
+	extraMessage   *llm.Message // is sent behind the conversation; nil for nothing
+	isQuestion     bool         // it is asked for the gateway's own sake, not for a reply
+	ended          *ending      // of a reply that was kept back and is whole
+	states         []llm.Event  // tool calls of a reply that is kept back, with what its upstream wants back
+	accepted       bool
+	lost           bool       // its provider died, and can say later what became of it
+	produced       bool       // something came that costs output
+	reported       *llm.Usage // what the provider said of the usage
+	usage          *llm.Usage // as far as it is usage, see countedUsage
+	outcome        ledger.Outcome
+	refusedForTime bool          // it was refused for a time that its upstream named
+	failure        failureKind   // why it did not become a reply, "" where it did or nobody knows
+	unaccepted     bool          // the validator of its strategy said that its reply is not good
+	upstreamID     string        // what the upstream calls the request, "" if it has no name for it
+	reference      string        // what the upstream is asked by for a receipt, "" while it has not said
+	key            string        // the name of the provider's key that it was made with, "" where the provider has none
+	output         tokens.Output // of a stream: what the client got, and after it left what would have come
+	racer          *racer        // of an attempt that another one is, or can be, made beside; nil for most
+	operator       bool          // what it used is the operator's: it lost to another one
+}
+
+// candidate is what the attempt was planned as.
+func (a *attempt) candidate() *routing.Candidate {
+	return &routing.Candidate{Route: a.route, Allowance: a.allowance, Extra: a.extra, Template: a.template}
 }
 
 // ledgerAttempt is the attempt as the ledger records it.
@@ -156,8 +159,7 @@ func (a *attempt) proven() *llm.Usage {
 // matched reports whether the client has its reply up to a stop sequence.
 func (a *attempt) matched() bool { return a.live && a.reply.matched() }
 
-// isUnproven reports whether the attempt may have used something that it did not prove: it was accepted, or nobody
-// knows whether it was.
+// isUnproven reports whether the attempt may have used something unproven: it was accepted, or nobody knows.
 func (a *attempt) isUnproven() bool {
 	return !a.operator && a.proven() == nil && (a.accepted || a.lost)
 }
@@ -165,15 +167,14 @@ func (a *attempt) isUnproven() bool {
 // result is what the settlement gets of the attempt. An attempt that was accepted, or whose provider died with it,
 // and that proved nothing waits for a later receipt, unless the reply goes out as final (GAP-57).
 func (a *attempt) result(final bool) ledger.Result {
-	r := ledger.Result{Attempt: a.id, Outcome: a.outcome, Usage: a.proven(), Key: a.key,
-		Operator: a.operator}
+	r := ledger.Result{Attempt: a.id, Outcome: a.outcome, Usage: a.proven(), Key: a.key, Operator: a.operator}
 	if a.isUnproven() && !final {
 		r.Outcome, r.Reference = ledger.Unproven, a.reference
 	}
 	return r
 }
 
-// failureText are why an attempt failed, for the operator: what the log says, and with which key.
+// failureText is why an attempt failed, for the operator: what the log says, and with which key.
 func (a *attempt) failureText(f *failure) string {
 	text := string(f.kind)
 	if f.err != nil {

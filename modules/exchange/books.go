@@ -31,10 +31,9 @@ func (b *books) fixPrices() (tariff *engine.Tariff, err error) {
 // copied are books by the same prices, of an exchange beside this one.
 func (b *books) copied() books { return books{tariff: b.tariff} }
 
-func (b *books) addSurcharge(microcents int64) { b.surcharge += microcents }
-
 // areOpen reports whether there is a hold that nothing has settled.
-func (b *books) areOpen() bool { return b.held && !b.settled }
+func (b *books) areOpen() bool                 { return b.held && !b.settled }
+func (b *books) addSurcharge(microcents int64) { b.surcharge += microcents }
 
 // place places a hold of the request's, with its first attempt unless that is nil.
 func (b *books) place(ctx context.Context, h ledger.Hold, first *attempt) error {
@@ -77,8 +76,7 @@ func (b *books) settle(s *ledger.Settlement, due ledger.Charge, all []*attempt) 
 	return charge, err
 }
 
-// warnOver says that the operator pays for what an upstream reported beyond the hold, and what to set where that can
-// be meant.
+// warnOver says that the operator pays for what an upstream reported beyond the hold, and what to set about it.
 func (b *books) warnOver(charge ledger.Charge, all []*attempt, a *attempt) {
 	for _, tried := range all {
 		u := tried.proven()

@@ -17,11 +17,9 @@ type caching struct {
 	key *cache.Key // under which the reply is to be kept, nil where it is not
 }
 
-// isWanted reports whether the reply is to be kept.
+// isWanted reports whether the reply is to be kept; drop gives that up.
 func (c *caching) isWanted() bool { return c.key != nil }
-
-// drop gives up that the reply is kept.
-func (c *caching) drop() { c.key = nil }
+func (c *caching) drop()          { c.key = nil }
 
 // isCacheable reports whether the request may be answered from the response cache, or its reply be kept there: the
 // client asks for no randomness, nobody forbids it, and nothing is kept for an account whose plan demands so (GAP-61).
@@ -58,16 +56,15 @@ func (c *caching) find() (cache.Reply, bool) {
 		return cache.Reply{}, false
 	}
 	reply, hit := replies.Get(c.ctx, key)
+	outcome := "miss"
 	if hit {
-		c.engine.Metrics().CacheLookup("hit")
-	} else {
-		c.engine.Metrics().CacheLookup("miss")
+		outcome = "hit"
 	}
+	c.engine.Metrics().CacheLookup(outcome)
 	return reply, hit
 }
 
-// keep puts a reply into the response cache, if it is one: whole, of text alone, and ended by itself or by a
-// stop sequence.
+// keep puts a reply into the cache if it is whole, of text alone, and ended by itself or by a stop sequence.
 func (c *caching) keep(fold *llm.Reply, end ending) {
 	if c.key == nil || end.finish != llm.FinishStop || len(fold.Calls()) > 0 {
 		return

@@ -30,11 +30,7 @@ func (w *work) runCascade(s *routing.Cascade, live bool) (*attempt, *failure) {
 				return nil, f
 			}
 			if accepted {
-				w.countOutcome(engine.StrategyAccepted)
-				if live {
-					w.reveal(a)
-				}
-				return a, nil
+				return w.takeReply(a, engine.StrategyAccepted, live)
 			}
 		}
 	}

@@ -17,8 +17,7 @@ import (
 // The exchange's goroutine writes the reply, and that of a timer the keep-alives. These hold:
 //   - Whoever has the turn writes, and only whole frames. A keep-alive for which somebody else has the turn is not due.
 //   - The frames at hand, and the encoder but for AppendKeepAlive, are the exchange's.
-//   - After stopKeepAlives the exchange alone writes: nothing comes after an end, and nothing after the handler has
-//     returned.
+//   - After stopKeepAlives the exchange alone writes: nothing comes after an end, or after the handler's return.
 //   - While a write of the exchange lasts longer than readAheadAfter, or waits for the turn, readAhead is called: the
 //     exchange is not reading its upstream then, so that somebody else may.
 //   - A write that takes a client's stall time, in which it took nothing, is broken, whoever writes.
@@ -225,8 +224,7 @@ func (d *delivery) sendFrames(who writer, frames []byte) {
 	}
 }
 
-// maxWrite is the most that one write takes, in bytes: a client that takes that much is not stalled, however much
-// there is.
+// maxWrite is the most that one write takes, in bytes: a client that takes that much is not stalled.
 const maxWrite = 16 << 10
 
 // isFull reports whether the frames at hand are as much as one write takes.
@@ -339,13 +337,6 @@ func (d *delivery) writeEnd() {
 	}
 }
 
-// writeFailure ends an open stream with its error frame, and nothing after it (SSE-30). Call stopKeepAlives before.
-func (d *delivery) writeFailure(e *families.Error) {
-	d.dropFrames()
-	d.addFrames(func(b []byte) []byte { return d.encoder.AppendError(b, e) })
-	d.writeEnd()
-}
-
 // clientLeft reports whether the client has left.
 func (d *delivery) clientLeft() bool { return d.gone.Load() || d.client.Err() != nil }
 
@@ -401,13 +392,15 @@ func (d *delivery) showKept(kept *llm.Reply) {
 	d.flush()
 }
 
-// writeError tells the client of an error: as a frame where the stream is open, otherwise as the reply.
+// writeError tells the client of an error: as the last frame of an open stream (SSE-30), otherwise as the reply.
 func (d *delivery) writeError(e *families.Error) *families.Error {
 	d.stopKeepAlives()
 	if !d.opened {
 		return e
 	}
-	d.writeFailure(e)
+	d.dropFrames()
+	d.addFrames(func(b []byte) []byte { return d.encoder.AppendError(b, e) })
+	d.writeEnd()
 	return nil
 }
 

@@ -174,12 +174,10 @@ func (x *exchange) admit() *families.Error {
 	return nil
 }
 
-// hasGate reports whether something stands between the request's hold and its first attempt. Then the hold is placed
-// without one.
+// hasGate reports whether something stands between the hold and the first attempt, which it is placed without then.
 func (x *exchange) hasGate() bool { return x.gen.Config.Screening.On() || x.caching.isCacheable() }
 
-// passGate takes steps 18 and 19: the response cache and the screening. It is done when the request is answered, or
-// refused.
+// passGate takes steps 18 and 19: the response cache and the screening. It is done when that answers or refuses.
 func (x *exchange) passGate() (done bool, refusal *families.Error) {
 	reply, hit := x.caching.find()
 	cost, rejected := x.screening.screen()
@@ -224,8 +222,7 @@ func (x *exchange) reject(r *rejection) *families.Error {
 	return r.refusal
 }
 
-// answerCached answers with a reply of before: in the events of any other, with new ids. Only the screening is
-// charged.
+// answerCached answers with an earlier reply, in the events of any other, with new ids. The screening is charged.
 func (x *exchange) answerCached(r cache.Reply) *families.Error {
 	if x.delivery.clientLeft() {
 		return x.abandon()
@@ -269,7 +266,11 @@ func (x *exchange) run() *families.Error {
 // settled, and then the end is written. So a reply that cannot be encoded is never charged, and what says that the
 // charge is final is durable before the last byte leaves.
 func (x *exchange) finish() *families.Error {
-	end, f := x.work.finishReply()
+	_, a := x.work.made()
+	end, f := a.finishReply()
+	if f == nil {
+		f = x.work.proveUsage()
+	}
 	if f != nil {
 		return x.fail(f)
 	}
@@ -282,7 +283,6 @@ func (x *exchange) finish() *families.Error {
 	}
 	s.Results = x.work.results(x.req.Stream && !x.delivery.clientLeft())
 	due := x.due(&s)
-	_, a := x.work.made()
 	body := x.delivery.encodeEnd(end, &a.reply.fold, families.End{Finish: end.finish, StopSequence: end.stop,
 		Usage: x.work.usageOfReply(), Billed: due.Microcents, Pending: due.Pending, At: x.engine.Now().Unix()})
 	charge, err := x.settle(&s, due)
@@ -355,7 +355,7 @@ func (x *exchange) settle(s *ledger.Settlement, due ledger.Charge) (ledger.Charg
 func (x *exchange) close() {
 	defer x.release()
 	defer x.feedback.dropShadow(engine.ShadowNoReply)
-	x.work.releasePermits()
+	x.work.releaseUnmade()
 	if x.books.areOpen() {
 		s := ledger.Settlement{Status: http.StatusInternalServerError, Reason: "panic", Free: true}
 		if _, err := x.settle(&s, ledger.Charge{}); err != nil {

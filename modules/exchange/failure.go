@@ -126,14 +126,9 @@ type consequence struct {
 	bare    bool // the message stands alone (GAP-95)
 }
 
-const (
-	// routeFailed is the text where there is nothing more to say.
-	routeFailed = "The model route failed. Trying again may help."
-
-	routeRefused = "The model route refused the request: it objects to something in it, or this service's own access " +
-		"to it is set up wrongly. Your API key is fine. Trying again unchanged will hardly help; " +
-		"leaving out what is unusual, such as a large schema of a tool, may."
-)
+const routeRefused = "The model route refused the request: it objects to something in it, or this service's own " +
+	"access to it is set up wrongly. Your API key is fine. Trying again unchanged will hardly help; " +
+	"leaving out what is unusual, such as a large schema of a tool, may."
 
 // consequences are those of every kind (GAP-126).
 var consequences = map[failureKind]consequence{
@@ -191,7 +186,7 @@ func (c consequence) blames() bool { return !c.misfit && (!c.final || c.health =
 // error is the consequence as the client sees it.
 func (c consequence) error() *families.Error {
 	e := &families.Error{Status: cmp.Or(c.status, http.StatusBadGateway), Code: cmp.Or(c.code, families.UpstreamError),
-		Frame: c.frame, Message: cmp.Or(c.message, routeFailed)}
+		Frame: c.frame, Message: cmp.Or(c.message, "The model route failed. Trying again may help.")}
 	if !c.bare {
 		e.Message += families.Support
 	}

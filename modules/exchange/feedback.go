@@ -7,6 +7,7 @@ import (
 	"github.com/fareway/fareway/modules/internal/decisions"
 	"github.com/fareway/fareway/modules/internal/ledger"
 	"github.com/fareway/fareway/modules/internal/routing"
+	"github.com/fareway/fareway/modules/internal/routing/affinity"
 	"github.com/fareway/fareway/modules/internal/routing/outcome"
 	"github.com/fareway/fareway/modules/internal/routing/outcome/journal"
 	"github.com/fareway/fareway/plugins/llm"
@@ -61,8 +62,7 @@ func (f *feedback) concludeAttempts(all []*attempt, current *attempt) {
 	}
 }
 
-// callsFit reports whether the calls of a whole reply are as their tools ask for. One that was cut short is not
-// judged.
+// callsFit reports whether the calls of a whole reply are as their tools ask for. One cut short is not judged.
 func (a *attempt) callsFit(tools []llm.Tool) bool {
 	return a.reply.finish == llm.FinishLength || !slices.ContainsFunc(a.reply.fold.Calls(),
 		func(c *llm.ToolCall) bool { return !outcome.Fits(tools, c) })
@@ -113,4 +113,54 @@ func (f *feedback) copied() (c feedback) {
 		c.training = new(*f.training)
 	}
 	return c
+}
+
+// conversation is the one that a request is a turn of, nil where nothing is to be remembered: there is one route, or
+// every turn is chosen afresh.
+type conversation struct {
+	key affinity.Key
+	// loose is the key that it has as well once the assistant has said something, where isLoose.
+	loose   affinity.Key
+	isLoose bool
+
+	home string // the route that is its own
+	work routing.Work
+}
+
+// recallConversation finds what is remembered of the request's conversation.
+func (f *feedback) recallConversation(ask *routing.Input) {
+	if len(ask.Routes) < 2 || f.gen.Config.Affinity.Mode == config.AffinityOff {
+		return
+	}
+	book, account := f.engine.Conversations(), f.call.Principal.Account.ID
+	c := &conversation{}
+	c.key, c.loose, c.isLoose = book.Keys(account, f.req.profile, f.req.LLM)
+	if ask.Past = book.Past(f.ctx, c.key); ask.Past == nil && c.isLoose {
+		ask.Past = book.Past(f.ctx, c.loose)
+	}
+	f.conversation = c
+}
+
+func (f *feedback) conversationKey() affinity.Key {
+	if f.conversation != nil {
+		return f.conversation.key
+	}
+	return f.engine.Conversations().Key(f.call.Principal.Account.ID, f.req.profile, f.req.LLM)
+}
+
+// rememberTurn notes which route has served a turn, and what its upstream can have in its cache now.
+func (f *feedback) rememberTurn(a *attempt) {
+	if f.conversation == nil {
+		return
+	}
+	tokens := f.prompt.counted()
+	if u := a.proven(); u != nil {
+		tokens = u.Prompt() + outputOf(a)
+	}
+	book, c, ttl := f.engine.Conversations(), f.conversation, f.gen.Config.Affinity.TTL
+	turn := affinity.Turn{Home: c.home, Served: a.route.Name, Tokens: tokens, Work: c.work}
+	book.Note(f.ctx, c.key, turn, ttl)
+	if c.isLoose {
+		book.Note(f.ctx, c.loose, turn, min(ttl, affinity.LooseLifetime))
+	}
 }

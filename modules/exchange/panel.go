@@ -24,8 +24,8 @@ func (w *work) runPanel(s *routing.Panel, live bool) (*attempt, *failure) {
 		return nil, lastFailure(seats)
 	}
 	w.countOutcome(engine.StrategyJudged)
-	told := reading(judgeText, replies, s.Judge.Extra)
-	return w.callRouteWith(s.Judge, live, func(a *attempt) { a.extraMessage = &told })
+	shown := reading(judgeText, replies, s.Judge.Extra)
+	return w.callRouteWith(s.Judge, live, func(a *attempt) { a.extraMessage = &shown })
 }
 
 const (
@@ -90,30 +90,27 @@ func clipped(text string, most int64) string {
 // askRoute asks a route whether a reply is good. Whatever it says that is not yes, or where it fails, the reply is not
 // accepted; it fails where the request itself cannot go on.
 func (w *work) askRoute(c *routing.Candidate, a *attempt) (bool, *failure) {
-	told := reading(askText, []*attempt{a}, c.Extra)
-	verdict, f := w.callRouteWith(c, false, func(asked *attempt) { asked.extraMessage, asked.isQuestion = &told, true })
+	shown := reading(askText, []*attempt{a}, c.Extra)
+	verdict, f := w.callRouteWith(c, false, func(asked *attempt) { asked.extraMessage, asked.isQuestion = &shown, true })
 	if f == nil || !f.endsRequest() {
 		w.current = a
 	}
 	switch {
 	case f != nil && f.endsRequest() && f.kind != llm.ErrPolicy && f.kind != noVisibleText:
 		return false, f
+	case f == nil && verdict != nil:
+		f = verdict.finishKept()
+	}
+	switch {
 	case f != nil:
 		w.noteRejected(a, f.kind)
-		return false, nil
 	case verdict == nil:
 		w.noteRejected(a, "the route that is asked is at capacity")
-		return false, nil
-	}
-	if f := verdict.finishKept(); f != nil {
-		w.noteRejected(a, f.kind)
-		return false, nil
-	}
-	text := strings.ToLower(strings.TrimLeft(verdict.reply.fold.Text(), " \t\r\n*_`\"'"))
-	if !strings.HasPrefix(text, "yes") {
+	case strings.HasPrefix(strings.ToLower(strings.TrimLeft(verdict.reply.fold.Text(), " \t\r\n*_`\"'")), "yes"):
+		return true, nil
+	default:
 		a.unaccepted = true
 		w.noteRejected(a, "the route "+c.Route.Name+" says no")
-		return false, nil
 	}
-	return true, nil
+	return false, nil
 }

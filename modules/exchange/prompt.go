@@ -65,8 +65,7 @@ func (p *prompt) headroom() int64 {
 	return 100
 }
 
-// forget lets go of the request. What it is asked for later is counted before: a limit of the service may end it yet
-// (GAP-113).
+// forget lets go of the request, and counts before what a limit of the service may ask for yet (GAP-113).
 func (p *prompt) forget() {
 	p.estimate()
 	p.input.exact = true
@@ -86,9 +85,7 @@ func (p *prompt) worst(c *routing.Candidate) routing.Worst {
 
 // worstOf is the most that an attempt can come to.
 func (p *prompt) worstOf(a *attempt) routing.Worst {
-	c := routing.Candidate{Route: a.route, Extra: a.extra, Template: a.template}
-	return routing.Worst{Microcents: a.worst,
-		Tokens: routing.Sum(c.PromptBound(p.bound(a.route)), maxReply(a.route, a.allowance))}
+	return routing.Worst{Microcents: a.worst, Tokens: p.worst(a.candidate()).Tokens}
 }
 
 // maxReply is how many tokens a reply can have: the output allowance, or on a route that can bill past it the longest
@@ -107,16 +104,13 @@ func worstOf(bound int64, c *routing.Candidate) routing.Worst {
 	return routing.Worst{Microcents: ledger.HoldFor(bound, output, c.Route.Price), Tokens: routing.Sum(bound, output)}
 }
 
-// boundOf is how many tokens an attempt's prompt has at most, without what its upstream adds.
-func (p *prompt) boundOf(a *attempt) int64 { return routing.Sum(p.bound(a.route), a.extra) }
-
 // beyondBound is how many tokens more an attempt's prompt is reported to have than it can have, 0 for none.
 func (p *prompt) beyondBound(a *attempt) int64 {
 	u := a.proven()
 	if u == nil {
 		return 0
 	}
-	return max(0, u.Prompt()-p.boundOf(a))
+	return max(0, u.Prompt()-routing.Sum(p.bound(a.route), a.extra))
 }
 
 // learnTemplates notes what the upstreams counted beyond the most that their prompts can have: their chat templates
@@ -183,8 +177,7 @@ func (p *prompt) clientHash() uint64 {
 	return p.hash
 }
 
-// What is known: the rough bound, the estimate (0 where nobody has asked for it), and what a route's upstream wants
-// back.
+// What is known: the rough bound, the estimate (0: nobody has asked for it), and what a route's upstream wants back.
 func (p *prompt) roughBound() int64                               { return p.input.bound }
 func (p *prompt) counted() int64                                  { return p.input.estimate }
 func (p *prompt) statesFor(route *config.Route) map[string][]byte { return p.states[route.Name].byCall }

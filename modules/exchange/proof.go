@@ -31,19 +31,17 @@ func (w *work) awaitReceipt() error {
 	}
 	ctx, cancel := context.WithTimeout(w.ctx, receiptWait)
 	defer cancel()
-	type answer struct {
-		usage *llm.Usage
-		err   error
-	}
-	answers := make(chan answer, 1)
+	var usage *llm.Usage
+	var err error
+	answered := make(chan struct{})
 	go func() {
-		usage, err := receiptOf(ctx, backend, ledger.Waiting{Attempt: a.id, Reference: a.reference, Key: a.key})
-		answers <- answer{usage, err}
+		defer close(answered)
+		usage, err = receiptOf(ctx, backend, ledger.Waiting{Attempt: a.id, Reference: a.reference, Key: a.key})
 	}()
 	select {
-	case r := <-answers:
-		a.usage = r.usage
-		return r.err
+	case <-answered:
+		a.usage = usage
+		return err
 	case <-w.delivery.connectionBroken():
 	case <-w.request.Context().Done():
 		w.delivery.markGone() // what it gets must not look whole
@@ -75,15 +73,6 @@ func receiptOf(ctx context.Context, b engine.Backend, attempt ledger.Waiting) (*
 	}
 }
 
-// finishReply ends the reply of the current attempt, whose usage must be proven then.
-func (w *work) finishReply() (ending, *failure) {
-	end, f := w.current.finishReply()
-	if f == nil {
-		f = w.proveUsage()
-	}
-	return end, f
-}
-
 // proveUsage makes sure of what the reply used. The end of a stream must not come before (GAP-57); usage that cannot
 // be priced is no usage at all.
 func (w *work) proveUsage() *failure {
@@ -106,7 +95,7 @@ func (w *work) proveUsage() *failure {
 	default:
 		return nil
 	}
-	w.logFailure(a, f)
+	w.noteFailed(a, f)
 	return f
 }
 
@@ -156,12 +145,8 @@ func (w *work) clientHeldUp() bool {
 // come, that is its usage; otherwise it is what the ledger falls back on.
 func (w *work) estimateUnproven(f *failure) (fallback *llm.Usage) {
 	a := w.current
-	switch f.kind {
-	case timeLimit, attemptTimeout:
-	default:
-		return nil
-	}
-	if !w.delivery.hasShown() || a.outcome == ledger.NotMade || a.proven() != nil {
+	limited := f.kind == timeLimit || f.kind == attemptTimeout
+	if !limited || !w.delivery.hasShown() || a.outcome == ledger.NotMade || a.proven() != nil {
 		return nil
 	}
 	output, _ := a.output.Count()

@@ -67,18 +67,16 @@ func (w *work) runHedged(c, spare *routing.Candidate, h config.Hedge) (*attempt,
 	if !known {
 		return w.callRoute(c, true)
 	}
-	if ok, f := w.openAttempt(c); !ok {
+	a, f := w.openAttempt(c)
+	if a == nil {
 		return nil, f
-	}
-	if w.delivery.clientLeft() {
-		return nil, &failure{kind: llm.ErrCanceled}
 	}
 	r := &race{work: w, accepted: make(chan struct{}, 1), shows: make(chan *racer), ended: make(chan *racer),
 		answers: make(chan error, 1)}
 	r.over, r.finished = context.WithCancel(context.WithoutCancel(w.ctx))
 	defer r.finished()
 	w.race = r
-	r.first = r.addRacer(w.current)
+	r.first = r.addRacer(a)
 	r.startCall(r.first)
 	return r.decide(spare, after, profile)
 }
@@ -229,8 +227,7 @@ func (r *race) giveUp(p *racer) {
 	p.stop(errOutrun)
 }
 
-// giveUpSecond gives up what was begun beside the first attempt, for a client that has left: what is read on is that
-// one.
+// giveUpSecond gives the second attempt up for a client that has left: what is read on is the first.
 func (r *race) giveUpSecond() {
 	if r.winner == nil && r.second != nil && r.second.running && r.first.running {
 		r.giveUp(r.second)

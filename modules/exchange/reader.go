@@ -1,6 +1,7 @@
 package exchange
 
 import (
+	"context"
 	"errors"
 	"io"
 	"slices"
@@ -22,10 +23,9 @@ type reader struct {
 	stream   engine.Stream
 	memory   memory
 	delivery *delivery
-	time     *routeTime // is used by who reads
-	flood    flood      // likewise
-	over     <-chan struct{}
-	failed   func(error) *failure
+	time     *routeTime      // is used by who reads
+	flood    flood           // likewise
+	ctx      context.Context // the attempt's
 	proves   bool            // the stream outlives the attempt's time
 	hungUp   <-chan struct{} // closed when nothing more is wanted of the stream
 
@@ -47,28 +47,19 @@ func (r *reader) next() (b batch, more bool) {
 // read reads a batch from the stream.
 func (r *reader) read() batch {
 	events, err := r.stream.Recv()
-	b := batch{events: events, late: r.proves && isDone(r.over)}
+	b := batch{events: events, late: r.proves && r.ctx.Err() != nil}
 	switch {
 	case r.flood.over(events):
 		b.end, b.failure = true, &failure{kind: llm.ErrUpstream, err: errFlood}
 	case errors.Is(err, io.EOF) && !b.late:
 		b.end = true
 	case err != nil:
-		b.end, b.failure = true, r.failed(err)
+		b.end, b.failure = true, failureOf(r.ctx, err)
 	}
 	if b.end {
 		r.time.end() // before anybody waits: the route was in time
 	}
 	return b
-}
-
-func isDone(ch <-chan struct{}) bool {
-	select {
-	case <-ch:
-		return true
-	default:
-		return false
-	}
 }
 
 // readAhead begins to read ahead, unless somebody does. It is called while the exchange writes.

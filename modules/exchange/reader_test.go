@@ -94,9 +94,8 @@ func newStall(t *testing.T, stream *scriptedStream, limit, patience time.Duratio
 	s.delivery.setEncoder(chat.Server{}.NewEncoder(&families.Request{LLM: &llm.Request{}}, families.Head{}))
 	t.Cleanup(s.delivery.stopKeepAlives)
 	s.reader = &reader{stream: stream, queue: newQueue(s.memory), delivery: s.delivery, hungUp: s.hungUp,
-		flood:  newFlood(1 << 30),
-		time:   newRouteTime(limit, func() { close(s.over) }),
-		failed: func(err error) *failure { return &failure{kind: llm.ErrBroken, err: err} }}
+		flood: newFlood(1 << 30),
+		time:  newRouteTime(limit, func() { close(s.over) }), ctx: t.Context()}
 	for _, change := range changes {
 		change(s.reader)
 	}
@@ -283,7 +282,7 @@ func TestReader(t *testing.T) {
 	t.Run("BILL-21 an end that is a failure", func(t *testing.T) {
 		t.Parallel()
 		synctest.Test(t, func(t *testing.T) {
-			s := newStall(t, &scriptedStream{batches: batchesOf(1), err: errors.New("broken")}, limit, time.Hour)
+			s := newStall(t, &scriptedStream{batches: batchesOf(1), err: llm.Errorf(llm.ErrBroken, "broken")}, limit, time.Hour)
 			s.delivery.readAhead()
 			<-s.ended
 			n, end := drain(s)

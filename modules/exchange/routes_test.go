@@ -490,11 +490,11 @@ func TestFailuresOfAttempts(t *testing.T) {
 	}{{engine.ErrShutdown, shutdown, true}, {errTimeLimit, timeLimit, false}, {errAttemptTimeout, attemptTimeout, false}} {
 		ctx, end := contextThatEnds(tc.cause)
 		end()
-		f := new(exchange).transport.failureOf(ctx, errors.New("the stream broke"))
+		f := failureOf(ctx, errors.New("the stream broke"))
 		require.Equal(t, tc.kind, f.kind)
 		require.ErrorIs(t, f.err, tc.cause)
 		require.Equal(t, tc.free, f.isFree())
 	}
-	f := new(exchange).transport.failureOf(t.Context(), llm.Errorf(llm.ErrCapacity, "busy"))
+	f := failureOf(t.Context(), llm.Errorf(llm.ErrCapacity, "busy"))
 	require.Equal(t, llm.ErrCapacity, f.kind)
 }

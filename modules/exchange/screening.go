@@ -78,8 +78,7 @@ func (sc *screening) screen() (cost int64, r *rejection) {
 // errMuchText says that a request has more text than the provider that screens is sent.
 var errMuchText = errors.New("it has more text than max_text in the screening block")
 
-// judgeByProvider has the provider that screens judge the request, and notes its verdict. The error says that there is
-// none.
+// judgeByProvider has the provider that screens judge the request, and notes its verdict. An error: there is none.
 func (sc *screening) judgeByProvider(s *config.Screening) error {
 	begun := time.Now()
 	found := rules.Hit{Rule: "provider " + s.Provider}
@@ -123,8 +122,7 @@ func (sc *screening) askProvider(texts []llm.ScreenText) (llm.Verdict, error) {
 	return sc.gen.Screen(ctx, texts)
 }
 
-// refuseUnscreened is what comes of a request that nobody has judged, where that is enforced: nothing is charged for
-// it.
+// refuseUnscreened is what comes of a request that nobody judged, where that is enforced: nothing is charged.
 func (sc *screening) refuseUnscreened(s *config.Screening, why error) *rejection {
 	switch {
 	case sc.delivery.clientLeft():
@@ -196,8 +194,7 @@ func (sc *screening) findRules(s *config.Screening) (found []rules.Hit, why erro
 // maxNoted is how many rules are named in a settlement's reason.
 const maxNoted = 8
 
-// reasonWithFindings is a settlement's reason with what the screening found: the names of rules and categories, never
-// a text.
+// reasonWithFindings is a settlement's reason with what the screening found: names of rules and categories, no text.
 func (sc *screening) reasonWithFindings(reason string) string {
 	if len(sc.found) == 0 {
 		return reason

@@ -26,6 +26,7 @@ type shadow struct {
 	body     int64    // bytes that are set aside for it
 	decision *decisions.Record
 	report   decisions.Shadow
+	reply    compared
 }
 
 // prepareShadow sets a call for comparison aside, where the request is of the profile's share and the route is one of
@@ -53,24 +54,24 @@ func (f *feedback) prepareShadow(of config.Shadow, candidates []routing.Candidat
 
 // takeShadow hands over the call that was set aside, with the reply of an attempt that it is compared with; nil where
 // there is none, or where it would be to the route that the reply is of.
-func (f *feedback) takeShadow(a *attempt, end ending) (*shadow, compared) {
+func (f *feedback) takeShadow(a *attempt, end ending) *shadow {
 	s := f.shadow
-	if s == nil {
-		return nil, compared{}
-	}
-	if a.route.Name == s.call.Route.Name {
+	if s != nil && a.route.Name == s.call.Route.Name {
 		f.dropShadow(engine.ShadowSameRoute)
-		return nil, compared{}
+	}
+	if f.shadow == nil {
+		return nil
 	}
 	s.report.ReplyFinish, s.report.ReplyTook, s.report.ReplyFirst = string(end.finish), a.took, a.firstAfter
-	reply := compared{took: a.took, output: outputOf(a), cost: costOf(a), route: a.route, meant: f.meaningOf(a, end)}
+	s.reply = compared{took: a.took, output: outputOf(a), cost: costOf(a), route: a.route, meant: f.meaningOf(a, end)}
 	f.shadow = nil
-	return s, reply
+	return s
 }
 
-// beginShadow begins the call for comparison, behind the settlement of a reply.
+// beginShadow begins the call for comparison, behind the settlement of a reply: on an exchange without a client, which
+// ends with the request's time limit, and when the gateway begins to shut down.
 func (x *exchange) beginShadow(a *attempt, end ending) {
-	s, reply := x.feedback.takeShadow(a, end)
+	s := x.feedback.takeShadow(a, end)
 	if s == nil {
 		return
 	}
@@ -79,10 +80,23 @@ func (x *exchange) beginShadow(a *attempt, end ending) {
 		s.noteResult(x.engine, engine.ShadowLeaving)
 		return
 	}
-	y := x.shadowExchange(work, s.req)
+	now, settings, parent := time.Now(), work.Generation().Config.Gateway, context.Background()
+	y := &exchange{
+		scope: scope{
+			call: &gateway.Call{ID: ledger.ShadowID(x.call.ID), Start: now, BodyRead: now, Kind: x.call.Kind,
+				Family: x.call.Family, Work: work, Principal: x.call.Principal},
+			request: (&http.Request{}).WithContext(parent),
+			req:     s.req, engine: x.engine, gen: x.gen,
+		},
+		delivery: newDelivery(parent, nowhere{}, s.req.Stream, settings.Keepalive, settings.ClientStall),
+		prompt:   x.prompt.copied(), feedback: x.feedback.copied(), books: x.books.copied(),
+		transport: newTransport(s.req),
+	}
+	y.ctx, y.release = lifetime(parent, work.Leaving(), now.Add(settings.RequestTimeout), y.delivery)
+	y.connect()
 	go func() {
 		defer work.Done()
-		s.compare(y, reply)
+		s.compare(y)
 	}()
 }
 
@@ -112,28 +126,9 @@ type compared struct {
 	meant        *validate.Meaning // nil where nobody compares what they say
 }
 
-// shadowExchange is an exchange without a client for the shadow of this one. It ends with the request's time limit,
-// and when the gateway begins to shut down.
-func (x *exchange) shadowExchange(work *engine.Work, req *request) *exchange {
-	now, settings, parent := time.Now(), work.Generation().Config.Gateway, context.Background()
-	y := &exchange{
-		scope: scope{
-			call: &gateway.Call{ID: ledger.ShadowID(x.call.ID), Start: now, BodyRead: now, Kind: x.call.Kind,
-				Family: x.call.Family, Work: work, Principal: x.call.Principal},
-			request: (&http.Request{}).WithContext(parent),
-			req:     req, engine: x.engine, gen: x.gen,
-		},
-		delivery: newDelivery(parent, nowhere{}, req.Stream, settings.Keepalive, settings.ClientStall),
-		prompt:   x.prompt.copied(), feedback: x.feedback.copied(), books: x.books.copied(),
-		transport: newTransport(req),
-	}
-	y.ctx, y.release = lifetime(parent, work.Leaving(), now.Add(settings.RequestTimeout), y.delivery)
-	return y.connect()
-}
-
 // compare makes the call, and compares what comes of it.
-func (s *shadow) compare(y *exchange, reply compared) {
-	result := engine.ShadowPanic
+func (s *shadow) compare(y *exchange) {
+	result, reply := engine.ShadowPanic, s.reply
 	defer func() { s.noteResult(y.engine, result) }()
 	defer func() {
 		if p := recover(); p != nil {

@@ -4,7 +4,6 @@ import (
 	"reflect"
 	"slices"
 
-	"github.com/fareway/fareway/config"
 	"github.com/fareway/fareway/modules/internal/routing"
 	"github.com/fareway/fareway/plugins/llm"
 )
@@ -39,7 +38,8 @@ func (w *work) runFirst(s *routing.First, live bool) (a *attempt, last *failure)
 	var called []*attempt // by steps of several calls
 	var fit fitting
 	for i, step := range s.Steps {
-		if c, ok := step.(*routing.Candidate); ok && isAnyOn(called, c.Route) {
+		c, single := step.(*routing.Candidate)
+		if single && slices.ContainsFunc(called, func(a *attempt) bool { return a.route.Name == c.Route.Name }) {
 			continue
 		}
 		window := routing.Opening(step).Route.ContextWindow
@@ -49,11 +49,10 @@ func (w *work) runFirst(s *routing.First, live bool) (a *attempt, last *failure)
 		if last != nil && !last.consequence().misfit && routing.Opening(step).Back.IsZero() && !w.engine.MayRetry() {
 			break // an outage is not doubled; who is called when it is back was not asked twice
 		}
-		w.noteStep(step)
-		from := len(w.attempts)
-		if w.ready != nil {
-			from = 0
+		if w.several = !single; w.ready == nil { // of the first step, the first attempt was begun already
+			w.from = len(w.attempts)
 		}
+		from := w.from
 		a, f := w.runStepHedged(s, i, live)
 		if a != nil {
 			return a, nil
@@ -103,11 +102,6 @@ func (s *fitting) verdict(last *failure) *failure {
 	return last
 }
 
-// isAnyOn reports whether one of these attempts was made on a route.
-func isAnyOn(attempts []*attempt, route *config.Route) bool {
-	return slices.ContainsFunc(attempts, func(a *attempt) bool { return a.route.Name == route.Name })
-}
-
 // runStepHedged does a step, with another call beside it where it is the first one and the profile says so.
 func (w *work) runStepHedged(s *routing.First, i int, live bool) (*attempt, *failure) {
 	if live && w.race == nil && (len(w.attempts) == 0 || w.ready != nil) {
@@ -118,15 +112,6 @@ func (w *work) runStepHedged(s *routing.First, i int, live bool) (*attempt, *fai
 	return w.runStep(s.Steps[i], live)
 }
 
-// noteStep notes from which attempt on the reply is worked on, and whether that is in several steps.
-func (w *work) noteStep(s routing.Step) {
-	_, single := s.(*routing.Candidate)
-	if w.several = !single; w.ready != nil {
-		return // of the first step, the first attempt was begun already
-	}
-	w.from = len(w.attempts)
-}
-
 // callRoute makes one attempt.
 func (w *work) callRoute(c *routing.Candidate, live bool) (*attempt, *failure) {
 	return w.callRouteWith(c, live, func(*attempt) {})
@@ -134,24 +119,20 @@ func (w *work) callRoute(c *routing.Candidate, live bool) (*attempt, *failure) {
 
 // callRouteWith makes one attempt, to which something is changed before.
 func (w *work) callRouteWith(c *routing.Candidate, live bool, change func(*attempt)) (*attempt, *failure) {
-	if ok, f := w.openAttempt(c); !ok {
+	a, f := w.openAttempt(c)
+	if a == nil {
 		return nil, f
 	}
-	a := w.current
 	change(a)
-	if w.delivery.clientLeft() {
-		return nil, &failure{kind: llm.ErrCanceled}
-	}
 	a.live, a.accept = live, w.delivery.addStart
 	if !live {
 		a.accept = w.delivery.openStream
 	}
-	f := w.transport.makeAttempt(w.ctx, a)
-	if f == nil {
-		return a, nil
+	if f = w.transport.makeAttempt(w.ctx, a); f != nil {
+		w.noteFailed(a, f)
+		return nil, f
 	}
-	w.noteFailed(a, f)
-	return nil, f
+	return a, nil
 }
 
 // findRetry is the call that is made once more when the itinerary has ended with f: to the route that is back first of
@@ -190,4 +171,110 @@ func (w *work) wasRefusedForTime(c *routing.Candidate) (refused bool) {
 		}
 	}
 	return refused
+}
+
+// seat is one of several calls that are made at the same time.
+type seat struct {
+	call    *routing.Candidate
+	attempt *attempt // nil where its route is at capacity
+	failure *failure
+	panic   any
+}
+
+// callRoutes makes calls at the same time, whose replies are kept back. It fails where the request itself cannot go
+// on: what the account has is used up, its time is over, the client has left, or a route declined it (POL-02). A seat
+// that fails in another way is left out by whoever reads them.
+func (w *work) callRoutes(calls []*routing.Candidate) ([]seat, *failure) {
+	seats := make([]seat, len(calls))
+	for i, c := range calls {
+		seats[i].call = c
+		a, f := w.openAttempt(c)
+		if f != nil {
+			w.releaseUnmade()
+			return nil, f
+		}
+		seats[i].attempt = a
+	}
+	accepted, ended := make(chan struct{}, 1), make(chan struct{})
+	running := 0
+	for i := range seats {
+		s := &seats[i]
+		if s.attempt == nil {
+			continue
+		}
+		s.attempt.accept = func() { signal(accepted) }
+		running++
+		go func() {
+			defer func() {
+				s.panic = recover()
+				ended <- struct{}{}
+			}()
+			s.failure = w.transport.makeAttempt(w.ctx, s.attempt)
+		}()
+	}
+	for running > 0 {
+		select {
+		case <-accepted:
+			w.delivery.openStream()
+		case <-ended:
+			running--
+		}
+	}
+	for i := range seats {
+		s := &seats[i]
+		if s.attempt == nil {
+			continue
+		}
+		if s.panic != nil {
+			panic(s.panic) // as the request's own goroutine would
+		}
+		if s.failure == nil {
+			s.failure = s.attempt.finishKept()
+		}
+		if s.failure != nil {
+			w.current = s.attempt
+			w.noteFailed(s.attempt, s.failure)
+		}
+	}
+	for i := range seats {
+		if f := seats[i].failure; f != nil && f.endsRequest() {
+			w.current = seats[i].attempt
+			return nil, f
+		}
+	}
+	if w.delivery.clientLeft() {
+		return nil, &failure{kind: llm.ErrCanceled}
+	}
+	return seats, nil
+}
+
+// releaseUnmade gives back the permits of attempts that were begun and will not be made.
+func (w *work) releaseUnmade() {
+	for _, a := range w.attempts {
+		if a.running {
+			a.running = false
+			a.permit.Release()
+		}
+	}
+}
+
+// answeredSeats are the seats that have a reply.
+func answeredSeats(seats []seat) []*attempt {
+	var list []*attempt
+	for _, s := range seats {
+		if s.attempt != nil && s.failure == nil {
+			list = append(list, s.attempt)
+		}
+	}
+	return list
+}
+
+// lastFailure is why none of the seats answered; nil where all their routes are at capacity.
+func lastFailure(seats []seat) (f *failure) {
+	for _, s := range seats {
+		if s.failure != nil {
+			f = s.failure
+		}
+	}
+	return f
 }

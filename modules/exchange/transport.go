@@ -61,7 +61,7 @@ func (t *transport) makeAttempt(ctx context.Context, a *attempt) (f *failure) {
 	stream, err := backend.Generate(calling, t.call.Principal.Account.ID, t.requestFor(a))
 	if err != nil {
 		limit.end()
-		return t.failureOf(ctx, err)
+		return failureOf(ctx, err)
 	}
 	defer stream.Close()
 	if keyed, ok := stream.(engine.Keyed); ok {
@@ -73,10 +73,8 @@ func (t *transport) makeAttempt(ctx context.Context, a *attempt) (f *failure) {
 		go t.awaitProof(ctx, a, stream, hangUp, ended)
 	}
 	a.reader = &reader{
-		stream: stream, memory: t.engine, delivery: t.delivery, time: limit,
-		over: ctx.Done(), hungUp: calling.Done(), proves: proves,
-		flood:  newFlood(maxReply(a.route, a.allowance)),
-		failed: func(err error) *failure { return t.failureOf(ctx, err) },
+		stream: stream, memory: t.engine, delivery: t.delivery, time: limit, ctx: ctx, hungUp: calling.Done(),
+		proves: proves, flood: newFlood(maxReply(a.route, a.allowance)),
 	}
 	defer a.reader.close()
 	if a.live {
@@ -102,7 +100,7 @@ func (t *transport) makeAttempt(ctx context.Context, a *attempt) (f *failure) {
 
 // failureOf names the failure that ended the attempt. An attempt that ended because its time was over ended for
 // that reason, whatever the stream says.
-func (t *transport) failureOf(ctx context.Context, err error) *failure {
+func failureOf(ctx context.Context, err error) *failure {
 	if ctx.Err() != nil {
 		return interrupted(ctx)
 	}
@@ -248,8 +246,7 @@ func (t *transport) requestFor(a *attempt) *llm.Request {
 	return up
 }
 
-// keepsText reports whether the text of a stream is kept beside what is sent, for the response cache, or to be
-// compared.
+// keepsText reports whether the text of a stream is kept as it is sent, for the response cache or a comparison.
 func (t *transport) keepsText(ev llm.Event) bool {
 	if !t.caching.isWanted() && !t.feedback.comparesText() {
 		return false
@@ -327,25 +324,23 @@ func (t *transport) noteStall() {
 
 // judgeRoute notes what an attempt says of its route, when it has ended with f, or whole.
 func (t *transport) judgeRoute(a *attempt, f *failure) {
-	if f == nil {
-		switch {
-		case a.outcome != ledger.Finished: // it panicked
-		case t.req.Stream && a.proven() == nil && !t.delivery.clientLeft() &&
-			!t.gen.Backend(a.route.Provider).GivesReceipts():
-			// It ends as a failure (GAP-57): the route does not serve streams as it is, and there is no receipt to come.
-			a.permit.Ended(consequences[noUsage].health, nil)
-			t.noteServed(a)
-		default:
-			a.permit.Ended(health.Succeeded, nil)
-			t.noteServed(a)
+	outcome, said := health.Succeeded, error(nil)
+	switch {
+	case f != nil:
+		outcome = a.healthOutcome(f)
+		if failed, ok := errors.AsType[*llm.Error](f.err); ok {
+			said = failed
 		}
+	case a.outcome != ledger.Finished: // it panicked
 		return
+	case t.req.Stream && a.proven() == nil && !t.delivery.clientLeft() &&
+		!t.gen.Backend(a.route.Provider).GivesReceipts():
+		// It ends as a failure (GAP-57): the route does not serve streams as it is, and there is no receipt to come.
+		outcome = consequences[noUsage].health
 	}
-	var said error
-	if failed, ok := errors.AsType[*llm.Error](f.err); ok {
-		said = failed
+	if a.permit.Ended(outcome, said); f == nil {
+		t.noteServed(a)
 	}
-	a.permit.Ended(a.healthOutcome(f), said)
 }
 
 // noteServed notes that a route has served. One that did not say what it used has not, for a client that pays.

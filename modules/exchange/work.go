@@ -57,13 +57,6 @@ func (w *work) callBeside(a *attempt) *failure {
 	return f
 }
 
-// releasePermits gives back what the attempts have.
-func (w *work) releasePermits() {
-	for _, a := range w.attempts {
-		a.permit.Release()
-	}
-}
-
 // follow does the itinerary, and says why there is no reply, nil where there is one.
 func (w *work) follow(plan *routing.First) *failure {
 	a, f := w.runFirst(plan, true)
@@ -109,23 +102,23 @@ func (w *work) dropAttempt(before *attempt) {
 
 // openAttempt begins the next attempt, and raises the hold where the work proven so far and the next call may come to
 // more (GAP-49). The limits of the account are looked at again, too (BILL-19). The first attempt was begun with the
-// hold. It is false where there is no attempt, with a failure unless it is that its route is at capacity.
-func (w *work) openAttempt(c *routing.Candidate) (bool, *failure) {
+// hold. It is nil where there is no attempt, with a failure unless it is that its route is at capacity.
+func (w *work) openAttempt(c *routing.Candidate) (*attempt, *failure) {
 	if w.ready == c {
 		w.ready = nil
-		return true, nil
+	} else if permit, err := w.acquire(c); err == nil {
+		if f := w.beginAttempt(c, permit); f != nil {
+			return nil, f
+		}
+	} else if w.ctx.Err() != nil { // while it waited
+		return nil, interrupted(w.ctx)
+	} else if !w.delivery.clientLeft() {
+		return nil, nil
 	}
-	permit, err := w.acquire(c)
-	switch {
-	case err != nil && w.ctx.Err() != nil: // while it waited
-		return false, interrupted(w.ctx)
-	case err != nil && w.delivery.clientLeft():
-		return false, &failure{kind: llm.ErrCanceled}
-	case err != nil:
-		return false, nil
+	if w.delivery.clientLeft() {
+		return nil, &failure{kind: llm.ErrCanceled}
 	}
-	f := w.beginAttempt(c, permit)
-	return f == nil, f
+	return w.current, nil
 }
 
 // beginAttempt begins an attempt for which there is a permit.
@@ -152,18 +145,14 @@ func (w *work) beginAttempt(c *routing.Candidate, permit engine.RoutePermit) *fa
 	return &failure{kind: ledgerAway, err: err}
 }
 
-// noteFailed notes that an attempt did not become a reply.
+// noteFailed notes that an attempt did not become a reply, and tells the operator; the client is told by refusal, in
+// other words.
 func (w *work) noteFailed(a *attempt, f *failure) {
 	if f.kind == llm.ErrCanceled {
 		return
 	}
 	// The upstream may have been at work: that its provider died before it said so proves nothing.
 	a.lost = f.kind == llm.ErrDied && w.gen.Backend(a.route.Provider).GivesReceipts()
-	w.logFailure(a, f)
-}
-
-// logFailure tells the operator of a failed attempt; the client is told by refusal, in other words.
-func (w *work) logFailure(a *attempt, f *failure) {
 	a.failure, a.refusedForTime = f.kind, f.namesTime()
 	c := f.consequence()
 	w.engine.Metrics().UpstreamError(a.route.Name, string(f.kind))
@@ -203,20 +192,23 @@ func (w *work) noteRoute() {
 }
 
 // acquire takes a permit for a call, and waits for a route that is back soon.
-func (w *work) acquire(c *routing.Candidate) (engine.RoutePermit, error) {
-	if !c.Back.IsZero() {
-		return w.acquireInTurn(c)
+func (w *work) acquire(c *routing.Candidate) (permit engine.RoutePermit, err error) {
+	if c.Back.IsZero() {
+		permit, err = w.gen.AcquireRoute(w.ctx, c.Route, w.healthCall(c))
+	} else if turn := w.awaitTurn(c); turn == nil {
+		return permit, routing.ErrBusy
+	} else {
+		permit, err = turn.Acquire(w.ctx, w.healthCall(c))
 	}
-	permit, err := w.gen.AcquireRoute(w.ctx, c.Route, w.healthCall(c))
 	if errors.Is(err, routing.ErrBusy) {
 		w.feedback.noteFull(c.Route)
 	}
 	return permit, err
 }
 
-// acquireInTurn waits for a route within the request's time, before the 200 of a stream and as long as the client is
-// there, and takes a permit for it.
-func (w *work) acquireInTurn(c *routing.Candidate) (engine.RoutePermit, error) {
+// awaitTurn waits for a route within the request's time, before the 200 of a stream and as long as the client is
+// there; nil where that is over.
+func (w *work) awaitTurn(c *routing.Candidate) *engine.Turn {
 	begun := w.engine.Now()
 	longest := engine.MaxWait
 	if w.req.Stream {
@@ -225,17 +217,9 @@ func (w *work) acquireInTurn(c *routing.Candidate) (engine.RoutePermit, error) {
 	ctx, leave := context.WithCancel(w.ctx)
 	defer leave()
 	defer context.AfterFunc(w.request.Context(), leave)()
-	account := w.call.Principal.Account.ID
-	turn := w.gen.AwaitTurn(ctx, c.Route, account, w.engine.Now().Add(longest))
+	turn := w.gen.AwaitTurn(ctx, c.Route, w.call.Principal.Account.ID, w.engine.Now().Add(longest))
 	w.call.Record.Waited += w.engine.Now().Sub(begun)
-	if turn == nil {
-		return engine.RoutePermit{}, routing.ErrBusy
-	}
-	permit, err := turn.Acquire(w.ctx, w.healthCall(c))
-	if errors.Is(err, routing.ErrBusy) {
-		w.feedback.noteFull(c.Route)
-	}
-	return permit, err
+	return turn
 }
 
 // reveal shows a reply that was kept back, and makes it the client's.
@@ -256,8 +240,7 @@ func (w *work) tightenBound() bool {
 		return false
 	}
 	if a := w.current; a != nil {
-		a.worst = w.prompt.worst(&routing.Candidate{Route: a.route, Allowance: a.allowance, Extra: a.extra,
-			Template: a.template}).Microcents
+		a.worst = w.prompt.worst(a.candidate()).Microcents
 	}
 	return true
 }
