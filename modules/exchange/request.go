@@ -43,10 +43,10 @@ func (r *request) instruct() {
 		if f.Description != "" {
 			text = f.Description + "\n" + text
 		}
-		told := *r.LLM
-		told.Messages = withInstruction(told.Messages, text)
-		told.Format = &llm.Format{Kind: llm.FormatJSONObject}
-		r.described = &told
+		described := *r.LLM
+		described.Messages = withInstruction(described.Messages, text)
+		described.Format = &llm.Format{Kind: llm.FormatJSONObject}
+		r.described = &described
 	}
 }
 

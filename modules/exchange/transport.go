@@ -324,12 +324,12 @@ func (t *transport) noteStall() {
 
 // judgeRoute notes what an attempt says of its route, when it has ended with f, or whole.
 func (t *transport) judgeRoute(a *attempt, f *failure) {
-	outcome, said := health.Succeeded, error(nil)
+	outcome, reason := health.Succeeded, error(nil)
 	switch {
 	case f != nil:
 		outcome = a.healthOutcome(f)
 		if failed, ok := errors.AsType[*llm.Error](f.err); ok {
-			said = failed
+			reason = failed
 		}
 	case a.outcome != ledger.Finished: // it panicked
 		return
@@ -338,7 +338,7 @@ func (t *transport) judgeRoute(a *attempt, f *failure) {
 		// It ends as a failure (GAP-57): the route does not serve streams as it is, and there is no receipt to come.
 		outcome = consequences[noUsage].health
 	}
-	if a.permit.Ended(outcome, said); f == nil {
+	if a.permit.Ended(outcome, reason); f == nil {
 		t.noteServed(a)
 	}
 }
