@@ -6,37 +6,37 @@ import (
 	"github.com/fareway/fareway/modules/internal/validate"
 )
 
-func init() { does((*exchange).agree) }
+func init() { registerStep((*work).runAgree) }
 
-// agree makes several calls at once. What more than half of them say is the reply, otherwise that of another route.
-func (x *exchange) agree(s *routing.Agree, live bool) (*attempt, *failure) {
-	seats, f := x.together(s.Seats)
+// runAgree makes several calls at once. What more than half of them say is the reply, otherwise that of another route.
+func (w *work) runAgree(s *routing.Agree, live bool) (*attempt, *failure) {
+	seats, f := w.callRoutes(s.Seats)
 	if f != nil {
 		return nil, f
 	}
-	replies := answered(seats)
+	replies := answeredSeats(seats)
 	a := majority(replies, len(s.Seats))
-	x.teachAgreement(replies, a)
+	w.feedback.teachAgreement(replies, a)
 	if a != nil {
-		return x.choose(a, engine.StrategyAgreed, live)
+		return w.takeReply(a, engine.StrategyAgreed, live)
 	}
-	x.outcome(engine.StrategySplit)
+	w.countOutcome(engine.StrategySplit)
 	if !s.Sits() {
-		return x.once(s.Escalate, live)
+		return w.callRoute(s.Escalate, live)
 	}
 	for _, seat := range seats {
 		if seat.call == s.Escalate && seat.attempt != nil && seat.failure == nil {
-			return x.choose(seat.attempt, engine.StrategyEscalated, live)
+			return w.takeReply(seat.attempt, engine.StrategyEscalated, live)
 		}
 	}
 	return nil, lastFailure(seats)
 }
 
-// choose takes a reply that was kept back.
-func (x *exchange) choose(a *attempt, outcome string, live bool) (*attempt, *failure) {
-	x.outcome(outcome)
+// takeReply takes a reply that was kept back.
+func (w *work) takeReply(a *attempt, outcome string, live bool) (*attempt, *failure) {
+	w.countOutcome(outcome)
 	if live {
-		x.reveal(a)
+		w.reveal(a)
 	}
 	return a, nil
 }
@@ -45,7 +45,7 @@ func (x *exchange) choose(a *attempt, outcome string, live bool) (*attempt, *fai
 func majority(replies []*attempt, seats int) *attempt {
 	meant := make([]*validate.Meaning, len(replies))
 	for i, a := range replies {
-		meant[i] = validate.MeaningOf(a.judged())
+		meant[i] = validate.MeaningOf(a.forValidation())
 	}
 	for i, a := range replies {
 		same := 0

@@ -47,7 +47,7 @@ func TestUsageOfAnAttempt(t *testing.T) {
 			t.Parallel()
 			a := &attempt{route: &config.Route{MaxOutput: 100}, allowance: 20}
 			for _, ev := range append([]llm.Event{{Kind: llm.EventAccepted}}, tt.events...) {
-				a.note(ev)
+				a.noteEvent(ev)
 			}
 			require.True(t, a.accepted)
 			require.Equal(t, tt.want, a.usage)
@@ -61,8 +61,8 @@ func TestNameOfAnAttempt(t *testing.T) {
 	t.Parallel()
 	for request, want := range map[string]string{"req-1": "req-1", "": "reply-1"} {
 		a := &attempt{route: &config.Route{}}
-		a.note(llm.Event{Kind: llm.EventAccepted, ID: request})
-		a.note(llm.Event{Kind: llm.EventFinish, ID: "reply-1"})
+		a.noteEvent(llm.Event{Kind: llm.EventAccepted, ID: request})
+		a.noteEvent(llm.Event{Kind: llm.EventFinish, ID: "reply-1"})
 		require.Equal(t, want, a.upstreamID)
 	}
 }
@@ -90,7 +90,7 @@ func TestRequestOfAnAttempt(t *testing.T) {
 				req.LLM.Stop = stops[:n+1]
 				route := &config.Route{Model: "m", ContextWindow: 4096, Unsupported: []string{"top_p"},
 					Metering: config.MeteringEstimate, BillsPastAllowance: tc.stream}
-				up := (&attempt{id: "a.1", route: route, allowance: 9}).upstream(req)
+				up := (&attempt{id: "a.1", route: route, allowance: 9}).upstreamRequest(req)
 				require.Equal(t, &llm.Request{Attempt: "a.1", Model: "m", Unsupported: []string{"top_p"}, MaxTokens: 9,
 					Window: 4096, Tools: tc.tools, Stop: stops[:min(n+1, 4)], EstimateUsage: true, Whole: tc.whole,
 					BillsPastAllowance: tc.stream}, up, "STOP-22")
@@ -120,6 +120,6 @@ func TestWhole(t *testing.T) {
 	} {
 		req := &request{Request: &families.Request{Stream: tc.stream, OneText: tc.oneText,
 			LLM: &llm.Request{Stop: tc.stops, Tools: tc.tools}}}
-		require.Equal(t, tc.whole, req.whole(), "%+v", tc)
+		require.Equal(t, tc.whole, req.wantsWhole(), "%+v", tc)
 	}
 }

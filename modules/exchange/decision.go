@@ -14,31 +14,29 @@ import (
 // sampled is the last digit of one request id in eight.
 const sampled = "2"
 
-// traits says what routing is to keep for the decision log. Where there is one route, the predictor is asked for the
-// log's sake alone, and so for one request in eight.
-func (x *exchange) traits() routing.Keep {
-	switch id := x.call.ID; {
-	case x.gen.Config.DecisionLog.Mode != config.DecisionsOn && !x.collects():
+// traitsToKeep says what routing is to keep for the decision log. Where there is one route, the predictor is asked for
+// the log's sake alone, and so for one request in eight.
+func (f *feedback) traitsToKeep(routes int) routing.Keep {
+	switch id, on := f.call.ID, f.gen.Config.DecisionLog.Mode == config.DecisionsOn; {
+	case !on && !f.mayCollect():
 		return routing.KeepNothing
-	case x.gen.Config.DecisionLog.Mode != config.DecisionsOn:
-		return routing.KeepRead
-	case len(x.tariff.Routes) == 1 && id[len(id)-1:] < sampled:
+	case on && routes == 1 && id[len(id)-1:] < sampled:
 		return routing.KeepAll
 	}
 	return routing.KeepRead
 }
 
 // noteChoice begins what the decision log has of the request.
-func (x *exchange) noteChoice(ask *routing.Input, plan *routing.Itinerary) {
-	if x.gen.Config.DecisionLog.Mode != config.DecisionsOn {
+func (f *feedback) noteChoice(ask *routing.Input, plan *routing.Itinerary) {
+	if f.gen.Config.DecisionLog.Mode != config.DecisionsOn {
 		return
 	}
-	account, cfg := &x.call.Principal.Account, x.gen.Config
+	account, cfg := &f.call.Principal.Account, f.gen.Config
 	r := &decisions.Record{
-		ID: x.call.ID, Account: account.ID, Plan: account.Plan, Endpoint: x.call.Family.Name(), Profile: x.req.profile,
-		Config: cfg.Hash[:min(len(cfg.Hash), decisions.ConfigDigits)], Begun: x.call.Start,
+		ID: f.call.ID, Account: account.ID, Plan: account.Plan, Endpoint: f.call.Family.Name(), Profile: f.req.profile,
+		Config: cfg.Hash[:min(len(cfg.Hash), decisions.ConfigDigits)], Begun: f.call.Start,
 		InputTokens: ask.InputTokens, Allowance: ask.Allowance, Needs: ask.Needs, Graphics: ask.Graphics,
-		Requires: ask.Requires, Traits: plan.Traits, Past: ask.Past, Stay: plan.Stay,
+		Requires: ask.Requires, Traits: plan.Traits, Past: ask.Past, Stay: plan.Stay, Conversation: f.conversationKey(),
 	}
 	if len(plan.Candidates) > 0 {
 		r.Choice = plan.Candidates[0].Route.Name
@@ -55,56 +53,51 @@ func (x *exchange) noteChoice(ask *routing.Input, plan *routing.Itinerary) {
 				Busy: errors.Is(c.Behind, routing.ErrBusy), Behind: true})
 		}
 	}
-	if x.conversation != nil {
-		r.Conversation = x.conversation.key
-	} else {
-		r.Conversation = x.engine.Conversations().Key(account.ID, x.req.profile, x.req.LLM)
-	}
-	x.decision = r
+	f.decision = r
 }
 
 // noteFull notes that a route was full.
-func (x *exchange) noteFull(route *config.Route) {
-	if x.decision != nil {
-		x.decision.Full = append(x.decision.Full, route.Name)
+func (f *feedback) noteFull(route *config.Route) {
+	if f.decision != nil {
+		f.decision.Full = append(f.decision.Full, route.Name)
 	}
 }
 
 // noteLeftOut notes the routes of calls that are not made any more, but for those that are called all the same.
-func (x *exchange) noteLeftOut(calls []*routing.Candidate) {
-	if x.decision == nil {
+func (f *feedback) noteLeftOut(calls []*routing.Candidate, steps *routing.First) {
+	if f.decision == nil {
 		return
 	}
 	for _, c := range calls {
-		called := slices.Contains(x.decision.LeftOut, c.Route.Name)
-		for kept := range x.plan.Calls() {
+		called := slices.Contains(f.decision.LeftOut, c.Route.Name)
+		for kept := range steps.Calls() {
 			called = called || kept.Route.Name == c.Route.Name
 		}
 		if !called {
-			x.decision.LeftOut = append(x.decision.LeftOut, c.Route.Name)
+			f.decision.LeftOut = append(f.decision.LeftOut, c.Route.Name)
 		}
 	}
 }
 
 // noteRefusal ends what the decision log has of a request that was not admitted.
-func (x *exchange) noteRefusal(e *families.Error) {
-	if r := x.decision; r != nil {
+func (f *feedback) noteRefusal(e *families.Error) {
+	if r := f.decision; r != nil {
 		r.Refused, r.Status = string(e.Code), e.Status
-		x.noteEnd()
+		f.noteEnd()
 	}
 }
 
 // noteSettlement ends what the decision log has of a request that was settled.
-func (x *exchange) noteSettlement(s *ledger.Settlement, charge ledger.Charge) {
-	r := x.decision
+func (f *feedback) noteSettlement(s *ledger.Settlement, charge ledger.Charge, all []*attempt) {
+	r := f.decision
 	if r == nil {
 		return
 	}
 	r.Status, r.Reason, r.Free = s.Status, s.Reason, s.Free
 	r.Charge, r.Pending = charge.Microcents, charge.Pending
 	var cost ledger.Bill
-	r.Attempts = make([]decisions.Attempt, len(x.attempts))
-	for i, a := range x.attempts {
+	r.Attempts = make([]decisions.Attempt, len(all))
+	for i, a := range all {
 		u := a.proven()
 		outcome := a.outcome
 		if i < len(s.Results) {
@@ -119,16 +112,16 @@ func (x *exchange) noteSettlement(s *ledger.Settlement, charge ledger.Charge) {
 		}
 	}
 	r.Cost, _ = cost.Microcents(0)
-	x.noteEnd()
+	f.noteEnd()
 }
 
-func (x *exchange) noteEnd() {
-	x.decision.InputBound, x.decision.Ended = x.input.bound, x.engine.Now()
-	x.decision.Waited = x.call.Record.Waited
-	if x.shadow != nil {
-		x.shadow.decision = x.decision // it says what came of that, too
+func (f *feedback) noteEnd() {
+	f.decision.InputBound, f.decision.Ended = f.prompt.roughBound(), f.engine.Now()
+	f.decision.Waited = f.call.Record.Waited
+	if f.shadow != nil {
+		f.shadow.decision = f.decision // it says what came of that, too
 	} else {
-		x.engine.Decisions().Add(x.decision)
+		f.engine.Decisions().Add(f.decision)
 	}
-	x.decision = nil
+	f.decision = nil
 }

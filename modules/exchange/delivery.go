@@ -1,6 +1,7 @@
 package exchange
 
 import (
+	"context"
 	"net/http"
 	"sync"
 	"sync/atomic"
@@ -16,11 +17,12 @@ import (
 // The exchange's goroutine writes the reply, and that of a timer the keep-alives. These hold:
 //   - Whoever has the turn writes, and only whole frames. A keep-alive for which somebody else has the turn is not due.
 //   - The frames at hand, and the encoder but for AppendKeepAlive, are the exchange's.
-//   - After alone the exchange alone writes: nothing comes after an end, and nothing after the handler has returned.
+//   - After stopKeepAlives the exchange alone writes: nothing comes after an end, or after the handler's return.
 //   - While a write of the exchange lasts longer than readAheadAfter, or waits for the turn, readAhead is called: the
 //     exchange is not reading its upstream then, so that somebody else may.
 //   - A write that takes a client's stall time, in which it took nothing, is broken, whoever writes.
 type delivery struct {
+	client  context.Context // ends when the client leaves
 	w       http.ResponseWriter
 	control *http.ResponseController
 	encoder families.Encoder
@@ -36,15 +38,15 @@ type delivery struct {
 	opened bool          // the 200 of a stream was written; changed by whoever has the turn
 	over   bool          // there are no more keep-alives; likewise
 
-	stall     time.Duration // for which a client may take nothing (GAP-112)
-	readAhead func()        // reads the upstream beside a write of the exchange; nil while there is nothing to read
-	mu        sync.Mutex    // of what follows
-	watch     *time.Timer   // runs while a write does
-	writing   writer        // whose write runs
-	since     time.Time     // the client has taken nothing
-	stalled   bool          // the client took nothing for too long, and its connection is broken
-	hurried   bool          // there is a deadline for the last frame
-	released  bool          // the exchange has ended
+	stall        time.Duration // for which a client may take nothing (GAP-112)
+	readAhead    func()        // reads the upstream beside a write of the exchange; nil while there is nothing to read
+	mu           sync.Mutex    // of what follows
+	watch        *time.Timer   // runs while a write does
+	writing      writer        // whose write runs
+	since        time.Time     // the client has taken nothing
+	stalled      bool          // the client took nothing for too long, and its connection is broken
+	lastDeadline bool          // there is a deadline for the last frame
+	released     bool          // the exchange has ended
 
 	begun    time.Time
 	interval time.Duration
@@ -73,24 +75,25 @@ const keptFrames = 64 << 10
 
 var framesPool = sync.Pool{New: func() any { return &frames{b: make([]byte, 0, 4<<10)} }}
 
-// add appends to the frames of the events at hand, as one of the encoder's methods does.
-func (d *delivery) add(encode func([]byte) []byte) {
+// addFrames appends to the frames of the events at hand, as one of the encoder's methods does.
+func (d *delivery) addFrames(encode func([]byte) []byte) {
 	if d.frames == nil {
 		d.frames = framesPool.Get().(*frames)
 	}
 	d.frames.b = encode(d.frames.b)
 }
 
-func newDelivery(w http.ResponseWriter, stream bool, interval, stall time.Duration) *delivery {
-	d := &delivery{w: w, control: http.NewResponseController(w), stream: stream, interval: interval, stall: stall}
+func newDelivery(client context.Context, w http.ResponseWriter, stream bool, interval, stall time.Duration) *delivery {
+	d := &delivery{client: client, w: w, control: http.NewResponseController(w), stream: stream, interval: interval,
+		stall: stall}
 	if stream {
 		d.begun, d.broken, d.turn = time.Now(), make(chan struct{}), make(chan struct{}, 1)
 	}
 	return d
 }
 
-// begin sets the encoder, and starts the keep-alives of a stream.
-func (d *delivery) begin(e families.Encoder) {
+// setEncoder sets the encoder, and starts the keep-alives of a stream.
+func (d *delivery) setEncoder(e families.Encoder) {
 	d.encoder = e
 	if d.stream {
 		d.quiet = time.AfterFunc(d.interval, d.keepAlive)
@@ -98,8 +101,8 @@ func (d *delivery) begin(e families.Encoder) {
 	}
 }
 
-// alone ends the keep-alives.
-func (d *delivery) alone() {
+// stopKeepAlives ends the keep-alives.
+func (d *delivery) stopKeepAlives() {
 	if d.quiet == nil {
 		return
 	}
@@ -109,25 +112,25 @@ func (d *delivery) alone() {
 	<-d.turn
 }
 
-// hurry is called when the time of the exchange is over: a write that waits for a client that does not read has a few
-// seconds left for the last frame. Any goroutine may call it.
-func (d *delivery) hurry() {
+// setLastDeadline is called when the time of the exchange is over: a write that waits for a client that does not read
+// has a few seconds left for the last frame. Any goroutine may call it.
+func (d *delivery) setLastDeadline() {
 	const lastFrame = 5 * time.Second
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	if !d.released {
-		d.hurried = true
+		d.lastDeadline = true
 		// Not every writer has deadlines; those of real connections do.
 		_ = d.control.SetWriteDeadline(time.Now().Add(lastFrame))
 	}
 }
 
-// release leaves the connection as it was, for the next request.
-func (d *delivery) release() {
-	d.alone()
+// restoreConnection leaves the connection as it was, for the next request.
+func (d *delivery) restoreConnection() {
+	d.stopKeepAlives()
 	d.mu.Lock()
 	defer d.mu.Unlock()
-	if d.released = true; d.hurried {
+	if d.released = true; d.lastDeadline {
 		_ = d.control.SetWriteDeadline(time.Time{})
 	}
 }
@@ -141,15 +144,15 @@ func (d *delivery) keepAlive() {
 	}
 	defer func() { <-d.turn }()
 	if !d.over && !d.gone.Load() {
-		d.send(theTimer, d.encoder.AppendKeepAlive(nil))
+		d.sendFrames(theTimer, d.encoder.AppendKeepAlive(nil))
 	}
 }
 
-// start adds the first events of the stream, once (SSE-21).
-func (d *delivery) start() {
+// addStart adds the first events of the stream, once (SSE-21).
+func (d *delivery) addStart() {
 	if d.stream && !d.started {
 		d.started = true
-		d.add(d.encoder.AppendStart)
+		d.addFrames(d.encoder.AppendStart)
 	}
 }
 
@@ -167,15 +170,15 @@ func (d *delivery) untilOpen() time.Duration {
 	return time.Until(d.begun.Add(d.interval))
 }
 
-// admit opens a stream of which nothing is to be shown yet (GAP-85).
-func (d *delivery) admit() {
-	d.start()
+// openStream opens a stream of which nothing is to be shown yet (GAP-85).
+func (d *delivery) openStream() {
+	d.addStart()
 	d.flush()
 }
 
-// event adds the frames of a visible event of a stream.
-func (d *delivery) event(ev llm.Event) {
-	d.add(func(b []byte) []byte { return d.encoder.AppendEvent(b, ev) })
+// addEvent adds the frames of a visible event of a stream.
+func (d *delivery) addEvent(ev llm.Event) {
+	d.addFrames(func(b []byte) []byte { return d.encoder.AppendEvent(b, ev) })
 	d.shown = d.shown || !d.gone.Load()
 }
 
@@ -184,7 +187,7 @@ func (d *delivery) flush() {
 	if d.frames == nil {
 		return
 	}
-	defer d.drop()
+	defer d.dropFrames()
 	if len(d.frames.b) == 0 || d.gone.Load() {
 		return
 	}
@@ -198,12 +201,12 @@ func (d *delivery) flush() {
 	}
 	defer func() { <-d.turn }()
 	if !d.gone.Load() {
-		d.send(theExchange, d.frames.b)
+		d.sendFrames(theExchange, d.frames.b)
 	}
 }
 
-// send writes frames, for who has the turn.
-func (d *delivery) send(who writer, frames []byte) {
+// sendFrames writes frames, for who has the turn.
+func (d *delivery) sendFrames(who writer, frames []byte) {
 	if !d.opened {
 		d.opened = true
 		h := d.w.Header()
@@ -221,19 +224,18 @@ func (d *delivery) send(who writer, frames []byte) {
 	}
 }
 
-// atOnce is the most that one write takes, in bytes: a client that takes that much is not stalled, however much there
-// is.
-const atOnce = 16 << 10
+// maxWrite is the most that one write takes, in bytes: a client that takes that much is not stalled.
+const maxWrite = 16 << 10
 
-// full reports whether the frames at hand are as much as one write takes.
-func (d *delivery) full() bool { return d.frames != nil && len(d.frames.b) >= atOnce }
+// isFull reports whether the frames at hand are as much as one write takes.
+func (d *delivery) isFull() bool { return d.frames != nil && len(d.frames.b) >= maxWrite }
 
 // write hands bytes to the connection, and gives up when the client takes none for too long.
 func (d *delivery) write(who writer, b []byte) error {
-	defer d.written()
+	defer d.noteWritten()
 	for len(b) > 0 {
-		d.writes(who)
-		n := min(len(b), atOnce)
+		d.noteWrite(who)
+		n := min(len(b), maxWrite)
 		if _, err := d.w.Write(b[:n]); err != nil {
 			return err
 		}
@@ -242,19 +244,19 @@ func (d *delivery) write(who writer, b []byte) error {
 	return d.control.Flush()
 }
 
-// writes notes that a write begins, or that the client has taken something of it.
-func (d *delivery) writes(who writer) {
+// noteWrite notes that a write begins, or that the client has taken something of it.
+func (d *delivery) noteWrite(who writer) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	d.writing, d.since = who, time.Now()
 	if wait := min(readAheadAfter, d.stall); d.watch == nil {
-		d.watch = time.AfterFunc(wait, d.late)
+		d.watch = time.AfterFunc(wait, d.checkWrite)
 	} else {
 		d.watch.Reset(wait)
 	}
 }
 
-func (d *delivery) written() {
+func (d *delivery) noteWritten() {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	d.writing = nobody
@@ -263,8 +265,8 @@ func (d *delivery) written() {
 	}
 }
 
-// late looks at a write that has not returned yet.
-func (d *delivery) late() {
+// checkWrite looks at a write that has not returned yet.
+func (d *delivery) checkWrite() {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	taken := time.Since(d.since)
@@ -272,7 +274,7 @@ func (d *delivery) late() {
 	case d.writing == nobody:
 		return
 	case taken >= d.stall:
-		d.breakOff()
+		d.breakConnection()
 		return
 	case taken < readAheadAfter: // another write than the timer was set for
 		d.watch.Reset(min(readAheadAfter, d.stall) - taken)
@@ -283,41 +285,41 @@ func (d *delivery) late() {
 	d.watch.Reset(d.stall - taken)
 }
 
-// giveUp breaks the connection of a client that has taken nothing for too long, if a write waits for it. Any goroutine
-// may call it.
-func (d *delivery) giveUp() {
+// giveUpClient breaks the connection of a client that has taken nothing for too long, if a write waits for it. Any
+// goroutine may call it.
+func (d *delivery) giveUpClient() {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	if d.writing != nobody {
-		d.breakOff()
+		d.breakConnection()
 	}
 }
 
-// breakOff breaks the connection under a write: it returns, and the client has left. The lock is held.
-func (d *delivery) breakOff() {
+// breakConnection breaks the connection under a write: it returns, and the client has left. The lock is held.
+func (d *delivery) breakConnection() {
 	d.stalled = true
 	// It ends a connection of HTTP/1 and a stream of HTTP/2 or 3. Not every writer has deadlines; those of
 	// real connections do.
 	_ = d.control.SetWriteDeadline(time.Now())
 }
 
-// stuck reports whether the client was given up.
-func (d *delivery) stuck() bool {
+// gaveUp reports whether the client was given up.
+func (d *delivery) gaveUp() bool {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	return d.stalled
 }
 
-// body writes a whole reply in JSON.
-func (d *delivery) body(b []byte) {
+// writeBody writes a whole reply in JSON.
+func (d *delivery) writeBody(b []byte) {
 	describeBody(d.w.Header(), b)
-	if err := d.write(theExchange, b); err != nil && d.stuck() {
+	if err := d.write(theExchange, b); err != nil && d.gaveUp() {
 		panic(http.ErrAbortHandler)
 	}
 }
 
-// drop forgets the frames at hand.
-func (d *delivery) drop() {
+// dropFrames forgets the frames at hand.
+func (d *delivery) dropFrames() {
 	if d.frames != nil && cap(d.frames.b) <= keptFrames {
 		d.frames.b = d.frames.b[:0]
 		framesPool.Put(d.frames)
@@ -325,19 +327,98 @@ func (d *delivery) drop() {
 	d.frames = nil
 }
 
-// end writes the last frames of a stream, those at hand. Where they cannot be written, the connection breaks: to
+// writeEnd writes the last frames of a stream, those at hand. Where they cannot be written, the connection breaks: to
 // somebody who reads after all, the reply must not look as if it were complete.
-func (d *delivery) end() {
-	d.alone()
+func (d *delivery) writeEnd() {
+	d.stopKeepAlives()
 	d.flush()
 	if d.gone.Load() {
 		panic(http.ErrAbortHandler)
 	}
 }
 
-// fail ends an open stream with its error frame, and nothing after it (SSE-30). Call alone before.
-func (d *delivery) fail(e *families.Error) {
-	d.drop()
-	d.add(func(b []byte) []byte { return d.encoder.AppendError(b, e) })
-	d.end()
+// clientLeft reports whether the client has left.
+func (d *delivery) clientLeft() bool { return d.gone.Load() || d.client.Err() != nil }
+
+// What the other parts do with it beside writing.
+func (d *delivery) markGone()                         { d.gone.Store(true) } // what the client gets must not look whole
+func (d *delivery) isGone() bool                      { return d.gone.Load() }
+func (d *delivery) hasShown() bool                    { return d.shown }
+func (d *delivery) connectionBroken() <-chan struct{} { return d.broken }
+func (d *delivery) patience() time.Duration           { return d.stall }
+func (d *delivery) readBeside(read func())            { d.readAhead = read } // nil while there is nothing to read
+
+// finish ends the reply: a stream as it is encoded, any other with its body.
+func (d *delivery) finish(body []byte) {
+	if d.stream {
+		d.writeEnd()
+	} else {
+		d.writeBody(body)
+	}
+}
+
+// writeReply writes a reply of text alone.
+func (d *delivery) writeReply(text string, e families.End) {
+	var fold llm.Reply
+	event := llm.Event{Kind: llm.EventText, Text: text}
+	if d.stream {
+		if d.addStart(); text != "" {
+			d.addEvent(event)
+		}
+	} else if text != "" {
+		fold.Add(event)
+	}
+	fold.Close()
+	d.finish(d.encodeEnd(ending{}, &fold, e))
+}
+
+// showKept shows a reply that was kept back.
+func (d *delivery) showKept(kept *llm.Reply) {
+	if !d.stream {
+		return
+	}
+	d.addStart()
+	calls := 0
+	for _, item := range kept.Items {
+		if item.Call == nil {
+			d.addEvent(llm.Event{Kind: llm.EventText, Text: item.Text})
+			continue
+		}
+		d.addEvent(llm.Event{Kind: llm.EventToolCall, Index: calls, ID: item.Call.ID, Name: item.Call.Name})
+		d.addEvent(llm.Event{Kind: llm.EventToolArguments, Index: calls, Text: item.Call.Arguments.String()})
+		d.addEvent(llm.Event{Kind: llm.EventToolEnd, Index: calls})
+		calls++
+	}
+	d.flush()
+}
+
+// writeError tells the client of an error: as the last frame of an open stream (SSE-30), otherwise as the reply.
+func (d *delivery) writeError(e *families.Error) *families.Error {
+	d.stopKeepAlives()
+	if !d.opened {
+		return e
+	}
+	d.dropFrames()
+	d.addFrames(func(b []byte) []byte { return d.encoder.AppendError(b, e) })
+	d.writeEnd()
+	return nil
+}
+
+// encodeEnd writes the end of the reply: into the frames at hand of a stream, otherwise as the body. Text that a
+// stream still owes is sent at once, for the frames at hand go when the settlement fails.
+func (d *delivery) encodeEnd(end ending, fold *llm.Reply, e families.End) (body []byte) {
+	rest := llm.Event{Kind: llm.EventText, Text: end.rest}
+	if d.stream {
+		if end.rest != "" {
+			d.addEvent(rest)
+			d.flush()
+		}
+		d.addFrames(func(b []byte) []byte { return d.encoder.AppendEnd(b, e) })
+		return nil
+	}
+	if end.rest != "" {
+		fold.Add(rest)
+		fold.Close()
+	}
+	return d.encoder.AppendReply(make([]byte, 0, 1<<10), fold, e)
 }

@@ -22,10 +22,15 @@ const keepAliveOfTests = time.Hour
 func testDelivery(t *testing.T, interval time.Duration) (*delivery, *httptest.ResponseRecorder) {
 	t.Helper()
 	w := httptest.NewRecorder()
-	d := newDelivery(w, true, interval, time.Minute)
-	d.begin(chat.Server{}.NewEncoder(&families.Request{LLM: &llm.Request{}}, families.Head{}))
-	t.Cleanup(d.alone)
+	d := newDelivery(t.Context(), w, true, interval, time.Minute)
+	d.setEncoder(chat.Server{}.NewEncoder(&families.Request{LLM: &llm.Request{}}, families.Head{}))
+	t.Cleanup(d.stopKeepAlives)
 	return d, w
+}
+
+// requestOf is a request of nothing.
+func requestOf(stream bool) *request {
+	return &request{Request: &families.Request{Stream: stream, LLM: new(llm.Request)}}
 }
 
 // TestKeepAliveInterval runs on a clock of its own, with the default interval.
@@ -56,7 +61,7 @@ func TestKeepAliveInterval(t *testing.T) {
 			d, w := testDelivery(t, interval)
 			for range 20 {
 				<-time.After(5 * time.Second)
-				d.event(llm.Event{Kind: llm.EventText, Text: "x"})
+				d.addEvent(llm.Event{Kind: llm.EventText, Text: "x"})
 				d.flush()
 			}
 			require.NotContains(t, written(d, w), alive)
@@ -67,7 +72,7 @@ func TestKeepAliveInterval(t *testing.T) {
 		synctest.Test(t, func(t *testing.T) {
 			d, w := testDelivery(t, interval)
 			<-time.After(10 * time.Second)
-			d.event(llm.Event{Kind: llm.EventText, Text: "x"})
+			d.addEvent(llm.Event{Kind: llm.EventText, Text: "x"})
 			d.flush()
 			<-time.After(interval - 1)
 			require.NotContains(t, written(d, w), alive)
@@ -79,13 +84,13 @@ func TestKeepAliveInterval(t *testing.T) {
 		t.Parallel()
 		synctest.Test(t, func(t *testing.T) {
 			w := httptest.NewRecorder()
-			d := newDelivery(w, true, interval, time.Minute)
+			d := newDelivery(t.Context(), w, true, interval, time.Minute)
 			<-time.After(interval - time.Second) // a slow ledger
 			require.Nil(t, d.quiet)
-			d.begin(chat.Server{}.NewEncoder(&families.Request{LLM: &llm.Request{}}, families.Head{}))
+			d.setEncoder(chat.Server{}.NewEncoder(&families.Request{LLM: &llm.Request{}}, families.Head{}))
 			<-time.After(time.Second)
 			require.Equal(t, alive, written(d, w))
-			d.alone()
+			d.stopKeepAlives()
 			<-time.After(time.Hour)
 			require.Equal(t, alive, written(d, w), "SSE-30 nothing comes after the end")
 		})
@@ -109,20 +114,20 @@ func TestKeepAliveInterval(t *testing.T) {
 		t.Parallel()
 		synctest.Test(t, func(t *testing.T) {
 			conn := newStalling()
-			d := newDelivery(conn, true, interval, time.Minute)
-			d.begin(chat.Server{}.NewEncoder(&families.Request{LLM: &llm.Request{}}, families.Head{}))
+			d := newDelivery(t.Context(), conn, true, interval, time.Minute)
+			d.setEncoder(chat.Server{}.NewEncoder(&families.Request{LLM: &llm.Request{}}, families.Head{}))
 			ahead := 0
 			d.readAhead = func() { ahead++ }
 			<-time.After(interval + time.Second)
 			require.Zero(t, ahead, "the exchange reads its upstream")
-			d.event(llm.Event{Kind: llm.EventText, Text: "x"})
+			d.addEvent(llm.Event{Kind: llm.EventText, Text: "x"})
 			d.flush()
 			require.Equal(t, 1, ahead, "it waits for its turn")
 			require.Equal(t, interval+time.Minute, time.Since(d.begun))
 			require.True(t, d.gone.Load())
-			require.True(t, d.stuck())
+			require.True(t, d.gaveUp())
 			require.True(t, isClosed(d.broken))
-			require.PanicsWithValue(t, http.ErrAbortHandler, d.end)
+			require.PanicsWithValue(t, http.ErrAbortHandler, d.writeEnd)
 		})
 	})
 }
@@ -136,17 +141,17 @@ func TestGivenUpOnlyWhileWriting(t *testing.T) {
 		require.True(t, d.mu.TryLock())
 		d.mu.Unlock()
 	}
-	d.giveUp()
+	d.giveUpClient()
 	free()
-	require.False(t, d.stuck(), "no write waits")
+	require.False(t, d.gaveUp(), "no write waits")
 	free()
-	d.writes(theExchange)
+	d.noteWrite(theExchange)
 	free()
-	d.late()
+	d.checkWrite()
 	free()
-	require.False(t, d.stuck(), "not for long")
-	d.giveUp()
-	require.True(t, d.stuck(), "GAP-112")
+	require.False(t, d.gaveUp(), "not for long")
+	d.giveUpClient()
+	require.True(t, d.gaveUp(), "GAP-112")
 	free()
 }
 
@@ -169,11 +174,11 @@ func TestNoWriteOutlivesTheExchange(t *testing.T) {
 		for _, stops := range []bool{false, true} {
 			synctest.Test(t, func(t *testing.T) {
 				conn := &deadlines{httptest.NewRecorder(), make(chan time.Time, 2)}
-				d := newDelivery(conn, stream, time.Hour, time.Minute)
+				d := newDelivery(t.Context(), conn, stream, time.Hour, time.Minute)
 				stopping, stop := context.WithCancel(t.Context())
 				defer stop()
 				_, release := lifetime(t.Context(), stopping, time.Now().Add(time.Minute), d)
-				d.begin(chat.Server{}.NewEncoder(&families.Request{LLM: &llm.Request{}}, families.Head{}))
+				d.setEncoder(chat.Server{}.NewEncoder(&families.Request{LLM: &llm.Request{}}, families.Head{}))
 				<-time.After(time.Minute - 1)
 				require.Empty(t, conn.set)
 				if stops {
@@ -184,13 +189,13 @@ func TestNoWriteOutlivesTheExchange(t *testing.T) {
 				require.Equal(t, time.Now().Add(5*time.Second), <-conn.set)
 				release()
 				require.Zero(t, <-conn.set)
-				d.hurry()
+				d.setLastDeadline()
 				require.Empty(t, conn.set, "it is another request's")
 
-				d = newDelivery(conn, stream, time.Minute, time.Minute)
+				d = newDelivery(t.Context(), conn, stream, time.Minute, time.Minute)
 				_, release = lifetime(t.Context(), stopping, time.Now().Add(time.Minute), d)
 				if !stops {
-					d.begin(nil)
+					d.setEncoder(nil)
 					release()
 					<-time.After(time.Hour)
 					require.Empty(t, conn.set)
@@ -211,17 +216,17 @@ func TestFramesOfAStream(t *testing.T) {
 	d, w := testDelivery(t, keepAliveOfTests)
 	d.flush()
 	require.False(t, d.opened, "there is nothing to write")
-	require.False(t, d.full())
-	d.start()
-	d.start()
+	require.False(t, d.isFull())
+	d.addStart()
+	d.addStart()
 	require.False(t, d.shown, "nothing of the reply itself")
-	text := func(n int) { d.event(llm.Event{Kind: llm.EventText, Text: strings.Repeat("x", n)}) }
+	text := func(n int) { d.addEvent(llm.Event{Kind: llm.EventText, Text: strings.Repeat("x", n)}) }
 	text(1)
 	require.True(t, d.shown)
 	require.Empty(t, w.Body.String())
-	require.False(t, d.full())
-	text(atOnce)
-	require.True(t, d.full())
+	require.False(t, d.isFull())
+	text(maxWrite)
+	require.True(t, d.isFull())
 	d.flush()
 	require.Equal(t, 1, strings.Count(w.Body.String(), "assistant"))
 	require.Equal(t, http.StatusOK, w.Code)
@@ -230,11 +235,11 @@ func TestFramesOfAStream(t *testing.T) {
 	require.Nil(t, d.frames)
 	d.flush()
 	require.Equal(t, written, w.Body.Len())
-	d.add(func([]byte) []byte { return make([]byte, atOnce-1) })
-	require.False(t, d.full())
-	d.add(func(b []byte) []byte { return append(b, 0) })
-	require.True(t, d.full())
-	d.drop()
+	d.addFrames(func([]byte) []byte { return make([]byte, maxWrite-1) })
+	require.False(t, d.isFull())
+	d.addFrames(func(b []byte) []byte { return append(b, 0) })
+	require.True(t, d.isFull())
+	d.dropFrames()
 	text(2)
 	d.flush()
 	require.Less(t, w.Body.Len(), written+1000, "what was dropped is not written")
@@ -244,15 +249,15 @@ func TestFramesOfAStream(t *testing.T) {
 	text(1)
 	d.flush()
 	require.Equal(t, written, w.Body.Len())
-	require.PanicsWithValue(t, http.ErrAbortHandler, d.end, "it must not look as if it were whole")
+	require.PanicsWithValue(t, http.ErrAbortHandler, d.writeEnd, "it must not look as if it were whole")
 
 	whole, _ := testDelivery(t, keepAliveOfTests)
 	whole.stream = false
-	whole.start()
+	whole.addStart()
 	require.False(t, whole.started)
 	gone, _ := testDelivery(t, keepAliveOfTests)
 	gone.gone.Store(true)
-	gone.event(llm.Event{Kind: llm.EventText, Text: "x"})
+	gone.addEvent(llm.Event{Kind: llm.EventText, Text: "x"})
 	require.False(t, gone.shown)
 }
 
@@ -263,12 +268,12 @@ func TestABrokenConnection(t *testing.T) {
 	conn := newStalling()
 	close(conn.deadline)
 	d.w = conn
-	d.event(llm.Event{Kind: llm.EventText, Text: "x"})
+	d.addEvent(llm.Event{Kind: llm.EventText, Text: "x"})
 	d.flush()
 	require.True(t, d.gone.Load())
 	require.True(t, isClosed(d.broken))
-	whole := newDelivery(conn, false, time.Minute, time.Minute)
-	whole.body([]byte("{}")) // which nobody gets, and nobody held up
+	whole := newDelivery(t.Context(), conn, false, time.Minute, time.Minute)
+	whole.writeBody([]byte("{}")) // which nobody gets, and nobody held up
 	require.Equal(t, "2", conn.Header().Get("Content-Length"))
-	require.False(t, whole.stuck())
+	require.False(t, whole.gaveUp())
 }

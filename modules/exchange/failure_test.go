@@ -27,7 +27,7 @@ func TestEveryFailureSaysWhatToDo(t *testing.T) {
 		llm.ErrUpstream, llm.ErrRejected, llm.ErrContext, llm.ErrAllowance, llm.ErrCapacity, llm.ErrQuota, llm.ErrProtocol,
 		llm.ErrBroken, llm.ErrDied, timeLimit, attemptTimeout, shutdown, invalidArguments, noUsage,
 	} {
-		e := new(exchange).refusal(&failure{kind: kind, err: errors.New("the upstream's own words")})
+		e := new(exchange).work.refusal(&failure{kind: kind, err: errors.New("the upstream's own words")})
 		require.NotContains(t, e.Message, "own words", kind)
 		if e.Final() {
 			require.Contains(t, e.Message, "Trying again does not help: ", kind)
@@ -38,7 +38,7 @@ func TestEveryFailureSaysWhatToDo(t *testing.T) {
 		texts[e.Message] = kind
 	}
 	require.Equal(t, "The request was declined by the model route's content policy.",
-		new(exchange).refusal(&failure{kind: llm.ErrPolicy}).Message, "GAP-95")
+		new(exchange).work.refusal(&failure{kind: llm.ErrPolicy}).Message, "GAP-95")
 }
 
 // An error in the middle of a stream has no status: its code tells what kind of failure it was (GAP-96).
@@ -50,7 +50,7 @@ func TestFramesOfFailures(t *testing.T) {
 		shutdown:        families.StreamError,
 		llm.ErrProtocol: families.ValidatorFailed, invalidArguments: families.ValidatorFailed,
 	} {
-		e := new(exchange).refusal(&failure{kind: kind})
+		e := new(exchange).work.refusal(&failure{kind: kind})
 		require.Equal(t, http.StatusBadGateway, e.Status, kind)
 		require.Equal(t, frame, e.Frame, kind)
 	}
@@ -62,12 +62,12 @@ func TestTheLedgerIsAwayBetweenAttempts(t *testing.T) {
 	e := enginetest.Start(t, new(config.Config), engine.Options{})
 	call := &gateway.Call{ID: "req_of_the_test", Work: e.Begin()}
 	defer call.Work.Done()
-	x := &exchange{call: call}
-	away := x.refusal(&failure{kind: ledgerAway, err: fmt.Errorf("asking: %w", ledger.ErrUnavailable)})
+	x := (&exchange{scope: scope{call: call}}).connect()
+	away := x.work.refusal(&failure{kind: ledgerAway, err: fmt.Errorf("asking: %w", ledger.ErrUnavailable)})
 	require.Equal(t, http.StatusServiceUnavailable, away.Status)
 	require.Positive(t, away.RetryAfter)
 	require.Contains(t, away.Message, "cannot reach its ledger")
-	broken := x.refusal(&failure{kind: ledgerAway, err: errors.New("of the test")})
+	broken := x.work.refusal(&failure{kind: ledgerAway, err: errors.New("of the test")})
 	require.Equal(t, http.StatusInternalServerError, broken.Status)
 }
 

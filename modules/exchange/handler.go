@@ -21,12 +21,12 @@
 //	13 fields and tools that are not offered: 400  the family's Decode
 //	14 all other rules of fields: 400              the family's Decode
 //	   - the token count answers here -
-//	15 credits, caps, budget used up: 402          admit.go, exhausted
-//	16 features and context window: 503, 400       admit.go, routing.Plan
-//	17 the hold, with caps and budget: 402         admit.go, hold.go, ledger
-//	18 the response cache                          replay.go
-//	19 screening: 400                              screen.go
-//	20 routing: 400, 402, 422, 429, 502, 503, 504  run.go, failure.go, settle.go
+//	15 credits, caps, budget used up: 402          admission.go, refuseExhausted
+//	16 features and context window: 503, 400       admission.go, routing.Plan
+//	17 the hold, with caps and budget: 402         admission.go, books.go, ledger
+//	18 the response cache                          caching.go
+//	19 screening: 400                              screening.go
+//	20 routing: 400, 402, 422, 429, 502, 503, 504  work.go, failure.go
 //
 // The code asks for 15 only where 16, or routes that are full, would refuse: the hold refuses for the same
 // reasons, in one transaction with what it holds.
@@ -76,26 +76,6 @@ func (h *Handler) ServeHTTP(w http.ResponseWriter, r *http.Request, _ caddyhttp.
 		return call.Refuse(w, refusal)
 	}
 	return nil
-}
-
-// generate answers a charged request. It returns a refusal while nothing has been written.
-func generate(w http.ResponseWriter, r *http.Request, call *gateway.Call) *families.Error {
-	req, refusal := decode(r, call)
-	if refusal != nil {
-		return refusal
-	}
-	x := newExchange(w, r, call, req)
-	defer x.end()
-	if refusal := x.admit(); refusal != nil {
-		x.noteRefusal(refusal)
-		return refusal
-	}
-	if x.gated() {
-		if done, refusal := x.gate(); done {
-			return refusal
-		}
-	}
-	return x.run()
 }
 
 var (

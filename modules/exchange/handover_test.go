@@ -29,8 +29,8 @@ func (a *alone) do(what string, f func()) {
 	a.busy.Store(false)
 }
 
-// pass lets time pass. Of none it waits for none: Go 1.26's race detector crashes where a timer of a synctest bubble is
-// over when it is made (runtime.(*timer).maybeRunChan calls it on the system stack).
+// pass lets time pass. Of none it waits for none: Go 1.26's race detector crashes where a timer of a synctest bubble
+// is over when it is made (runtime.(*timer).maybeRunChan calls it on the system stack).
 func pass(d time.Duration) {
 	if d > 0 {
 		<-time.After(d)
@@ -92,15 +92,15 @@ func TestHandOver(t *testing.T) {
 }
 
 func handOver(t *testing.T, stream *paced, conn *dawdling, m *shared, interval time.Duration) {
-	d := newDelivery(conn, true, interval, time.Hour)
-	d.begin(chat.Server{}.NewEncoder(&families.Request{LLM: &llm.Request{}}, families.Head{}))
+	d := newDelivery(t.Context(), conn, true, interval, time.Hour)
+	d.setEncoder(chat.Server{}.NewEncoder(&families.Request{LLM: &llm.Request{}}, families.Head{}))
 	r := &reader{stream: stream, memory: m, delivery: d, hungUp: make(chan struct{}), flood: newFlood(1 << 20),
 		time: newRouteTime(time.Hour, func() { panic("the route was in time") })}
-	d.readAhead = r.ahead
+	d.readAhead = r.readAhead
 	for {
 		b, more := r.next()
 		for _, ev := range b.events {
-			d.event(ev)
+			d.addEvent(ev)
 		}
 		if !more || b.end {
 			d.flush()
@@ -110,8 +110,8 @@ func handOver(t *testing.T, stream *paced, conn *dawdling, m *shared, interval t
 			break
 		}
 	}
-	d.add(func(b []byte) []byte { return d.encoder.AppendEnd(b, families.End{}) })
-	d.end()
+	d.addFrames(func(b []byte) []byte { return d.encoder.AppendEnd(b, families.End{}) })
+	d.writeEnd()
 	r.close()
 	<-time.After(2 * time.Hour)
 

@@ -50,28 +50,30 @@ func TestWorst(t *testing.T) {
 		cheap := &routing.Candidate{Route: &standard, Allowance: 10}
 		dear := &routing.Candidate{Route: &past, Allowance: 10}
 		for _, steps := range [][]routing.Step{{cheap, dear}, {dear, cheap}} {
-			x := &exchange{input: input{bound: 1_000}, plan: &routing.First{Steps: steps}}
-			require.Equal(t, worstOf(1_000, dear), x.plan.Worst(x.worst))
+			x := (&exchange{prompt: prompt{input: input{bound: 1_000}},
+				admission: admission{steps: &routing.First{Steps: steps}}}).connect()
+			require.Equal(t, worstOf(1_000, dear), x.admission.steps.Worst(x.prompt.worst))
 		}
 	})
 	t.Run("GAP-117 what an upstream gets back counts for its route alone", func(t *testing.T) {
 		t.Parallel()
 		other := standard
 		other.Name = "other"
-		x := &exchange{call: &gateway.Call{}, input: input{bound: 1_000},
-			returned: map[string]returned{"other": {bytes: 50}}}
-		require.EqualValues(t, 1_000, x.bound(&standard))
-		require.EqualValues(t, 1_050, x.bound(&other))
+		x := (&exchange{scope: scope{call: &gateway.Call{}}, prompt: prompt{input: input{bound: 1_000},
+			states: map[string]routeStates{"other": {bytes: 50}}}}).connect()
+		require.EqualValues(t, 1_000, x.prompt.bound(&standard))
+		require.EqualValues(t, 1_050, x.prompt.bound(&other))
 		c := &routing.Candidate{Route: &other, Allowance: 10}
-		x.plan = &routing.First{Steps: []routing.Step{&routing.Candidate{Route: &standard, Allowance: 10}, c}}
-		require.Equal(t, worstOf(1_050, c), x.plan.Worst(x.worst))
-		x.begin(c, engine.RoutePermit{})
-		require.Equal(t, worstOf(1_050, c).Microcents, x.current.worst)
-		require.EqualValues(t, 1_050, x.spent().Tokens-10, "an attempt that has not ended (GAP-49)")
-		x.current.running = false
-		require.Zero(t, x.spent(), "that was never accepted")
-		x.current.accepted = true
-		require.EqualValues(t, 1_050, x.spent().Tokens-10, "an attempt that is not proven yet (GAP-110)")
+		x.admission.steps = &routing.First{Steps: []routing.Step{&routing.Candidate{Route: &standard, Allowance: 10}, c}}
+		require.Equal(t, worstOf(1_050, c), x.admission.steps.Worst(x.prompt.worst))
+		x.work.addAttempt(c, engine.RoutePermit{})
+		require.Equal(t, worstOf(1_050, c).Microcents, x.work.current.worst)
+		require.EqualValues(t, 1_050, x.books.sumSpent(x.work.attempts).Tokens-10, "an attempt that has not ended (GAP-49)")
+		x.work.current.running = false
+		require.Zero(t, x.books.sumSpent(x.work.attempts), "that was never accepted")
+		x.work.current.accepted = true
+		require.EqualValues(t, 1_050, x.books.sumSpent(x.work.attempts).Tokens-10,
+			"an attempt that is not proven yet (GAP-110)")
 	})
 	t.Run("GAP-49 what no balance covers stays so", func(t *testing.T) {
 		t.Parallel()
@@ -88,20 +90,20 @@ func TestWorstCovers(t *testing.T) {
 	t.Parallel()
 	odd := standard
 	odd.Price = config.Price{Input: 333_333, CacheRead: 333_333, CacheWrite: 333_333, Output: 777_777}
-	x := &exchange{input: input{bound: 7}}
+	x := (&exchange{prompt: prompt{input: input{bound: 7}}}).connect()
 	for range 5 {
-		x.attempts = append(x.attempts, &attempt{route: &odd, worst: 5,
+		x.work.attempts = append(x.work.attempts, &attempt{route: &odd, worst: 5,
 			usage: &llm.Usage{Input: llm.Count(7), Output: llm.Count(3)}})
-		most := x.spent().And(worstOf(7, &routing.Candidate{Route: &odd, Allowance: 3}))
+		most := x.books.sumSpent(x.work.attempts).And(worstOf(7, &routing.Candidate{Route: &odd, Allowance: 3}))
 		var tally ledger.Tally
-		for range len(x.attempts) + 1 {
+		for range len(x.work.attempts) + 1 {
 			require.NoError(t, tally.Add(llm.Usage{Input: llm.Count(7), Output: llm.Count(3)}, odd.Price))
 		}
 		total, err := tally.Microcents()
 		require.NoError(t, err)
 		require.GreaterOrEqual(t, most.Microcents, total)
 		require.LessOrEqual(t, most.Microcents, total+1)
-		require.EqualValues(t, 10*(len(x.attempts)+1), most.Tokens)
+		require.EqualValues(t, 10*(len(x.work.attempts)+1), most.Tokens)
 	}
 }
 
@@ -109,37 +111,43 @@ func TestWorstCovers(t *testing.T) {
 func TestSpent(t *testing.T) {
 	t.Parallel()
 	known := &llm.Usage{Input: llm.Count(2), Output: llm.Count(1)}
-	x := &exchange{call: &gateway.Call{}, input: input{bound: 7}, attempts: []*attempt{
-		{route: &standard, usage: known, accepted: true, allowance: 100, worst: 1 << 40},
-		{route: &standard, accepted: true, allowance: 5, worst: 9_000}, // a receipt may prove it
-		{route: &standard, allowance: 5, worst: 1 << 40},               // a proven zero
-		{route: &standard, lost: true, allowance: 6, worst: 10_000},
-	}}
-	require.Equal(t, routing.Worst{Microcents: 2*300 + 1_500 + 9_000 + 10_000, Tokens: 3 + 12 + 13}, x.spent())
-	x.begin(&routing.Candidate{Route: &standard, Allowance: 3}, engine.RoutePermit{})
-	require.EqualValues(t, 7*300+3*1_500, x.current.worst)
-	require.EqualValues(t, 7*300+3*1_500, x.current.ledger(&engine.Tariff{}).Worst)
+	x := (&exchange{scope: scope{call: &gateway.Call{}}, prompt: prompt{input: input{bound: 7}},
+		work: work{attempts: []*attempt{
+			{route: &standard, usage: known, accepted: true, allowance: 100, worst: 1 << 40},
+			{route: &standard, accepted: true, allowance: 5, worst: 9_000}, // a receipt may prove it
+			{route: &standard, allowance: 5, worst: 1 << 40},               // a proven zero
+			{route: &standard, lost: true, allowance: 6, worst: 10_000},
+		}}}).connect()
+	require.Equal(t, routing.Worst{Microcents: 2*300 + 1_500 + 9_000 + 10_000, Tokens: 3 + 12 + 13},
+		x.books.sumSpent(x.work.attempts))
+	x.work.addAttempt(&routing.Candidate{Route: &standard, Allowance: 3}, engine.RoutePermit{})
+	require.EqualValues(t, 7*300+3*1_500, x.work.current.worst)
+	require.EqualValues(t, 7*300+3*1_500, x.work.current.ledgerAttempt(&engine.Tariff{}).Worst)
 }
 
 func TestDueIsAtMostTheHold(t *testing.T) {
 	t.Parallel()
 	known := &llm.Usage{Input: llm.Count(100), Output: llm.Count(10)}
-	x := &exchange{attempts: []*attempt{{route: &standard, accepted: true, outcome: ledger.Finished, usage: known,
-		worst: 45_000}}}
+	x := (&exchange{work: work{attempts: []*attempt{{route: &standard, accepted: true, outcome: ledger.Finished,
+		usage: known,
+		worst: 45_000}}}}).connect()
 	for hold, over := range map[int64]int64{0: 45_000, 44_999: 1, 45_000: 0, 45_001: 0} {
-		x.hold = hold
+		x.books.hold = hold
 		require.Equal(t, ledger.Charge{Microcents: 45_000 - over, Over: over},
-			x.due(&ledger.Settlement{Results: x.results(false)}), "GAP-110")
+			x.books.due(&ledger.Settlement{Results: x.work.results(false)}, x.work.attempts), "GAP-110")
 		require.Equal(t, over+7-min(7, max(0, hold-45_000)),
-			x.due(&ledger.Settlement{Results: x.results(false), Surcharge: 7}).Over)
+			x.books.due(&ledger.Settlement{Results: x.work.results(false), Surcharge: 7}, x.work.attempts).Over)
 	}
-	x.hold, x.attempts[0].worst = 1_000_000, 44_000
+	x.books.hold, x.work.attempts[0].worst = 1_000_000, 44_000
 	require.Equal(t, ledger.Charge{Microcents: 44_007, Over: 1_000},
-		x.due(&ledger.Settlement{Results: x.results(false), Surcharge: 7}), "GAP-123 nor than the attempt's own worst")
-	x.attempts = append(x.attempts, &attempt{route: &standard, accepted: true, outcome: ledger.Failed, worst: 970_000})
+		x.books.due(&ledger.Settlement{Results: x.work.results(false), Surcharge: 7},
+			x.work.attempts), "GAP-123 nor than the attempt's own worst")
+	x.work.attempts = append(x.work.attempts, &attempt{route: &standard, accepted: true, outcome: ledger.Failed,
+		worst: 970_000})
 	require.Equal(t, ledger.Charge{Microcents: 30_000, Over: 15_000, Pending: true},
-		x.due(&ledger.Settlement{Results: x.results(false)}), "GAP-123 and there is room for what waits")
-	require.EqualValues(t, 44_000+970_000, x.spent().Microcents, "GAP-123 before a fallback, too")
+		x.books.due(&ledger.Settlement{Results: x.work.results(false)},
+			x.work.attempts), "GAP-123 and there is room for what waits")
+	require.EqualValues(t, 44_000+970_000, x.books.sumSpent(x.work.attempts).Microcents, "GAP-123 before a fallback, too")
 }
 
 // TestDue is the arithmetic of a settlement; that the ledger comes to the same, every contract test of money shows.
@@ -174,12 +182,14 @@ func TestDue(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			x := &exchange{attempts: tc.attempts, hold: 1_000_000}
-			require.Equal(t, tc.want, x.due(&ledger.Settlement{Results: x.results(tc.final)}))
-			require.Zero(t, x.due(&ledger.Settlement{Results: x.results(tc.final), Free: true}), "BILL-25")
+			x := (&exchange{work: work{attempts: tc.attempts}, books: books{hold: 1_000_000}}).connect()
+			require.Equal(t, tc.want, x.books.due(&ledger.Settlement{Results: x.work.results(tc.final)}, x.work.attempts))
+			require.Zero(t, x.books.due(&ledger.Settlement{Results: x.work.results(tc.final), Free: true}, x.work.attempts),
+				"BILL-25")
 			want := tc.want
 			want.Microcents += 1_350
-			require.Equal(t, want, x.due(&ledger.Settlement{Results: x.results(tc.final), Surcharge: 1_350}))
+			require.Equal(t, want, x.books.due(&ledger.Settlement{Results: x.work.results(tc.final), Surcharge: 1_350},
+				x.work.attempts))
 		})
 	}
 }

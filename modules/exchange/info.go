@@ -117,14 +117,9 @@ func writeJSON(w http.ResponseWriter, v any) *families.Error {
 	if err != nil {
 		return gateway.InternalError()
 	}
-	writeBody(w, b)
-	return nil
-}
-
-func writeBody(w http.ResponseWriter, b []byte) {
 	describeBody(w.Header(), b)
-	// The client may be gone; there is nobody left to tell.
-	_, _ = w.Write(b)
+	_, _ = w.Write(b) // the client may be gone; there is nobody left to tell
+	return nil
 }
 
 // describeBody sets the headers of a whole reply in JSON.

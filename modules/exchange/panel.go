@@ -11,21 +11,21 @@ import (
 	"github.com/fareway/fareway/plugins/tokens"
 )
 
-func init() { does((*exchange).panel) }
+func init() { registerStep((*work).runPanel) }
 
-// panel makes several calls at once; a judge reads the replies and makes one of them (BILL-24).
-func (x *exchange) panel(s *routing.Panel, live bool) (*attempt, *failure) {
-	seats, f := x.together(s.Seats)
+// runPanel makes several calls at once; a judge reads the replies and makes one of them (BILL-24).
+func (w *work) runPanel(s *routing.Panel, live bool) (*attempt, *failure) {
+	seats, f := w.callRoutes(s.Seats)
 	if f != nil {
 		return nil, f
 	}
-	replies := answered(seats)
+	replies := answeredSeats(seats)
 	if len(replies) == 0 {
 		return nil, lastFailure(seats)
 	}
-	x.outcome(engine.StrategyJudged)
-	told := reading(judgeText, replies, s.Judge.Extra)
-	return x.onceWith(s.Judge, live, func(a *attempt) { a.shows = &told })
+	w.countOutcome(engine.StrategyJudged)
+	shown := reading(judgeText, replies, s.Judge.Extra)
+	return w.callRouteWith(s.Judge, live, func(a *attempt) { a.extraMessage = &shown })
 }
 
 const (
@@ -45,7 +45,7 @@ func reading(text string, replies []*attempt, most int64) llm.Message {
 		var b strings.Builder
 		b.WriteString(text)
 		for i, a := range replies {
-			fmt.Fprintf(&b, "\n\n<answer number=\"%d\">\n%s\n</answer>", i+1, clipped(a.said(), each))
+			fmt.Fprintf(&b, "\n\n<answer number=\"%d\">\n%s\n</answer>", i+1, clipped(a.transcript(), each))
 		}
 		m := llm.Message{Role: llm.RoleUser, Parts: []llm.Part{llm.Text(b.String())}}
 		if each == 0 || tokens.Bound(&llm.Request{Messages: []llm.Message{m}}) <= most {
@@ -55,8 +55,8 @@ func reading(text string, replies []*attempt, most int64) llm.Message {
 	}
 }
 
-// said is a reply as another model reads it.
-func (a *attempt) said() string {
+// transcript is a reply as another model reads it.
+func (a *attempt) transcript() string {
 	var b strings.Builder
 	for _, item := range a.reply.fold.Items {
 		if item.Call == nil {
@@ -87,33 +87,30 @@ func clipped(text string, most int64) string {
 	return text + " [cut]"
 }
 
-// asks asks a route whether a reply is good. Whatever it says that is not yes, or where it fails, the reply is not
+// askRoute asks a route whether a reply is good. Whatever it says that is not yes, or where it fails, the reply is not
 // accepted; it fails where the request itself cannot go on.
-func (x *exchange) asks(c *routing.Candidate, a *attempt) (bool, *failure) {
-	told := reading(askText, []*attempt{a}, c.Extra)
-	verdict, f := x.onceWith(c, false, func(asked *attempt) { asked.shows, asked.question = &told, true })
-	if f == nil || !f.ends() {
-		x.current = a
+func (w *work) askRoute(c *routing.Candidate, a *attempt) (bool, *failure) {
+	shown := reading(askText, []*attempt{a}, c.Extra)
+	verdict, f := w.callRouteWith(c, false, func(asked *attempt) { asked.extraMessage, asked.isQuestion = &shown, true })
+	if f == nil || !f.endsRequest() {
+		w.current = a
 	}
 	switch {
-	case f != nil && f.ends() && f.kind != llm.ErrPolicy && f.kind != noVisibleText:
+	case f != nil && f.endsRequest() && f.kind != llm.ErrPolicy && f.kind != noVisibleText:
 		return false, f
+	case f == nil && verdict != nil:
+		f = verdict.finishKept()
+	}
+	switch {
 	case f != nil:
-		x.rejected(a, f.kind)
-		return false, nil
+		w.noteRejected(a, f.kind)
 	case verdict == nil:
-		x.rejected(a, "the route that is asked is at capacity")
-		return false, nil
-	}
-	if f := verdict.whole(); f != nil {
-		x.rejected(a, f.kind)
-		return false, nil
-	}
-	text := strings.ToLower(strings.TrimLeft(verdict.reply.fold.Text(), " \t\r\n*_`\"'"))
-	if !strings.HasPrefix(text, "yes") {
+		w.noteRejected(a, "the route that is asked is at capacity")
+	case strings.HasPrefix(strings.ToLower(strings.TrimLeft(verdict.reply.fold.Text(), " \t\r\n*_`\"'")), "yes"):
+		return true, nil
+	default:
 		a.unaccepted = true
-		x.rejected(a, "the route "+c.Route.Name+" says no")
-		return false, nil
+		w.noteRejected(a, "the route "+c.Route.Name+" says no")
 	}
-	return true, nil
+	return false, nil
 }

@@ -1,6 +1,7 @@
 package exchange
 
 import (
+	"context"
 	"errors"
 	"io"
 	"slices"
@@ -22,10 +23,9 @@ type reader struct {
 	stream   engine.Stream
 	memory   memory
 	delivery *delivery
-	time     *routeTime // is used by who reads
-	flood    flood      // likewise
-	over     <-chan struct{}
-	failed   func(error) *failure
+	time     *routeTime      // is used by who reads
+	flood    flood           // likewise
+	ctx      context.Context // the attempt's
 	proves   bool            // the stream outlives the attempt's time
 	hungUp   <-chan struct{} // closed when nothing more is wanted of the stream
 
@@ -47,14 +47,14 @@ func (r *reader) next() (b batch, more bool) {
 // read reads a batch from the stream.
 func (r *reader) read() batch {
 	events, err := r.stream.Recv()
-	b := batch{events: events, late: r.proves && isDone(r.over)}
+	b := batch{events: events, late: r.proves && r.ctx.Err() != nil}
 	switch {
 	case r.flood.over(events):
 		b.end, b.failure = true, &failure{kind: llm.ErrUpstream, err: errFlood}
 	case errors.Is(err, io.EOF) && !b.late:
 		b.end = true
 	case err != nil:
-		b.end, b.failure = true, r.failed(err)
+		b.end, b.failure = true, failureOf(r.ctx, err)
 	}
 	if b.end {
 		r.time.end() // before anybody waits: the route was in time
@@ -62,41 +62,32 @@ func (r *reader) read() batch {
 	return b
 }
 
-func isDone(ch <-chan struct{}) bool {
-	select {
-	case <-ch:
-		return true
-	default:
-		return false
-	}
-}
-
-// ahead begins to read ahead, unless somebody does. It is called while the exchange writes.
-func (r *reader) ahead() {
+// readAhead begins to read ahead, unless somebody does. It is called while the exchange writes.
+func (r *reader) readAhead() {
 	if r.queue == nil {
 		r.queue = newQueue(r.memory)
 	}
 	if r.queue.begin() {
-		go r.run()
+		go r.runAhead()
 	}
 }
 
-// run reads ahead, until the exchange reads for itself or the stream has ended.
-func (r *reader) run() {
+// runAhead reads ahead, until the exchange reads for itself or the stream has ended.
+func (r *reader) runAhead() {
 	for goOn := true; goOn; {
 		b := r.read()
 		b.events = slices.Clone(b.events)
 		var added bool
 		if added, goOn = r.queue.push(b); !added {
-			goOn = r.wait(b)
+			goOn = r.waitForRoom(b)
 		}
 	}
 }
 
-// wait pushes a batch when there is room for it. That time is the client's and not the route's; a client that takes
-// nothing in it has left.
-func (r *reader) wait(b batch) (goOn bool) {
-	timeout := time.NewTimer(min(roomWait, r.delivery.stall))
+// waitForRoom pushes a batch when there is room for it. That time is the client's and not the route's; a client that
+// takes nothing in it has left.
+func (r *reader) waitForRoom(b batch) (goOn bool) {
+	timeout := time.NewTimer(min(roomWait, r.delivery.patience()))
 	defer timeout.Stop()
 	for {
 		begin := time.Now()
@@ -105,7 +96,7 @@ func (r *reader) wait(b batch) (goOn bool) {
 		select {
 		case <-r.queue.room:
 		case <-timeout.C:
-			r.delivery.giveUp()
+			r.delivery.giveUpClient()
 		case <-r.hungUp:
 			hungUp = true
 		}
@@ -117,7 +108,7 @@ func (r *reader) wait(b batch) (goOn bool) {
 		if added, goOn := r.queue.push(b); added {
 			return goOn
 		}
-		timeout.Reset(min(roomWait, r.delivery.stall))
+		timeout.Reset(min(roomWait, r.delivery.patience()))
 	}
 }
 

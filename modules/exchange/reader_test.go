@@ -90,13 +90,12 @@ func newStall(t *testing.T, stream *scriptedStream, limit, patience time.Duratio
 	s := &stall{conn: newStalling(), memory: &shared{max: 256 << 20},
 		over: make(chan struct{}), hungUp: make(chan struct{}), ended: make(chan struct{})}
 	stream.closed = s.hungUp
-	s.delivery = newDelivery(s.conn, true, time.Hour, patience)
-	s.delivery.begin(chat.Server{}.NewEncoder(&families.Request{LLM: &llm.Request{}}, families.Head{}))
-	t.Cleanup(s.delivery.alone)
+	s.delivery = newDelivery(t.Context(), s.conn, true, time.Hour, patience)
+	s.delivery.setEncoder(chat.Server{}.NewEncoder(&families.Request{LLM: &llm.Request{}}, families.Head{}))
+	t.Cleanup(s.delivery.stopKeepAlives)
 	s.reader = &reader{stream: stream, queue: newQueue(s.memory), delivery: s.delivery, hungUp: s.hungUp,
-		flood:  newFlood(1 << 30),
-		time:   newRouteTime(limit, func() { close(s.over) }),
-		failed: func(err error) *failure { return &failure{kind: llm.ErrBroken, err: err} }}
+		flood: newFlood(1 << 30),
+		time:  newRouteTime(limit, func() { close(s.over) }), ctx: t.Context()}
 	for _, change := range changes {
 		change(s.reader)
 	}
@@ -104,7 +103,7 @@ func newStall(t *testing.T, stream *scriptedStream, limit, patience time.Duratio
 		if s.reader.queue.begin() {
 			go func() {
 				defer close(s.ended)
-				s.reader.run()
+				s.reader.runAhead()
 			}()
 		}
 	}
@@ -116,7 +115,7 @@ func (s *stall) write() <-chan struct{} {
 	done := make(chan struct{})
 	go func() {
 		defer close(done)
-		s.delivery.event(llm.Event{Kind: llm.EventText, Text: "x"})
+		s.delivery.addEvent(llm.Event{Kind: llm.EventText, Text: "x"})
 		s.delivery.flush()
 	}()
 	return done
@@ -161,7 +160,7 @@ func TestReader(t *testing.T) {
 			close(s.conn.takes)
 			<-done
 			require.False(t, s.delivery.gone.Load())
-			require.False(t, s.delivery.stuck())
+			require.False(t, s.delivery.gaveUp())
 		})
 	})
 	t.Run("GAP-112 what is full for five seconds and is not taken has nobody who reads it", func(t *testing.T) {
@@ -173,7 +172,7 @@ func TestReader(t *testing.T) {
 			require.Equal(t, readAheadAfter+roomWait, time.Since(begin))
 			require.True(t, s.delivery.gone.Load())
 			require.True(t, isClosed(s.delivery.broken))
-			require.True(t, s.delivery.stuck())
+			require.True(t, s.delivery.gaveUp())
 			require.False(t, isClosed(s.ended))
 			read := 0
 			for !isClosed(s.ended) { // it is read to its end for nobody
@@ -207,7 +206,7 @@ func TestReader(t *testing.T) {
 			begin := time.Now()
 			<-s.write()
 			require.Equal(t, 20*time.Second, time.Since(begin))
-			require.True(t, s.delivery.stuck())
+			require.True(t, s.delivery.gaveUp())
 			close(s.hungUp)
 			<-s.ended
 		})
@@ -231,7 +230,7 @@ func TestReader(t *testing.T) {
 			require.GreaterOrEqual(t, time.Duration(s.reader.held.Load()), roomWait-time.Millisecond)
 			close(s.conn.takes)
 			<-done
-			require.False(t, s.delivery.stuck())
+			require.False(t, s.delivery.gaveUp())
 		})
 	})
 	t.Run("GAP-113 and the rest of it is", func(t *testing.T) {
@@ -260,7 +259,7 @@ func TestReader(t *testing.T) {
 			s := newStall(t, &scriptedStream{batches: batchesOf(30), err: io.EOF}, limit, time.Hour)
 			s.delivery.readAhead()
 			<-time.After(10 * roomWait) // nothing is being written
-			require.False(t, s.delivery.stuck())
+			require.False(t, s.delivery.gaveUp())
 			close(s.hungUp)
 			<-s.ended
 			n, _ := drain(s)
@@ -283,7 +282,7 @@ func TestReader(t *testing.T) {
 	t.Run("BILL-21 an end that is a failure", func(t *testing.T) {
 		t.Parallel()
 		synctest.Test(t, func(t *testing.T) {
-			s := newStall(t, &scriptedStream{batches: batchesOf(1), err: errors.New("broken")}, limit, time.Hour)
+			s := newStall(t, &scriptedStream{batches: batchesOf(1), err: llm.Errorf(llm.ErrBroken, "broken")}, limit, time.Hour)
 			s.delivery.readAhead()
 			<-s.ended
 			n, end := drain(s)
@@ -343,19 +342,19 @@ func TestDeliveryBody(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		conn := newStalling()
-		d := newDelivery(conn, false, time.Hour, 3*time.Second)
+		d := newDelivery(t.Context(), conn, false, time.Hour, 3*time.Second)
 		begin := time.Now()
-		require.PanicsWithError(t, http.ErrAbortHandler.Error(), func() { d.body([]byte("{}")) })
+		require.PanicsWithError(t, http.ErrAbortHandler.Error(), func() { d.writeBody([]byte("{}")) })
 		require.Equal(t, 3*time.Second, time.Since(begin))
 		conn = newStalling()
 		close(conn.takes)
-		d = newDelivery(conn, false, time.Hour, 3*time.Second)
-		whole := make([]byte, 5*atOnce+1)
-		d.body(whole)
+		d = newDelivery(t.Context(), conn, false, time.Hour, 3*time.Second)
+		whole := make([]byte, 5*maxWrite+1)
+		d.writeBody(whole)
 		require.Len(t, conn.Body.Bytes(), len(whole))
 		require.Equal(t, "81921", conn.Header().Get("Content-Length"))
 		<-time.After(time.Minute)
-		require.False(t, d.stuck(), "nothing is watched any more")
+		require.False(t, d.gaveUp(), "nothing is watched any more")
 	})
 }
 

@@ -110,18 +110,19 @@ func TestNoRoute(t *testing.T) {
 		routing.ErrNotOffered: {503, "No route offers what the request needs"},
 	} {
 		request := httptest.NewRequestWithContext(t.Context(), http.MethodPost, "/", nil)
-		x := &exchange{engine: b.engine, request: request, call: &gateway.Call{Principal: b.who}}
+		x := (&exchange{scope: scope{engine: b.engine, request: request, ctx: t.Context(),
+			call: &gateway.Call{Principal: b.who}}}).connect()
 		for _, err := range []error{why, fmt.Errorf("planning: %w", why)} {
-			e := x.unroutable(err)
+			e := x.admission.refuseUnroutable(err)
 			require.Equal(t, want.status, e.Status)
 			require.Contains(t, e.Message, want.says)
 		}
 		x.call.Principal = poor
-		require.Equal(t, 402, x.unroutable(why).Status, "GAP-01")
-		require.Equal(t, 402, x.atCapacity(routing.Worst{Microcents: 1}).Status, "GAP-01")
+		require.Equal(t, 402, x.admission.refuseUnroutable(why).Status, "GAP-01")
+		require.Equal(t, 402, x.admission.refuseUnacquired(routing.ErrBusy, routing.Worst{Microcents: 1}).Status, "GAP-01")
 		x.call.Principal = b.who
-		require.Equal(t, 429, x.atCapacity(routing.Worst{Microcents: 1}).Status)
-		require.Equal(t, 402, x.atCapacity(routing.Worst{Microcents: 1 << 50}).Status)
+		require.Equal(t, 429, x.admission.refuseUnacquired(routing.ErrBusy, routing.Worst{Microcents: 1}).Status)
+		require.Equal(t, 402, x.admission.refuseUnacquired(routing.ErrBusy, routing.Worst{Microcents: 1 << 50}).Status)
 	}
 }
 
@@ -131,13 +132,13 @@ func TestLimitsOfAccounts(t *testing.T) {
 	seen := make(map[string]bool)
 	for _, err := range []error{ledger.ErrNothingLeft, ledger.ErrHeld, ledger.ErrInsufficient, ledger.ErrSpendCap,
 		ledger.ErrTokenBudget, ledger.ErrKeySpendCap} {
-		e := overLimit(fmt.Errorf("holding: %w", err))
+		e := limitRefusal(fmt.Errorf("holding: %w", err))
 		require.Equal(t, families.BudgetExceeded, e.Code)
 		require.Equal(t, 402, e.Status)
 		require.False(t, seen[e.Message], e.Message)
 		seen[e.Message] = true
 	}
-	require.Nil(t, overLimit(ledger.ErrUnavailable))
+	require.Nil(t, limitRefusal(ledger.ErrUnavailable))
 }
 
 // TestNothingVisible: a client whose own allowance was too small is told the number.
@@ -161,9 +162,10 @@ func TestNothingVisible(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			x := &exchange{req: &request{Request: &families.Request{LLM: &llm.Request{MaxTokens: tc.own}}},
-				current: &attempt{allowance: tc.allowance, usage: tc.usage, reply: &reply{finish: tc.finish}}}
-			e := x.refusal(&failure{kind: noVisibleText})
+			x := (&exchange{scope: scope{req: &request{Request: &families.Request{LLM: &llm.Request{MaxTokens: tc.own}}}},
+				work: work{current: &attempt{allowance: tc.allowance, usage: tc.usage,
+					reply: &reply{finish: tc.finish}}}}).connect()
+			e := x.work.refusal(&failure{kind: noVisibleText})
 			require.Equal(t, tc.status, e.Status)
 			if tc.told {
 				require.Contains(t, e.Message, fmt.Sprintf("the max_tokens budget (%d)", tc.own))
@@ -188,7 +190,7 @@ func TestWhatIsTriedAgain(t *testing.T) {
 		shutdown: true, invalidArguments: true, llm.ErrProtocol: true, llm.ErrDied: true, ledgerAway: true,
 		llm.ErrUpstream: false, timeLimit: false, overBudget: false,
 	} {
-		require.Equal(t, want, (&failure{kind: kind}).free(), "BILL-25 %s", kind)
+		require.Equal(t, want, (&failure{kind: kind}).isFree(), "BILL-25 %s", kind)
 	}
 }
 

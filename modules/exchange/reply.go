@@ -26,8 +26,8 @@ type reply struct {
 	dropped map[int]bool
 }
 
-// event takes the next event of the attempt and passes on what the client may see, in order.
-func (r *reply) event(ev llm.Event, pass func(llm.Event)) {
+// addEvent takes the next event of the attempt and passes on what the client may see, in order.
+func (r *reply) addEvent(ev llm.Event, pass func(llm.Event)) {
 	switch ev.Kind {
 	case llm.EventText:
 		if ev.Text == "" {
@@ -35,7 +35,7 @@ func (r *reply) event(ev llm.Event, pass func(llm.Event)) {
 		}
 		r.produced = true
 		text, _, _ := r.matcher.Feed(ev.Text)
-		r.text(text, pass)
+		r.passText(text, pass)
 	case llm.EventToolCall:
 		if r.matched() {
 			if r.dropped == nil {
@@ -44,7 +44,7 @@ func (r *reply) event(ev llm.Event, pass func(llm.Event)) {
 			r.dropped[ev.Index] = true
 			return
 		}
-		r.text(r.matcher.Flush(), pass)
+		r.passText(r.matcher.Flush(), pass)
 		r.visible = true
 		pass(ev)
 	case llm.EventToolArguments, llm.EventToolEnd:
@@ -60,7 +60,7 @@ func (r *reply) event(ev llm.Event, pass func(llm.Event)) {
 	}
 }
 
-func (r *reply) text(text string, pass func(llm.Event)) {
+func (r *reply) passText(text string, pass func(llm.Event)) {
 	if text == "" {
 		return
 	}

@@ -27,7 +27,7 @@ func cut(t *testing.T, stops []string, events ...llm.Event) (*reply, []llm.Event
 	r := &reply{matcher: stop.New(stops).Matcher()}
 	var passed []llm.Event
 	for _, ev := range events {
-		r.event(ev, func(ev llm.Event) {
+		r.addEvent(ev, func(ev llm.Event) {
 			passed = append(passed, ev)
 			r.fold.Add(ev)
 		})
@@ -186,7 +186,7 @@ func TestWordsOfARoute(t *testing.T) {
 		"a whole text": {"a whole text", "a reason that is no word"},
 	} {
 		r := &reply{words: map[string]llm.FinishReason{"end_of_it": llm.FinishLength, "stop": llm.FinishPolicy}}
-		r.event(finish(said), nil)
+		r.addEvent(finish(said), nil)
 		require.Equal(t, want.finish, r.finish)
 		f := r.unfinished()
 		if want.says == "" {

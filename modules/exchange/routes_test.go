@@ -462,9 +462,9 @@ func TestWhatIsEstimated(t *testing.T) {
 			b := newBench(t, plugin)
 			a := &attempt{route: &config.Route{Provider: "up", MaxOutput: 10}, allowance: 10, outcome: ledger.Failed}
 			a.output.Add(llm.Event{Kind: llm.EventText, Text: "one two three"})
-			x := &exchange{gen: b.engine.Current(), delivery: &delivery{shown: true}, input: input{estimate: 5},
-				current: a}
-			estimate := x.unproven(&failure{kind: timeLimit})
+			x := (&exchange{scope: scope{gen: b.engine.Current()}, delivery: &delivery{shown: true},
+				prompt: prompt{input: input{estimate: 5}}, work: work{current: a}}).connect()
+			estimate := x.work.estimateUnproven(&failure{kind: timeLimit})
 			counted := a.usage
 			if plugin == "later" {
 				require.Nil(t, a.usage)
@@ -490,11 +490,11 @@ func TestFailuresOfAttempts(t *testing.T) {
 	}{{engine.ErrShutdown, shutdown, true}, {errTimeLimit, timeLimit, false}, {errAttemptTimeout, attemptTimeout, false}} {
 		ctx, end := contextThatEnds(tc.cause)
 		end()
-		f := new(exchange).failed(ctx, errors.New("the stream broke"))
+		f := failureOf(ctx, errors.New("the stream broke"))
 		require.Equal(t, tc.kind, f.kind)
 		require.ErrorIs(t, f.err, tc.cause)
-		require.Equal(t, tc.free, f.free())
+		require.Equal(t, tc.free, f.isFree())
 	}
-	f := new(exchange).failed(t.Context(), llm.Errorf(llm.ErrCapacity, "busy"))
+	f := failureOf(t.Context(), llm.Errorf(llm.ErrCapacity, "busy"))
 	require.Equal(t, llm.ErrCapacity, f.kind)
 }

@@ -49,7 +49,8 @@ func (h *hooked) AfterFunc(f func()) func() bool {
 	}
 }
 
-// TestLifetime: an exchange outlives its client's connection, and neither its time nor the process; and leaves nothing.
+// TestLifetime: an exchange outlives its client's connection, and neither its time nor the process; and leaves
+// nothing.
 func TestLifetime(t *testing.T) {
 	t.Parallel()
 	const limit = time.Minute
@@ -57,7 +58,8 @@ func TestLifetime(t *testing.T) {
 		parent, leave := context.WithCancel(context.WithValue(t.Context(), carried{}, "carried"))
 		stopping, stop := context.WithCancel(context.Background())
 		h = &hooked{Context: stopping}
-		ctx, end = lifetime(parent, h, time.Now().Add(limit), newDelivery(httptest.NewRecorder(), false, limit, limit))
+		ctx, end = lifetime(parent, h, time.Now().Add(limit), newDelivery(t.Context(), httptest.NewRecorder(), false, limit,
+			limit))
 		require.Equal(t, "carried", ctx.Value(carried{}))
 		require.EqualValues(t, 1, h.hooks.Load())
 		return ctx, end, leave, stop, h
@@ -96,24 +98,25 @@ func TestLifetime(t *testing.T) {
 func TestForget(t *testing.T) {
 	t.Parallel()
 	forgotten := 0
-	x := &exchange{call: &gateway.Call{Body: make([]byte, keptPrompt+1), Forget: func() { forgotten++ }},
-		req: &request{told: new(llm.Request), Request: &families.Request{
-			LLM: &llm.Request{MaxTokens: 7, Messages: make([]llm.Message, 1)}}}}
+	x := (&exchange{scope: scope{call: &gateway.Call{Body: make([]byte, keptPrompt+1), Forget: func() { forgotten++ }},
+		req: &request{described: new(llm.Request), Request: &families.Request{
+			LLM: &llm.Request{MaxTokens: 7, Messages: make([]llm.Message, 1)}}}}}).connect()
 	for range 2 {
-		x.forget()
+		x.transport.forgetPrompt(new(attempt))
 		require.Equal(t, 1, forgotten)
 		require.Equal(t, &llm.Request{MaxTokens: 7}, x.req.LLM, "GAP-54 asks for the client's own allowance later")
-		require.Nil(t, x.req.told)
+		require.Nil(t, x.req.described)
 	}
-	require.Positive(t, x.input.estimate, "GAP-113 asks for it later")
-	require.False(t, x.tighten(), "there is nothing left to count")
+	require.Positive(t, x.prompt.input.estimate, "GAP-113 asks for it later")
+	require.False(t, x.work.tightenBound(), "there is nothing left to count")
 
 	short := &llm.Request{Messages: make([]llm.Message, 1)}
-	x.req.LLM, x.input, x.call.Body, x.call.Forget = short, input{}, make([]byte, keptPrompt), func() { forgotten++ }
-	x.forget()
+	x.req.LLM, x.prompt.input, x.call.Body, x.call.Forget = short, input{}, make([]byte,
+		keptPrompt), func() { forgotten++ }
+	x.transport.forgetPrompt(new(attempt))
 	require.Equal(t, 2, forgotten)
 	require.Same(t, short, x.req.LLM, "it is not worth counting")
-	require.Zero(t, x.input.estimate)
+	require.Zero(t, x.prompt.input.estimate)
 }
 
 // cancelled is a stream that tells how it was cancelled.
@@ -215,11 +218,11 @@ func TestAwaitProof(t *testing.T) {
 				defer over(nil)
 				s := &scene{t: t, stream: new(cancelled), leave: leave, over: over, broken: make(chan struct{}),
 					ended: make(chan struct{}), hungUp: make(chan struct{}), done: make(chan struct{})}
-				x := &exchange{delivery: &delivery{broken: s.broken},
-					request: httptest.NewRequestWithContext(client, http.MethodPost, "/", nil)}
+				x := (&exchange{delivery: &delivery{broken: s.broken},
+					scope: scope{request: httptest.NewRequestWithContext(client, http.MethodPost, "/", nil)}}).connect()
 				go func() {
 					defer close(s.done)
-					x.awaitProof(ctx, new(attempt), s.stream, func() { close(s.hungUp) }, s.ended)
+					x.transport.awaitProof(ctx, new(attempt), s.stream, func() { close(s.hungUp) }, s.ended)
 				}()
 				play(s)
 			})
@@ -235,9 +238,10 @@ func TestASettlementThatCannotBe(t *testing.T) {
 	call := &gateway.Call{ID: "req_" + strings.Repeat("0", 32), Work: e.Begin()}
 	defer call.Work.Done()
 	released := false
-	x := &exchange{engine: e, gen: e.Current(), call: call, held: true, release: func() { released = true },
-		request: httptest.NewRequestWithContext(t.Context(), http.MethodPost, "/", nil)}
-	x.end()
+	x := (&exchange{scope: scope{engine: e, gen: e.Current(), call: call,
+		request: httptest.NewRequestWithContext(t.Context(), http.MethodPost, "/",
+			nil)}, books: books{held: true}, release: func() { released = true }}).connect()
+	x.close()
 	require.True(t, released)
 	require.Len(t, log.about("settling a request that panicked"), 1)
 }

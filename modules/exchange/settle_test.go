@@ -1,7 +1,6 @@
 package exchange
 
 import (
-	"net/http"
 	"testing"
 
 	"github.com/stretchr/testify/require"
@@ -32,10 +31,10 @@ func TestProvenNeedsNoReceipt(t *testing.T) {
 			d, _ := testDelivery(t, keepAliveOfTests)
 			d.stream = tc.stream
 			d.gone.Store(tc.gone)
-			x := &exchange{gen: new(engine.Generation), delivery: d, request: new(http.Request),
-				current: &attempt{route: &standard, accepted: true, usage: tc.usage}}
-			require.Nil(t, x.prove())
-			require.Equal(t, tc.usage, x.current.usage)
+			x := (&exchange{scope: scope{gen: new(engine.Generation), req: requestOf(tc.stream)}, delivery: d,
+				work: work{current: &attempt{route: &standard, accepted: true, usage: tc.usage}}}).connect()
+			require.Nil(t, x.work.proveUsage())
+			require.Equal(t, tc.usage, x.work.current.usage)
 		})
 	}
 }
@@ -68,9 +67,10 @@ func TestServiceLimit(t *testing.T) {
 			t.Parallel()
 			d, _ := testDelivery(t, keepAliveOfTests)
 			d.shown, d.stalled = tc.shown, tc.stalled
-			x := &exchange{delivery: d, req: &request{Request: &families.Request{LLM: &llm.Request{MaxTokens: tc.own}}},
-				current: &attempt{allowance: tc.allowance, reply: &reply{finish: tc.finish}}}
-			require.Equal(t, tc.want, x.serviceLimit(&failure{kind: tc.failure}))
+			x := (&exchange{delivery: d,
+				scope: scope{req: &request{Request: &families.Request{LLM: &llm.Request{MaxTokens: tc.own}}}},
+				work:  work{current: &attempt{allowance: tc.allowance, reply: &reply{finish: tc.finish}}}}).connect()
+			require.Equal(t, tc.want, x.work.serviceLimit(&failure{kind: tc.failure}))
 		})
 	}
 }
@@ -81,14 +81,15 @@ func TestOwedTextGoesAtOnce(t *testing.T) {
 	t.Parallel()
 	for _, rest := range []string{"owed", ""} {
 		d, w := testDelivery(t, keepAliveOfTests)
-		x := &exchange{delivery: d, current: &attempt{reply: new(reply)}}
-		require.Nil(t, x.encode(ending{rest: rest}, families.End{Finish: llm.FinishStop, Usage: &llm.Usage{}}))
+		x := (&exchange{delivery: d, work: work{current: &attempt{reply: new(reply)}}}).connect()
+		require.Nil(t, x.delivery.encodeEnd(ending{rest: rest}, new(llm.Reply), families.End{Finish: llm.FinishStop,
+			Usage: &llm.Usage{}}))
 		require.Equal(t, rest != "", d.shown)
 		if rest != "" {
 			require.Contains(t, w.Body.String(), rest)
 		}
 		require.NotContains(t, w.Body.String(), "[DONE]")
-		d.end()
+		d.writeEnd()
 		require.Contains(t, w.Body.String(), "[DONE]")
 	}
 }
@@ -117,9 +118,9 @@ func TestTakeKeepsHowItEnded(t *testing.T) {
 			t.Parallel()
 			d, _ := testDelivery(t, keepAliveOfTests)
 			a := liveAttempt()
-			x := &exchange{delivery: d, request: new(http.Request), current: a}
+			x := (&exchange{delivery: d, scope: scope{req: requestOf(true)}, work: work{current: a}}).connect()
 			tc.batch.events = []llm.Event{{Kind: llm.EventFinish, Finish: tc.finish}}
-			end, f := x.take(a, tc.batch, false)
+			end, f := x.transport.takeBatch(a, tc.batch, false)
 			require.Equal(t, tc.want, a.outcome)
 			require.Equal(t, tc.batch.end, end)
 			if tc.kind != "" {
@@ -136,10 +137,10 @@ func TestTakeLate(t *testing.T) {
 	t.Parallel()
 	d, w := testDelivery(t, keepAliveOfTests)
 	a := liveAttempt()
-	x := &exchange{delivery: d, request: new(http.Request), current: a}
+	x := (&exchange{delivery: d, scope: scope{req: requestOf(true)}, work: work{current: a}}).connect()
 	usage := &llm.Usage{Input: llm.Count(3), Output: llm.Count(2)}
 	over := &failure{kind: timeLimit}
-	end, f := x.take(a, batch{late: true, end: true, failure: over, events: []llm.Event{
+	end, f := x.transport.takeBatch(a, batch{late: true, end: true, failure: over, events: []llm.Event{
 		{Kind: llm.EventText, Text: "x"}, {Kind: llm.EventUsage, Usage: usage}, {Kind: llm.EventFinish}}}, false)
 	require.True(t, end)
 	require.Equal(t, over, f)
@@ -153,16 +154,16 @@ func TestTakeFlushes(t *testing.T) {
 	t.Parallel()
 	d, w := testDelivery(t, keepAliveOfTests)
 	a := liveAttempt()
-	x := &exchange{delivery: d, request: new(http.Request), current: a,
-		call: new(gateway.Call)}
-	x.take(a, textOf(1, 0), true)
+	x := (&exchange{delivery: d, scope: scope{req: requestOf(true), call: new(gateway.Call)},
+		work: work{current: a}}).connect()
+	x.transport.takeBatch(a, textOf(1, 0), true)
 	require.Empty(t, w.Body.String(), "more is ready")
-	x.take(a, textOf(atOnce, 0), true)
-	require.Greater(t, w.Body.Len(), atOnce, "it is as much as one write takes")
+	x.transport.takeBatch(a, textOf(maxWrite, 0), true)
+	require.Greater(t, w.Body.Len(), maxWrite, "it is as much as one write takes")
 	written := w.Body.Len()
-	x.take(a, textOf(1, 0), false)
+	x.transport.takeBatch(a, textOf(1, 0), false)
 	require.Greater(t, w.Body.Len(), written)
 	written = w.Body.Len()
-	x.take(a, batch{events: textOf(1, 0).events, end: true}, true)
+	x.transport.takeBatch(a, batch{events: textOf(1, 0).events, end: true}, true)
 	require.Greater(t, w.Body.Len(), written)
 }

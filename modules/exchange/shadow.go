@@ -14,7 +14,6 @@ import (
 	"github.com/fareway/fareway/modules/internal/ledger"
 	"github.com/fareway/fareway/modules/internal/routing"
 	"github.com/fareway/fareway/modules/internal/routing/outcome/journal"
-	"github.com/fareway/fareway/modules/internal/stop"
 	"github.com/fareway/fareway/modules/internal/validate"
 )
 
@@ -27,66 +26,90 @@ type shadow struct {
 	body     int64    // bytes that are set aside for it
 	decision *decisions.Record
 	report   decisions.Shadow
+	reply    compared
 }
 
 // prepareShadow sets a call for comparison aside, where the request is of the profile's share and the route is one of
 // its candidates: what the account requires, what the request needs and how the route does was asked by routing.
-func (x *exchange) prepareShadow(of config.Shadow, candidates []routing.Candidate) {
-	if !of.Takes(x.call.ID) {
+func (f *feedback) prepareShadow(of config.Shadow, candidates []routing.Candidate) {
+	if !of.Takes(f.call.ID) {
 		return
 	}
-	m := x.engine.Metrics()
+	m := f.engine.Metrics()
 	i := slices.IndexFunc(candidates, func(c routing.Candidate) bool { return c.Route.Name == of.Route })
 	if i < 0 || candidates[i].Behind != nil {
 		m.Shadow(of.Route, engine.ShadowNotCandidate)
 		return
 	}
-	body := int64(len(x.call.Body))
-	if !x.engine.AcquireShadow(body) {
+	body := int64(len(f.call.Body))
+	if !f.engine.AcquireShadow(body) {
 		m.Shadow(of.Route, engine.ShadowTooMany)
 		return
 	}
-	decoded := *x.req.Request
-	req := *x.req
+	decoded := *f.req.Request
+	req := *f.req
 	req.Request = &decoded
-	x.shadow = &shadow{call: candidates[i], req: &req, body: body, report: decisions.Shadow{Route: of.Route}}
+	f.shadow = &shadow{call: candidates[i], req: &req, body: body, report: decisions.Shadow{Route: of.Route}}
 }
 
-// beginShadow begins the call, behind the settlement of a reply.
-func (x *exchange) beginShadow(end ending) {
-	s, a := x.shadow, x.current
-	if s == nil || x.left() {
-		return
+// takeShadow hands over the call that was set aside, with the reply of an attempt that it is compared with; nil where
+// there is none, or where it would be to the route that the reply is of.
+func (f *feedback) takeShadow(a *attempt, end ending) *shadow {
+	s := f.shadow
+	if s != nil && a.route.Name == s.call.Route.Name {
+		f.dropShadow(engine.ShadowSameRoute)
 	}
-	if a.route.Name == s.call.Route.Name {
-		x.dropShadow(engine.ShadowSameRoute)
+	if f.shadow == nil {
+		return nil
+	}
+	s.report.ReplyFinish, s.report.ReplyTook, s.report.ReplyFirst = string(end.finish), a.took, a.firstAfter
+	s.reply = compared{took: a.took, output: outputOf(a), cost: costOf(a), route: a.route, meant: f.meaningOf(a, end)}
+	f.shadow = nil
+	return s
+}
+
+// beginShadow begins the call for comparison, behind the settlement of a reply: on an exchange without a client, which
+// ends with the request's time limit, and when the gateway begins to shut down.
+func (x *exchange) beginShadow(a *attempt, end ending) {
+	s := x.feedback.takeShadow(a, end)
+	if s == nil {
 		return
 	}
 	work := x.call.Work.Beside()
 	if work == nil {
-		x.dropShadow(engine.ShadowLeaving)
+		s.noteResult(x.engine, engine.ShadowLeaving)
 		return
 	}
-	s.report.ReplyFinish, s.report.ReplyTook, s.report.ReplyFirst = string(end.finish), a.took, a.firstAfter
-	reply := compared{took: a.took, output: outputOf(a), cost: costOf(a), route: a.route, meant: x.meaningOf(end)}
-	y := x.beside(work)
-	x.shadow = nil
+	now, settings, parent := time.Now(), work.Generation().Config.Gateway, context.Background()
+	y := &exchange{
+		scope: scope{
+			call: &gateway.Call{ID: ledger.ShadowID(x.call.ID), Start: now, BodyRead: now, Kind: x.call.Kind,
+				Family: x.call.Family, Work: work, Principal: x.call.Principal},
+			request: (&http.Request{}).WithContext(parent),
+			req:     s.req, engine: x.engine, gen: x.gen,
+		},
+		delivery: newDelivery(parent, nowhere{}, s.req.Stream, settings.Keepalive, settings.ClientStall),
+		prompt:   x.prompt.copied(), feedback: x.feedback.copied(), books: x.books.copied(),
+		transport: newTransport(s.req),
+	}
+	y.ctx, y.release = lifetime(parent, work.Leaving(), now.Add(settings.RequestTimeout), y.delivery)
+	y.connect()
 	go func() {
 		defer work.Done()
-		s.run(y, reply)
+		s.compare(y)
 	}()
 }
 
 // dropShadow gives back what was set aside, for a call that is not made.
-func (x *exchange) dropShadow(why string) {
-	if s := x.shadow; s != nil {
-		x.shadow = nil
-		s.end(x.engine, why)
+func (f *feedback) dropShadow(why string) {
+	if s := f.shadow; s != nil {
+		f.shadow = nil
+		s.noteResult(f.engine, why)
 	}
 }
 
-// end notes what came of it.
-func (s *shadow) end(e *engine.Engine, result string) {
+// noteResult notes what came of it.
+func (s *shadow) noteResult(e *engine.Engine, result string) {
 	e.Metrics().Shadow(s.report.Route, result)
 	if s.report.Result = result; s.decision != nil {
 		s.decision.Shadow = &s.report
@@ -103,59 +126,24 @@ type compared struct {
 	meant        *validate.Meaning // nil where nobody compares what they say
 }
 
-// costOf is what an attempt is proven to have cost the operator, in microcents.
-func costOf(a *attempt) int64 {
-	if u := a.proven(); u != nil {
-		cost, _ := ledger.Cost(*u, a.route.Cost) // what cannot be priced costs nothing that is known
-		return cost
-	}
-	return 0
-}
-
-// beside is an exchange without a client for the shadow of this one. It ends with the request's time limit, and when
-// the gateway begins to shut down.
-func (x *exchange) beside(work *engine.Work) *exchange {
-	s, now := x.shadow, time.Now()
-	settings := work.Generation().Config.Gateway
-	parent := context.Background()
-	y := &exchange{
-		call: &gateway.Call{ID: ledger.ShadowID(x.call.ID), Start: now, BodyRead: now, Kind: x.call.Kind,
-			Family: x.call.Family, Work: work, Principal: x.call.Principal},
-		request: (&http.Request{}).WithContext(parent),
-		req:     s.req, engine: x.engine, gen: x.gen,
-		stops:    stop.New(s.req.LLM.Stop),
-		delivery: newDelivery(nowhere{}, s.req.Stream, settings.Keepalive, settings.ClientStall),
-		tariff:   x.tariff, input: x.input, returned: x.returned, said: x.behind(), heard: true,
-	}
-	if x.training != nil {
-		y.training = new(*x.training)
-	}
-	y.ctx, y.release = lifetime(parent, work.Leaving(), now.Add(settings.RequestTimeout), y.delivery)
-	return y
-}
-
-// run makes the call, and compares what comes of it.
-func (s *shadow) run(y *exchange, reply compared) {
-	result := engine.ShadowPanic
-	defer func() { s.end(y.engine, result) }()
+// compare makes the call, and compares what comes of it.
+func (s *shadow) compare(y *exchange) {
+	result, reply := engine.ShadowPanic, s.reply
+	defer func() { s.noteResult(y.engine, result) }()
 	defer func() {
 		if p := recover(); p != nil {
 			y.engine.Logger().Error("a call for comparison panicked", "request_id", y.call.ID, "panic", p,
 				"stack", string(debug.Stack()))
 		}
 	}()
-	defer y.end()
-	a, why := s.begin(y)
+	defer y.close()
+	a, why := s.beginCall(y)
 	if a == nil {
 		result = why
 		return
 	}
-	f := y.try(y.ctx, a)
-	if f == nil {
-		f = a.whole()
-	}
+	f := y.work.callBeside(a)
 	if f != nil {
-		a.failure = f.kind
 		y.engine.Logger().Info("a call for comparison failed", "request_id", y.call.ID, "route", a.route.Name,
 			"kind", f.kind, "error", f.err)
 	}
@@ -168,31 +156,24 @@ func (s *shadow) run(y *exchange, reply compared) {
 	s.report.Finish = string(a.ended.finish)
 	s.report.Took, s.report.First = a.took, a.firstAfter
 	if reply.meant != nil {
-		y.teachPair(reply.route, a.route, validate.MeaningOf(a.judged()).Same(reply.meant), journal.Shadow)
+		y.feedback.teachPair(reply.route, a.route, validate.MeaningOf(a.forValidation()).Same(reply.meant), journal.Shadow)
 	}
 	m := y.engine.Metrics()
 	m.ShadowCompared(s.report.Route, "shadow", a.took, outputOf(a), s.report.Cost)
 	m.ShadowCompared(s.report.Route, "reply", reply.took, reply.output, reply.cost)
 }
 
-// begin records the call, or says why it is not made.
-func (s *shadow) begin(y *exchange) (*attempt, string) {
-	permit, err := y.acquire(&s.call)
+// beginCall records the call, or says why it is not made.
+func (s *shadow) beginCall(y *exchange) (*attempt, string) {
+	permit, err := y.work.acquire(&s.call)
 	if err != nil {
 		return nil, engine.ShadowRouteBusy
 	}
-	y.begin(&s.call, permit)
-	a := y.current
-	a.worst, a.accept = 0, func() {}
-	err = y.engine.Ledger().Hold(y.ctx, ledger.Hold{Request: y.call.ID, Account: y.call.Principal.Account.ID,
-		Key: y.call.Principal.Key.ID, Endpoint: ledger.Shadow, Profile: y.req.profile, Attempt: a.ledger(y.tariff)})
-	if err == nil {
-		y.held = true
-		return a, ""
-	}
-	y.unbegin(nil)
+	a, err := y.work.beginBeside(&s.call, permit)
 	switch {
-	case overLimit(err) != nil:
+	case err == nil:
+		return a, ""
+	case limitRefusal(err) != nil:
 		return nil, engine.ShadowNoCredits
 	case y.ctx.Err() != nil:
 		return nil, string(interrupted(y.ctx).kind)
@@ -203,16 +184,15 @@ func (s *shadow) begin(y *exchange) (*attempt, string) {
 
 // settle records what the call used: it is free, and the operator's.
 func (s *shadow) settle(y *exchange, a *attempt) {
-	y.settled = true
 	result := a.result(true)
 	result.Operator = true
 	status := http.StatusOK
 	if a.failure != "" {
 		status = http.StatusBadGateway
 	}
-	end := y.ending(ledger.Settlement{Request: y.call.ID, Status: status, Reason: ledger.Shadow, Free: true,
-		Results: []ledger.Result{result}}, ledger.Charge{})
-	if _, err := y.engine.Ledger().Settle(y.request.Context(), end); err != nil {
+	_, err := y.books.settle(&ledger.Settlement{Status: status, Reason: ledger.Shadow, Free: true,
+		Results: []ledger.Result{result}}, ledger.Charge{}, []*attempt{a})
+	if err != nil {
 		y.engine.Logger().Error("settling a call for comparison", "request_id", y.call.ID, "error", err)
 	}
 	if u := a.proven(); u != nil {

@@ -4,9 +4,6 @@ import (
 	"reflect"
 	"slices"
 
-	"github.com/fareway/fareway/config"
-	"github.com/fareway/fareway/modules/internal/engine"
-	"github.com/fareway/fareway/modules/internal/ledger"
 	"github.com/fareway/fareway/modules/internal/routing"
 	"github.com/fareway/fareway/plugins/llm"
 )
@@ -15,63 +12,63 @@ import (
 // when it made none because its routes are at capacity: the answer stays that of the route that was called (GAP-39).
 // The reply of a live step is the client's as it comes; that of any other is kept whole, and shown when it is chosen.
 
-// do does a step.
-func (x *exchange) do(s routing.Step, live bool) (*attempt, *failure) {
+// runStep does a step.
+func (w *work) runStep(s routing.Step, live bool) (*attempt, *failure) {
 	if c, ok := s.(*routing.Candidate); ok {
-		return x.once(c, live)
+		return w.callRoute(c, live)
 	}
-	return kinds[reflect.TypeOf(s)](x, s, live) // TestEveryKindIsDone
+	return stepRunners[reflect.TypeOf(s)](w, s, live) // TestEveryKindIsDone
 }
 
-// kinds do the steps that are made of others. The file of a kind adds it.
-var kinds = make(map[reflect.Type]func(*exchange, routing.Step, bool) (*attempt, *failure))
+// stepRunners do the steps that are made of others. The file of a kind adds it.
+var stepRunners = make(map[reflect.Type]func(*work, routing.Step, bool) (*attempt, *failure))
 
-// does adds a kind.
-func does[S routing.Step](do func(*exchange, S, bool) (*attempt, *failure)) {
-	kinds[reflect.TypeFor[S]()] = func(x *exchange, s routing.Step, live bool) (*attempt, *failure) {
-		return do(x, s.(S), live)
+// registerStep adds a kind.
+func registerStep[S routing.Step](do func(*work, S, bool) (*attempt, *failure)) {
+	stepRunners[reflect.TypeFor[S]()] = func(w *work, s routing.Step, live bool) (*attempt, *failure) {
+		return do(w, s.(S), live)
 	}
 }
 
-func init() { does((*exchange).first) }
+func init() { registerStep((*work).runFirst) }
 
-// first does one step after the other until one has a reply. A route that a step of several calls was made of, and that
-// was called, is not called again: it has failed, or what it says was not accepted.
-func (x *exchange) first(s *routing.First, live bool) (a *attempt, last *failure) {
+// runFirst does one step after the other until one has a reply. A route that a step of several calls was made of, and
+// that was called, is not called again: it has failed, or what it says was not accepted.
+func (w *work) runFirst(s *routing.First, live bool) (a *attempt, last *failure) {
 	var called []*attempt // by steps of several calls
 	var fit fitting
 	for i, step := range s.Steps {
-		if c, ok := step.(*routing.Candidate); ok && isOn(called, c.Route) {
+		c, single := step.(*routing.Candidate)
+		if single && slices.ContainsFunc(called, func(a *attempt) bool { return a.route.Name == c.Route.Name }) {
 			continue
 		}
 		window := routing.Opening(step).Route.ContextWindow
 		if window < fit.short {
 			continue // it was too long for a larger one; of equal ones, one upstream may count otherwise
 		}
-		if last != nil && !last.then().misfit && routing.Opening(step).Back.IsZero() && !x.engine.MayRetry() {
+		if last != nil && !last.consequence().misfit && routing.Opening(step).Back.IsZero() && !w.engine.MayRetry() {
 			break // an outage is not doubled; who is called when it is back was not asked twice
 		}
-		x.beginStep(step)
-		from := len(x.attempts)
-		if x.ready != nil {
-			from = 0
+		if w.several = !single; w.ready == nil { // of the first step, the first attempt was begun already
+			w.from = len(w.attempts)
 		}
-		a, f := x.doHedged(s, i, live)
+		from := w.from
+		a, f := w.runStepHedged(s, i, live)
 		if a != nil {
 			return a, nil
 		}
-		if x.race != nil || x.several {
-			called = append(called, x.attempts[from:]...)
+		if w.race != nil || w.several {
+			called = append(called, w.attempts[from:]...)
 		}
 		if f == nil {
-			fit.missed(&failure{kind: llm.ErrCapacity}, window)
+			fit.noteFailed(&failure{kind: llm.ErrCapacity}, window)
 			continue
 		}
-		fit.missed(f, x.current.route.ContextWindow)
+		fit.noteFailed(f, w.current.route.ContextWindow)
 		if last == nil || f.kind != llm.ErrUnfit { // which says less than what became of a route that was called
 			last = f
 		}
-		if x.left() || x.delivery.shown || x.current.matched() || !f.retriable() {
+		if w.delivery.clientLeft() || w.delivery.hasShown() || w.current.matched() || !f.retriable() {
 			break
 		}
 	}
@@ -85,8 +82,8 @@ type fitting struct {
 	room  int64    // that window
 }
 
-// missed notes why a route with a window did not serve.
-func (s *fitting) missed(f *failure, window int64) {
+// noteFailed notes why a route with a window did not serve.
+func (s *fitting) noteFailed(f *failure, window int64) {
 	switch {
 	case f.kind == llm.ErrContext:
 		s.short = max(s.short, window)
@@ -105,120 +102,179 @@ func (s *fitting) verdict(last *failure) *failure {
 	return last
 }
 
-// isOn reports whether one of these attempts was made on a route.
-func isOn(attempts []*attempt, route *config.Route) bool {
-	return slices.ContainsFunc(attempts, func(a *attempt) bool { return a.route.Name == route.Name })
-}
-
-// doHedged does a step, with another call beside it where it is the first one and the profile says so.
-func (x *exchange) doHedged(s *routing.First, i int, live bool) (*attempt, *failure) {
-	if live && x.race == nil && (len(x.attempts) == 0 || x.ready != nil) {
+// runStepHedged does a step, with another call beside it where it is the first one and the profile says so.
+func (w *work) runStepHedged(s *routing.First, i int, live bool) (*attempt, *failure) {
+	if live && w.race == nil && (len(w.attempts) == 0 || w.ready != nil) {
 		if spare := s.Spare(i); spare != nil {
-			return x.hedged(s.Steps[i].(*routing.Candidate), spare, s.Hedge)
+			return w.runHedged(s.Steps[i].(*routing.Candidate), spare, s.Hedge)
 		}
 	}
-	return x.do(s.Steps[i], live)
+	return w.runStep(s.Steps[i], live)
 }
 
-// beginStep notes from which attempt on the reply is worked on, and whether that is in several steps.
-func (x *exchange) beginStep(s routing.Step) {
-	_, single := s.(*routing.Candidate)
-	if x.several = !single; x.ready != nil {
-		return // of the first step, the first attempt was begun already
-	}
-	x.from = len(x.attempts)
+// callRoute makes one attempt.
+func (w *work) callRoute(c *routing.Candidate, live bool) (*attempt, *failure) {
+	return w.callRouteWith(c, live, func(*attempt) {})
 }
 
-// raise notes that the ledger holds so much.
-func (x *exchange) raise(total routing.Worst) {
-	if more := total.Microcents - x.hold; more > 0 {
-		x.engine.Metrics().Held(more)
-		x.hold = total.Microcents
-	}
-}
-
-// once makes one attempt.
-func (x *exchange) once(c *routing.Candidate, live bool) (*attempt, *failure) {
-	return x.onceWith(c, live, func(*attempt) {})
-}
-
-// onceWith makes one attempt, to which something is changed before.
-func (x *exchange) onceWith(c *routing.Candidate, live bool, change func(*attempt)) (*attempt, *failure) {
-	if ok, f := x.open(c); !ok {
+// callRouteWith makes one attempt, to which something is changed before.
+func (w *work) callRouteWith(c *routing.Candidate, live bool, change func(*attempt)) (*attempt, *failure) {
+	a, f := w.openAttempt(c)
+	if a == nil {
 		return nil, f
 	}
-	a := x.current
 	change(a)
-	if x.left() {
-		return nil, &failure{kind: llm.ErrCanceled}
-	}
-	a.live, a.accept = live, x.delivery.start
+	a.live, a.accept = live, w.delivery.addStart
 	if !live {
-		a.accept = x.delivery.admit
+		a.accept = w.delivery.openStream
 	}
-	f := x.try(x.ctx, a)
-	if f == nil {
-		return a, nil
+	if f = w.transport.makeAttempt(w.ctx, a); f != nil {
+		w.noteFailed(a, f)
+		return nil, f
 	}
-	x.missed(a, f)
-	return nil, f
+	return a, nil
 }
 
-// missed notes that an attempt did not become a reply.
-func (x *exchange) missed(a *attempt, f *failure) {
-	if f.kind == llm.ErrCanceled {
-		return
-	}
-	// The upstream may have been at work: that its provider died before it said so proves nothing.
-	a.lost = f.kind == llm.ErrDied && x.gen.Backend(a.route.Provider).GivesReceipts()
-	x.logFailure(a, f)
-}
-
-// open begins the next attempt, and raises the hold where the work proven so far and the next call may come to more
-// (GAP-49). The limits of the account are looked at again, too (BILL-19). The first attempt was begun with the hold. It
-// is false where there is no attempt, with a failure unless it is that its route is at capacity.
-func (x *exchange) open(c *routing.Candidate) (bool, *failure) {
-	if x.ready == c {
-		x.ready = nil
-		return true, nil
-	}
-	permit, err := x.acquire(c)
-	switch {
-	case err != nil && x.ctx.Err() != nil: // while it waited
-		return false, interrupted(x.ctx)
-	case err != nil && x.left():
-		return false, &failure{kind: llm.ErrCanceled}
-	case err != nil:
-		return false, nil
-	}
-	f := x.enter(c, permit)
-	return f == nil, f
-}
-
-// enter begins an attempt for which there is a permit.
-func (x *exchange) enter(c *routing.Candidate, permit engine.RoutePermit) *failure {
-	before := x.current
-	x.begin(c, permit)
-	begin := func() (total routing.Worst, err error) {
-		total = x.spent()
-		err = x.engine.Ledger().Begin(x.ctx, ledger.Next{Request: x.call.ID, Attempt: x.current.ledger(x.tariff),
-			Microcents: total.Microcents, Tokens: total.Tokens})
-		return total, err
-	}
-	total, err := begin()
-	if overLimit(err) != nil && x.tighten() {
-		total, err = begin()
-	}
-	if err == nil {
-		x.raise(total)
+// findRetry is the call that is made once more when the itinerary has ended with f: to the route that is back first of
+// those that said, when they were called, that they take more within seconds (GAP-139). It is nil for none.
+func (w *work) findRetry(plan *routing.First, f *failure) *routing.First {
+	if f == nil || !f.retriable() || w.delivery.clientLeft() || w.delivery.hasShown() || w.current.matched() {
 		return nil
 	}
-	x.unbegin(before)
-	switch {
-	case overLimit(err) != nil:
-		return &failure{kind: overBudget, err: err}
-	case x.ctx.Err() != nil:
-		return interrupted(x.ctx)
+	now := w.engine.Now()
+	var soonest *routing.Candidate
+	for _, step := range plan.Steps {
+		c, single := step.(*routing.Candidate)
+		if !single || !c.Back.IsZero() || !w.wasRefusedForTime(c) {
+			continue
+		}
+		at, ok := w.gen.Back(c.Route.Name)
+		if at.Before(now) {
+			at = now
+		}
+		if ok && (soonest == nil || at.Before(soonest.Back)) {
+			waits := *c
+			waits.Back, soonest = at, &waits
+		}
 	}
-	return &failure{kind: ledgerAway, err: err}
+	if soonest == nil {
+		return nil
+	}
+	return &routing.First{Steps: []routing.Step{soonest}}
+}
+
+// wasRefusedForTime reports whether the latest attempt on a route was refused for a time.
+func (w *work) wasRefusedForTime(c *routing.Candidate) (refused bool) {
+	for _, a := range w.attempts {
+		if a.route.Name == c.Route.Name {
+			refused = a.refusedForTime
+		}
+	}
+	return refused
+}
+
+// seat is one of several calls that are made at the same time.
+type seat struct {
+	call    *routing.Candidate
+	attempt *attempt // nil where its route is at capacity
+	failure *failure
+	panic   any
+}
+
+// callRoutes makes calls at the same time, whose replies are kept back. It fails where the request itself cannot go
+// on: what the account has is used up, its time is over, the client has left, or a route declined it (POL-02). A seat
+// that fails in another way is left out by whoever reads them.
+func (w *work) callRoutes(calls []*routing.Candidate) ([]seat, *failure) {
+	seats := make([]seat, len(calls))
+	for i, c := range calls {
+		seats[i].call = c
+		a, f := w.openAttempt(c)
+		if f != nil {
+			w.releaseUnmade()
+			return nil, f
+		}
+		seats[i].attempt = a
+	}
+	accepted, ended := make(chan struct{}, 1), make(chan struct{})
+	running := 0
+	for i := range seats {
+		s := &seats[i]
+		if s.attempt == nil {
+			continue
+		}
+		s.attempt.accept = func() { signal(accepted) }
+		running++
+		go func() {
+			defer func() {
+				s.panic = recover()
+				ended <- struct{}{}
+			}()
+			s.failure = w.transport.makeAttempt(w.ctx, s.attempt)
+		}()
+	}
+	for running > 0 {
+		select {
+		case <-accepted:
+			w.delivery.openStream()
+		case <-ended:
+			running--
+		}
+	}
+	for i := range seats {
+		s := &seats[i]
+		if s.attempt == nil {
+			continue
+		}
+		if s.panic != nil {
+			panic(s.panic) // as the request's own goroutine would
+		}
+		if s.failure == nil {
+			s.failure = s.attempt.finishKept()
+		}
+		if s.failure != nil {
+			w.current = s.attempt
+			w.noteFailed(s.attempt, s.failure)
+		}
+	}
+	for i := range seats {
+		if f := seats[i].failure; f != nil && f.endsRequest() {
+			w.current = seats[i].attempt
+			return nil, f
+		}
+	}
+	if w.delivery.clientLeft() {
+		return nil, &failure{kind: llm.ErrCanceled}
+	}
+	return seats, nil
+}
+
+// releaseUnmade gives back the permits of attempts that were begun and will not be made.
+func (w *work) releaseUnmade() {
+	for _, a := range w.attempts {
+		if a.running {
+			a.running = false
+			a.permit.Release()
+		}
+	}
+}
+
+// answeredSeats are the seats that have a reply.
+func answeredSeats(seats []seat) []*attempt {
+	var list []*attempt
+	for _, s := range seats {
+		if s.attempt != nil && s.failure == nil {
+			list = append(list, s.attempt)
+		}
+	}
+	return list
+}
+
+// lastFailure is why none of the seats answered; nil where all their routes are at capacity.
+func lastFailure(seats []seat) (f *failure) {
+	for _, s := range seats {
+		if s.failure != nil {
+			f = s.failure
+		}
+	}
+	return f
 }

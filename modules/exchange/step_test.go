@@ -27,7 +27,7 @@ func TestEveryKindIsDone(t *testing.T) {
 		require.Len(t, it.Options, 1)
 		step := it.Options[0].Step
 		require.NotNil(t, step, "%s: %v", kind, it.Options[0].Why)
-		require.Contains(t, kinds, reflect.TypeOf(step), kind)
+		require.Contains(t, stepRunners, reflect.TypeOf(step), kind)
 		require.NotNil(t, routing.Opening(step))
 	}
 }

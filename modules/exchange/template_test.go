@@ -32,26 +32,26 @@ func TestTemplateIsHeldFor(t *testing.T) {
 			Price: config.Price{Input: in * 1e6, CacheRead: in * 1e6, CacheWrite: in * 1e6, Output: out * 1e6}}
 		rough, extra, template := tokens.Draw(t, "bound"), tokens.Draw(t, "extra"), tokens.Draw(t, "template")
 		output := rapid.Int64Range(0, 1_000).Draw(t, "output")
-		x := &exchange{call: new(gateway.Call), input: input{bound: rough}}
+		x := (&exchange{scope: scope{call: new(gateway.Call)}, prompt: prompt{input: input{bound: rough}}}).connect()
 		c := &routing.Candidate{Route: &r, Allowance: 1_000, Extra: extra, Template: template}
 		most := min(rough+extra+template, window)
-		require.Equal(t, routing.Worst{Microcents: most*in + 1_000*out, Tokens: most + 1_000}, x.worst(c),
+		require.Equal(t, routing.Worst{Microcents: most*in + 1_000*out, Tokens: most + 1_000}, x.prompt.worst(c),
 			"GAP-137 a prompt that is longer than the window is refused")
-		x.plan = &routing.First{Steps: []routing.Step{c}}
-		x.begin(c, engine.RoutePermit{})
-		require.Equal(t, x.worst(c), x.worstOf(x.current), "of the attempt, too")
-		x.hold = x.plan.Worst(x.worst).Microcents
+		x.admission.steps = &routing.First{Steps: []routing.Step{c}}
+		x.work.addAttempt(c, engine.RoutePermit{})
+		require.Equal(t, x.prompt.worst(c), x.prompt.worstOf(x.work.current), "of the attempt, too")
+		x.books.hold = x.admission.steps.Worst(x.prompt.worst).Microcents
 
 		prompt := rapid.Int64Range(0, rough+extra+template+1_000).Draw(t, "prompt")
-		x.current.usage = &llm.Usage{Input: llm.Count(prompt), Output: llm.Count(output)}
-		x.current.accepted, x.current.outcome = true, ledger.Finished
-		due := x.due(&ledger.Settlement{Results: x.results(true)})
+		x.work.current.usage = &llm.Usage{Input: llm.Count(prompt), Output: llm.Count(output)}
+		x.work.current.accepted, x.work.current.outcome = true, ledger.Finished
+		due := x.books.due(&ledger.Settlement{Results: x.work.results(true)}, x.work.attempts)
 		require.Equal(t, prompt*in+output*out, due.Microcents+due.Over)
-		require.LessOrEqual(t, due.Microcents, x.hold)
+		require.LessOrEqual(t, due.Microcents, x.books.hold)
 		if prompt <= most {
 			require.Zero(t, due.Over)
 		}
-		require.Equal(t, max(0, prompt-rough-extra), x.beyond(x.current))
+		require.Equal(t, max(0, prompt-rough-extra), x.prompt.beyondBound(x.work.current))
 	})
 }
 
@@ -60,15 +60,15 @@ func TestTemplateOfAnEstimate(t *testing.T) {
 	t.Parallel()
 	a := &attempt{route: &standard, allowance: 100, template: 1_396}
 	told := &llm.Usage{Input: llm.Count(10), Output: llm.Count(2), Estimated: true}
-	a.note(llm.Event{Kind: llm.EventUsage, Usage: told})
-	a.note(llm.Event{Kind: llm.EventFinish})
+	a.noteEvent(llm.Event{Kind: llm.EventUsage, Usage: told})
+	a.noteEvent(llm.Event{Kind: llm.EventFinish})
 	require.EqualValues(t, 1_406, *a.usage.Input, "once")
 	require.EqualValues(t, 10, *told.Input)
-	a.told = nil
-	a.note(llm.Event{Kind: llm.EventUsage, Usage: &llm.Usage{Input: llm.Count(10), Output: llm.Count(2)}})
+	a.reported = nil
+	a.noteEvent(llm.Event{Kind: llm.EventUsage, Usage: &llm.Usage{Input: llm.Count(10), Output: llm.Count(2)}})
 	require.EqualValues(t, 10, *a.usage.Input)
-	a.told = nil
-	a.note(llm.Event{Kind: llm.EventUsage, Usage: &llm.Usage{Output: llm.Count(2), Estimated: true}})
+	a.reported = nil
+	a.noteEvent(llm.Event{Kind: llm.EventUsage, Usage: &llm.Usage{Output: llm.Count(2), Estimated: true}})
 	require.Nil(t, a.usage.Input)
 }
 
@@ -117,28 +117,29 @@ func TestTemplateIsLearned(t *testing.T) {
 	t.Run("nothing of an estimate or of what is in doubt", func(t *testing.T) {
 		t.Parallel()
 		b := newBench(t, "plain", one)
-		x := &exchange{engine: b.engine, input: input{bound: 10}}
+		x := (&exchange{scope: scope{engine: b.engine}, prompt: prompt{input: input{bound: 10}}}).connect()
 		for _, u := range []*llm.Usage{nil, {Input: llm.Count(500), Output: llm.Count(1), Estimated: true},
 			{Input: llm.Count(500), Output: llm.Count(1), Doubt: "it does not add up"}} {
-			x.attempts = append(x.attempts, &attempt{route: &standard, usage: u, accepted: true})
+			x.work.attempts = append(x.work.attempts, &attempt{route: &standard, usage: u, accepted: true})
 		}
-		x.learnTemplates()
+		x.prompt.learnTemplates(x.work.attempts)
 		require.Empty(t, b.engine.Templates().Known())
-		x.attempts = append(x.attempts, &attempt{route: &config.Route{Name: "r", ContextWindow: 200_000}, extra: 300,
+		x.work.attempts = append(x.work.attempts, &attempt{route: &config.Route{Name: "r", ContextWindow: 200_000},
+			extra: 300,
 			usage: &llm.Usage{Input: llm.Count(20), CacheRead: llm.Count(400), CacheWrite: llm.Count(3),
 				Output: llm.Count(1)}})
-		x.learnTemplates()
+		x.prompt.learnTemplates(x.work.attempts)
 		require.Equal(t, routing.Templates{routing.LearnedOf{Route: "r"}: 423 - 310}, b.engine.Templates().Known())
 	})
 	t.Run("the exact bound keeps it", func(t *testing.T) {
 		t.Parallel()
 		said := &llm.Request{Messages: []llm.Message{{Role: llm.RoleUser,
 			Parts: []llm.Part{llm.Text(strings.Repeat("there ", 100))}}}}
-		x := &exchange{call: new(gateway.Call), req: &request{Request: &families.Request{LLM: said}},
-			input: input{bound: 1 << 20}}
+		x := (&exchange{scope: scope{call: new(gateway.Call), req: &request{Request: &families.Request{LLM: said}}},
+			prompt: prompt{input: input{bound: 1 << 20}}}).connect()
 		c := &routing.Candidate{Route: &standard, Allowance: 10, Template: 96, Extra: 7}
-		x.begin(c, engine.RoutePermit{})
-		require.True(t, x.tighten())
-		require.Equal(t, worstOf(x.req.bound()+96+7, c).Microcents, x.current.worst)
+		x.work.addAttempt(c, engine.RoutePermit{})
+		require.True(t, x.work.tightenBound())
+		require.Equal(t, worstOf(x.req.bound()+96+7, c).Microcents, x.work.current.worst)
 	})
 }

@@ -19,17 +19,17 @@ type training struct {
 	long        bool   // the reply is too long to be compared
 }
 
-// collects reports whether outcomes of this exchange may be kept.
-func (x *exchange) collects() bool { return x.gen.Config.Outcomes.Allows(&x.req.requires) }
+// mayCollect reports whether outcomes of this exchange may be kept.
+func (f *feedback) mayCollect() bool { return f.gen.Config.Outcomes.Allows(&f.req.requires) }
 
 // beginTraining notes what was made of the request, which is let go of before its outcomes show.
-func (x *exchange) beginTraining(plan *routing.Itinerary) {
-	if len(plan.Traits.Signal) == 0 || !x.collects() {
+func (f *feedback) beginTraining(plan *routing.Itinerary) {
+	if len(plan.Traits.Signal) == 0 || !f.mayCollect() {
 		return
 	}
-	x.training = &training{id: x.call.ID, account: x.call.Principal.Account.ID, signal: plan.Traits.Signal}
-	if x.gen.Config.Outcomes.AllowsText(&x.req.requires) {
-		x.training.prompt = promptOf(x.req.LLM)
+	f.training = &training{id: f.call.ID, account: f.call.Principal.Account.ID, signal: plan.Traits.Signal}
+	if f.gen.Config.Outcomes.AllowsText(&f.req.requires) {
+		f.training.prompt = promptOf(f.req.LLM)
 	}
 }
 
@@ -55,12 +55,12 @@ func promptOf(req *llm.Request) string {
 }
 
 // teach keeps how a route did, from 0 to 1. own is for what a client can bring about by itself.
-func (x *exchange) teach(r *config.Route, score float64, from journal.Source, own bool) {
-	t := x.training
+func (f *feedback) teach(r *config.Route, score float64, from journal.Source, own bool) {
+	t := f.training
 	if t == nil || !r.Learns() {
 		return
 	}
-	j := x.engine.Journal()
+	j := f.engine.Journal()
 	j.Add(journal.Line{ID: t.id, Account: t.account, Route: r.Name, Model: r.Model, Score: score, From: from, Own: own,
 		Signal: t.signal})
 	if t.prompt != "" {
@@ -70,8 +70,8 @@ func (x *exchange) teach(r *config.Route, score float64, from journal.Source, ow
 }
 
 // teachVerdict keeps whether a reply was accepted.
-func (x *exchange) teachVerdict(r *config.Route, accepted bool, from journal.Source) {
-	x.teach(r, scoreOf(accepted), from, !accepted)
+func (f *feedback) teachVerdict(r *config.Route, accepted bool, from journal.Source) {
+	f.teach(r, scoreOf(accepted), from, !accepted)
 }
 
 func scoreOf(good bool) float64 {
@@ -83,45 +83,54 @@ func scoreOf(good bool) float64 {
 
 // teachPair keeps whether two routes say the same. The better one, by what the operator says, is what the other one is
 // judged by; of two that are alike, one at most is right where they do not.
-func (x *exchange) teachPair(a, b *config.Route, same bool, from journal.Source) {
+func (f *feedback) teachPair(a, b *config.Route, same bool, from journal.Source) {
 	switch {
 	case a.Quality == b.Quality:
 		score := (1 + scoreOf(same)) / 2
-		x.teach(a, score, from, false)
-		x.teach(b, score, from, false)
+		f.teach(a, score, from, false)
+		f.teach(b, score, from, false)
 	case a.Quality < b.Quality:
-		x.teach(a, scoreOf(same), from, false)
+		f.teach(a, scoreOf(same), from, false)
 	default:
-		x.teach(b, scoreOf(same), from, false)
+		f.teach(b, scoreOf(same), from, false)
 	}
 }
 
 // teachAgreement keeps how seats did: of three and more whether each says what most of them do.
-func (x *exchange) teachAgreement(replies []*attempt, most *attempt) {
+func (f *feedback) teachAgreement(replies []*attempt, most *attempt) {
 	switch {
-	case x.training == nil || len(replies) < 2:
+	case f.training == nil || len(replies) < 2:
 	case len(replies) == 2:
-		x.teachPair(replies[0].route, replies[1].route, most != nil, journal.Agreed)
+		f.teachPair(replies[0].route, replies[1].route, most != nil, journal.Agreed)
 	case most != nil:
-		meant := validate.MeaningOf(most.judged())
+		meant := validate.MeaningOf(most.forValidation())
 		for _, a := range replies {
-			same := a == most || validate.MeaningOf(a.judged()).Same(meant)
-			x.teach(a.route, scoreOf(same), journal.Agreed, false)
+			same := a == most || validate.MeaningOf(a.forValidation()).Same(meant)
+			f.teach(a.route, scoreOf(same), journal.Agreed, false)
 		}
 	}
 }
 
-// compares reports whether the text of a reply is wanted when it has ended, to be compared with another one.
-func (x *exchange) compares() bool { return x.training != nil && x.shadow != nil && !x.training.long }
+// comparesText reports whether the text of a reply is wanted when it has ended, to be compared with another one.
+func (f *feedback) comparesText() bool {
+	return f.training != nil && f.shadow != nil && !f.training.long
+}
+
+// dropText gives up that the text is kept: it is too long.
+func (f *feedback) dropText() {
+	if f.training != nil {
+		f.training.long = true
+	}
+}
 
 // meaningOf is what a reply says that was shown, with what its end still owes; nil where its text was not kept.
-func (x *exchange) meaningOf(end ending) *validate.Meaning {
-	if !x.compares() {
+func (f *feedback) meaningOf(a *attempt, end ending) *validate.Meaning {
+	if !f.comparesText() {
 		return nil
 	}
-	said := x.current.judged()
-	if x.delivery.stream {
-		said.Text += end.rest
+	reply := a.forValidation()
+	if f.req.Stream {
+		reply.Text += end.rest
 	}
-	return validate.MeaningOf(said)
+	return validate.MeaningOf(reply)
 }

@@ -32,15 +32,16 @@ func TestHeldUp(t *testing.T) {
 	} {
 		t.Run("GAP-112 GAP-54 "+name, func(t *testing.T) {
 			t.Parallel()
-			x := &exchange{delivery: &delivery{stalled: tc.stalled, shown: true}, current: &attempt{reader: tc.reader}}
-			require.Equal(t, tc.want, x.heldUp())
+			x := (&exchange{delivery: &delivery{stalled: tc.stalled, shown: true},
+				work: work{current: &attempt{reader: tc.reader}}}).connect()
+			require.Equal(t, tc.want, x.work.clientHeldUp())
 			for _, kind := range []failureKind{timeLimit, attemptTimeout} {
-				require.Equal(t, !tc.want, x.serviceLimit(&failure{kind: kind}))
+				require.Equal(t, !tc.want, x.work.serviceLimit(&failure{kind: kind}))
 			}
 			x.delivery.shown = false
-			require.Equal(t, !tc.want, x.serviceLimit(&failure{kind: timeLimit}))
-			require.False(t, x.serviceLimit(&failure{kind: attemptTimeout}), "nothing was delivered")
-			require.False(t, x.serviceLimit(&failure{kind: llm.ErrUpstream}))
+			require.Equal(t, !tc.want, x.work.serviceLimit(&failure{kind: timeLimit}))
+			require.False(t, x.work.serviceLimit(&failure{kind: attemptTimeout}), "nothing was delivered")
+			require.False(t, x.work.serviceLimit(&failure{kind: llm.ErrUpstream}))
 		})
 	}
 }
@@ -64,8 +65,8 @@ func TestNothingToEstimate(t *testing.T) {
 			t.Parallel()
 			a := tc.attempt
 			a.route = &standard
-			x := &exchange{delivery: &delivery{shown: tc.shown}, current: &a}
-			require.Nil(t, x.unproven(&failure{kind: tc.kind}))
+			x := (&exchange{delivery: &delivery{shown: tc.shown}, work: work{current: &a}}).connect()
+			require.Nil(t, x.work.estimateUnproven(&failure{kind: tc.kind}))
 			require.Equal(t, tc.attempt.usage, a.usage)
 		})
 	}

@@ -112,15 +112,15 @@ func (q *queue) add(w waiting) (goOn bool) {
 // next is pop, and waits for a batch as long as somebody reads ahead.
 func (q *queue) next() (b batch, more, ok bool) {
 	for {
-		if b, more, ok = q.pop(); ok || !q.waits() {
+		if b, more, ok = q.pop(); ok || !q.noteWaiting() {
 			return b, more, ok
 		}
 		<-q.ready
 	}
 }
 
-// waits notes that the exchange waits, if somebody reads ahead.
-func (q *queue) waits() bool {
+// noteWaiting notes that the exchange waits, if somebody reads ahead.
+func (q *queue) noteWaiting() bool {
 	q.mu.Lock()
 	defer q.mu.Unlock()
 	if len(q.waiting) > q.head {
@@ -145,7 +145,7 @@ func (q *queue) pop() (b batch, more, ok bool) {
 	} else {
 		q.waiting, q.head = q.waiting[:0], 0
 	}
-	q.give(w.counted)
+	q.returnMemory(w.counted)
 	if q.wanted {
 		q.wanted = false
 		signal(q.room)
@@ -157,12 +157,12 @@ func (q *queue) pop() (b batch, more, ok bool) {
 func (q *queue) close() {
 	q.mu.Lock()
 	defer q.mu.Unlock()
-	q.give(q.used)
+	q.returnMemory(q.used)
 	q.waiting, q.head, q.closed = nil, 0, true
 }
 
-// give gives memory back.
-func (q *queue) give(size int64) {
+// returnMemory gives memory back.
+func (q *queue) returnMemory(size int64) {
 	if size > 0 {
 		q.used -= size
 		q.memory.ReleaseAhead(size)

@@ -97,11 +97,11 @@ func TestQueue(t *testing.T) {
 			},
 			"wait": func(t *rapid.T) {
 				if len(model) > 0 {
-					require.True(t, q.waits(), "there is something")
+					require.True(t, q.noteWaiting(), "there is something")
 					require.False(t, q.idle)
 					return
 				}
-				require.Equal(t, q.reading, q.waits(), "nobody waits where nobody reads")
+				require.Equal(t, q.reading, q.noteWaiting(), "nobody waits where nobody reads")
 				if !q.idle {
 					return
 				}

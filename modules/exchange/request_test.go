@@ -66,7 +66,7 @@ func TestInstructObject(t *testing.T) {
 			require.Equal(t, tt.system, system(r.LLM.Messages))
 			require.Len(t, r.LLM.Messages, tt.count)
 			for _, route := range []*config.Route{{JSONObject: true}, {JSONObject: true, JSONSchema: true}} {
-				require.Same(t, r.LLM, r.prompt(route), "the same for every route")
+				require.Same(t, r.LLM, r.formFor(route), "the same for every route")
 			}
 		})
 	}
@@ -80,11 +80,11 @@ func TestInstructSchema(t *testing.T) {
 	r := asking(format, first, say(llm.RoleUser, "hi"))
 	r.instruct()
 
-	native := r.prompt(&config.Route{JSONSchema: true})
+	native := r.formFor(&config.Route{JSONSchema: true})
 	require.Same(t, format, native.Format)
 	require.Equal(t, "Be brief.", system(native.Messages))
 
-	other := r.prompt(&config.Route{JSONObject: true})
+	other := r.formFor(&config.Route{JSONObject: true})
 	require.Equal(t, &llm.Format{Kind: llm.FormatJSONObject}, other.Format)
 	require.Equal(t, "Be brief.\nA day.\nRespond only with JSON that matches this JSON Schema, and with nothing around "+
 		"it:\n{\"type\":\"object\"}", system(other.Messages))
@@ -101,7 +101,7 @@ func TestInstructSchema(t *testing.T) {
 		plain := asking(nil, first, say(llm.RoleUser, "hi"))
 		plain.instruct()
 		require.Equal(t, []llm.Message{say(llm.RoleSystem, "Be brief."), say(llm.RoleUser, "hi")}, plain.LLM.Messages)
-		require.Same(t, plain.LLM, plain.prompt(&config.Route{}))
+		require.Same(t, plain.LLM, plain.formFor(&config.Route{}))
 		require.Equal(t, tokens.Estimate(plain.LLM), plain.estimate())
 	})
 }
