@@ -177,7 +177,7 @@ func (a *API) Routes() []caddy.AdminRoute {
 		{Pattern: "POST /fareway/ledger/prune", Handler: a.change(a.prune)},
 		{Pattern: "POST /fareway/reload", Handler: reply(a.reload)},
 		{Pattern: "POST /fareway/plan", Handler: reply(a.plan)},
-		{Pattern: "POST /fareway/replay", Handler: lines(a.replay)},
+		{Pattern: "POST /fareway/replay", Handler: lines(a.replanRequests)},
 		{Pattern: "GET /fareway/explain/{request}", Handler: reply(a.explain)},
 		{Pattern: "GET /fareway/configurations", Handler: reply(a.configurations)},
 		{Pattern: "GET /fareway/configurations/{number}", Handler: reply(a.configuration)},
@@ -206,16 +206,16 @@ func (a *API) guard(next caddy.AdminHandler, may func(*http.Request) error) cadd
 			a.strangers.refused(r)
 			return err
 		}
-		if err := arrive(w, r); err != nil {
+		if err := readBody(w, r); err != nil {
 			return err
 		}
 		return next.ServeHTTP(w, r)
 	})
 }
 
-// arrive reads the body, and then takes off the 10 seconds that Caddy gives a request to be read: net/http would
+// readBody reads the body, and then takes off the 10 seconds that Caddy gives a request to be read: net/http would
 // take the client for gone when they are over, in the middle of a long answer.
-func arrive(w http.ResponseWriter, r *http.Request) error {
+func readBody(w http.ResponseWriter, r *http.Request) error {
 	limit := maxAdminBody
 	if r.URL.Path == "/fareway/plan" || r.URL.Path == "/fareway/replay" {
 		limit = maxPlanBody

@@ -24,7 +24,7 @@ type decisionsAPI struct {
 
 func (a *decisionsAPI) routes(change func(func(*http.Request) (any, error)) caddy.AdminHandler) []caddy.AdminRoute {
 	return []caddy.AdminRoute{
-		{Pattern: "POST /fareway/ledger/accept-loss", Handler: change(a.goOn)},
+		{Pattern: "POST /fareway/ledger/accept-loss", Handler: change(a.handleAcceptLoss)},
 		{Pattern: "POST /fareway/ledger/spool/{id}/apply", Handler: change(a.decide((*engine.Aside).Apply))},
 		{Pattern: "POST /fareway/ledger/spool/{id}/discard", Handler: change(a.decide((*engine.Aside).Discard))},
 	}
@@ -69,8 +69,8 @@ func readReason(r *http.Request) (string, error) {
 	return in.Reason, checkTexts("", in.Reason)
 }
 
-// goOn accepts what the ledger has lost.
-func (a *decisionsAPI) goOn(r *http.Request) (any, error) {
+// handleAcceptLoss accepts what the ledger has lost.
+func (a *decisionsAPI) handleAcceptLoss(r *http.Request) (any, error) {
 	reason, err := readReason(r)
 	if err != nil {
 		return nil, err

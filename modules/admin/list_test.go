@@ -175,7 +175,7 @@ func TestListTakesItsTime(t *testing.T) {
 		t.Helper()
 		ln := &pipeListener{conns: make(chan net.Conn), done: make(chan struct{})}
 		handler := caddy.AdminHandlerFunc(func(w http.ResponseWriter, r *http.Request) error {
-			if err := arrive(w, r); err != nil {
+			if err := readBody(w, r); err != nil {
 				return err
 			}
 			return list(api.entries).ServeHTTP(w, r)

@@ -23,8 +23,8 @@ type Replay struct {
 	Comparison *decisions.Comparison `json:"comparison,omitempty"`
 }
 
-// replay plans requests of the past again.
-func (a *API) replay(r *http.Request, out *lineWriter) error {
+// replanRequests plans requests of the past again.
+func (a *API) replanRequests(r *http.Request, out *lineWriter) error {
 	if err := onSocket(r); err != nil {
 		return err
 	}

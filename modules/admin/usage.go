@@ -76,7 +76,7 @@ func (b *booksAPI) nameOwner(ctx context.Context, v *Request) error {
 
 // missing says of a request that the ledger does not have that it was pruned, or that there is none.
 func (b *booksAPI) missing(ctx context.Context, id, gone, instead string) error {
-	if err := b.pruned(ctx, id, gone, instead); err != nil {
+	if err := b.prunedProblem(ctx, id, gone, instead); err != nil {
 		return err
 	}
 	return problem(http.StatusNotFound, "there is no request %q: its id is in the reply's X-Request-Id and in the access "+

@@ -35,17 +35,17 @@ func (h *Handler) ServeHTTP(w http.ResponseWriter, r *http.Request, next caddyht
 	if call == nil {
 		return nil
 	}
-	if refusal := admit(r, call); refusal != nil {
+	if refusal := identifyCaller(r, call); refusal != nil {
 		return call.Refuse(w, refusal)
 	}
 	return next.ServeHTTP(w, r)
 }
 
-// admit says who asks. It is not a part of ServeHTTP, whose stack is there for as long as a stream lasts: with what
+// identifyCaller says who asks. It is not a part of ServeHTTP, whose stack is there for as long as a stream lasts: with what
 // this takes, that of an idle one would be twice as large.
 //
 //go:noinline
-func admit(r *http.Request, call *gateway.Call) *families.Error {
+func identifyCaller(r *http.Request, call *gateway.Call) *families.Error {
 	if refusal := call.Limited(call.Work.CheckFailures(r.Context(), call.From)); refusal != nil {
 		return refusal
 	}

@@ -88,7 +88,7 @@ func (h *Handler) ServeHTTP(w http.ResponseWriter, r *http.Request, next caddyht
 	call := &gateway.Call{ID: gateway.NewID(now), Start: now, From: gateway.ClientAddress(r)}
 	rec := newRecorder(w, r, call)
 	err := h.serve(rec, r, call, next)
-	if rec.unread() {
+	if rec.hasUnreadBody() {
 		gateway.Lingering.End(w, r, call.Principal.Account.ID != "" && rec.status != http.StatusUnauthorized)
 	}
 	return err

@@ -28,7 +28,7 @@ func newRecorder(w http.ResponseWriter, r *http.Request, call *gateway.Call) *re
 func (r *recorder) WriteHeader(status int) {
 	if r.status == 0 && status >= 200 {
 		r.status, r.first = status, time.Now()
-		if r.unread() {
+		if r.hasUnreadBody() {
 			gateway.Lingering.Announce(r.ResponseWriter, r.request)
 		}
 	}
@@ -44,8 +44,8 @@ func (r *recorder) Write(b []byte) (int, error) {
 	return n, err
 }
 
-// unread reports whether nobody has read the request's body to its end.
-func (r *recorder) unread() bool { return r.call.BodyRead.IsZero() }
+// hasUnreadBody reports whether nobody has read the request's body to its end.
+func (r *recorder) hasUnreadBody() bool { return r.call.BodyRead.IsZero() }
 
 // Unwrap lets http.ResponseController reach Caddy's writer, to flush and to set deadlines.
 func (r *recorder) Unwrap() http.ResponseWriter { return r.ResponseWriter }
@@ -64,7 +64,7 @@ func (h *Handler) finish(r *http.Request, rec *recorder, call *gateway.Call) {
 			e.Metrics().Attended(call.Principal.Account.ID, rec.status, call.Record.Misfit)
 		}
 		if !call.Record.Held {
-			e.LogRequest(logged(call, rec.status))
+			e.LogRequest(requestRecord(call, rec.status))
 		}
 	}
 	fields := append(make([]zap.Field, 0, 24), // as many as there can be
@@ -129,8 +129,8 @@ func (h *Handler) finish(r *http.Request, rec *recorder, call *gateway.Call) {
 	}
 }
 
-// logged is a request for the request log.
-func logged(call *gateway.Call, status int) requestlog.Record {
+// requestRecord is a request for the request log.
+func requestRecord(call *gateway.Call, status int) requestlog.Record {
 	return requestlog.Record{
 		ID: call.ID, Time: call.Start.UTC(), Endpoint: call.Endpoint, Status: status, Code: call.Record.Code,
 		Limit:   call.Record.Limit,

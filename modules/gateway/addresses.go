@@ -66,7 +66,7 @@ type Place struct {
 // has said that it is. Nothing is dialled.
 func Locate(data, address string) (Place, error) {
 	if address != "" {
-		return at(address)
+		return parsePlace(address)
 	}
 	addresses, known, err := readAddresses(data)
 	if err != nil {
@@ -76,12 +76,12 @@ func Locate(data, address string) (Place, error) {
 	if known && len(addresses) > 0 && !slices.Contains(addresses, address) {
 		address = addresses[0]
 	}
-	found, err := at(address)
+	found, err := parsePlace(address)
 	found.Off = known && len(addresses) == 0
 	return found, err
 }
 
-func at(address string) (Place, error) {
+func parsePlace(address string) (Place, error) {
 	addr, err := caddy.ParseNetworkAddress(address)
 	if err != nil || addr.PortRangeSize() > 1 {
 		return Place{}, fmt.Errorf("reading the admin address %q: write unix//path/to/admin.sock or host:port", address)

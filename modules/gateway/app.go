@@ -79,7 +79,7 @@ func (a *App) Provision(ctx caddy.Context) (err error) {
 	}
 	defer func() {
 		if err != nil {
-			a.failed(err)
+			a.reportLoadFailure(err)
 		}
 	}()
 	if a.Config == "" {

@@ -76,13 +76,13 @@ func (p *Placed) Take(w http.ResponseWriter, r *http.Request, step Step) *Call {
 	if p.app != nil {
 		e = p.app.Engine()
 	}
-	return take(w, r, step, e)
+	return takeStep(w, r, step, e)
 }
 
 // Take is Placed.Take outside of a Caddy configuration: who is refused is in no request log.
-func Take(w http.ResponseWriter, r *http.Request, step Step) *Call { return take(w, r, step, nil) }
+func Take(w http.ResponseWriter, r *http.Request, step Step) *Call { return takeStep(w, r, step, nil) }
 
-func take(w http.ResponseWriter, r *http.Request, step Step, e *engine.Engine) *Call {
+func takeStep(w http.ResponseWriter, r *http.Request, step Step, e *engine.Engine) *Call {
 	c, _ := r.Context().Value(callKey{}).(*Call)
 	if c != nil && c.step == step-1 {
 		c.step = step
@@ -101,7 +101,7 @@ func take(w http.ResponseWriter, r *http.Request, step Step, e *engine.Engine) *
 		w.Header().Set("X-Request-Id", c.ID)
 	}
 	log := caddy.Log().Named("http.handlers." + steps[step].module).Sugar()
-	log.Errorw(misplaced(step.after(last)).Error(), "request_id", c.ID)
+	log.Errorw(misplaced(step.checkOrder(last)).Error(), "request_id", c.ID)
 	_ = c.Refuse(w, InternalError()) // it never fails
 	if lost && e != nil {
 		e.LogRequest(requestlog.Record{
@@ -111,8 +111,8 @@ func take(w http.ResponseWriter, r *http.Request, step Step, e *engine.Engine) *
 	return nil
 }
 
-// after says what is wrong with a step behind another.
-func (s Step) after(last Step) string {
+// checkOrder says what is wrong with a step behind another.
+func (s Step) checkOrder(last Step) string {
 	switch {
 	case last == StepNone:
 		return fmt.Sprintf("%s comes without %s before it", s, s-1)
@@ -127,7 +127,7 @@ func (s Step) after(last Step) string {
 // Entered puts a new call on the request's context, for the steps after the first. It fails where there is one already.
 func Entered(r *http.Request, c *Call) (*http.Request, error) {
 	if _, twice := r.Context().Value(callKey{}).(*Call); twice {
-		return nil, misplaced(StepEntry.after(StepEntry))
+		return nil, misplaced(StepEntry.checkOrder(StepEntry))
 	}
 	c.step = StepEntry
 	return WithCall(r, c), nil
@@ -224,7 +224,7 @@ func checkList(routes []any) error {
 			case step == StepNone:
 				continue
 			case step != last+1:
-				return misplaced(step.after(last))
+				return misplaced(step.checkOrder(last))
 			case step == StepEntry:
 				matcher = match
 			case !bytes.Equal(match, matcher):

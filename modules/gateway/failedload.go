@@ -25,9 +25,9 @@ type loadError struct {
 func (e *loadError) Error() string { return fmt.Sprintf("loading %s: %v", e.path, e.err) }
 func (e *loadError) Unwrap() error { return e.err }
 
-// failed tells of a load that has failed, where people look for it: `gateway status` of the gateway that goes on
+// reportLoadFailure tells of a load that has reportLoadFailure, where people look for it: `gateway status` of the gateway that goes on
 // serving, and the terminal, as `gateway check` prints it. Caddy itself makes one line of an error, in its log.
-func (a *App) failed(err error) {
+func (a *App) reportLoadFailure(err error) {
 	load, inFile := errors.AsType[*loadError](err)
 	diags, _ := errors.AsType[*config.Diagnostics](err)
 	if e := runningEngine(a.Data); e != nil {

@@ -23,15 +23,15 @@ func handleHangup() {
 		signal.Notify(signals, hangup)
 		go func() {
 			for range signals {
-				hungUp(context.Background())
+				reloadOnHangup(context.Background())
 			}
 		}()
 	})
 }
 
-// hungUp opens the log files anew, and then loads the files of all gateways of this process. What comes of it is in
+// reloadOnHangup opens the log files anew, and then loads the files of all gateways of this process. What comes of it is in
 // their logs and states.
-func hungUp(ctx context.Context) {
+func reloadOnHangup(ctx context.Context) {
 	err := openFiles.reopen()
 	for _, e := range runningEngines() {
 		if err != nil {

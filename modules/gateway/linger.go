@@ -110,10 +110,10 @@ func (l *Linger) End(w http.ResponseWriter, r *http.Request, known bool) {
 
 func (l *Linger) endStream(w http.ResponseWriter, r *http.Request, allowed *allowance) {
 	network := ratelimit.NetworkOf(ClientAddress(r))
-	if !l.enter(network) {
+	if !l.acquire(network) {
 		return
 	}
-	defer l.leave(network)
+	defer l.release(network)
 	control := http.NewResponseController(w)
 	if control.Flush() == nil {
 		_ = allowed.read(r.Body, control.SetReadDeadline)
@@ -135,10 +135,10 @@ func (l *Linger) endConnection(w http.ResponseWriter, r *http.Request, allowed *
 	// net/http would read on, under deadlines of Caddy's.
 	defer conn.Close()
 	network := ratelimit.NetworkOf(ClientAddress(r))
-	if !l.enter(network) {
+	if !l.acquire(network) {
 		return
 	}
-	defer l.leave(network)
+	defer l.release(network)
 	closeWrite(conn)
 	_ = allowed.read(conn, conn.SetReadDeadline)
 }
@@ -172,8 +172,8 @@ func (a *allowance) read(from io.Reader, setDeadline func(time.Time) error) erro
 	return nil
 }
 
-// enter counts one more connection, and is false when there are enough.
-func (l *Linger) enter(network netip.Prefix) bool {
+// acquire counts one more connection, and is false when there are enough.
+func (l *Linger) acquire(network netip.Prefix) bool {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	if l.all >= lingersInAll || l.count[network] >= lingersOfAddress {
@@ -187,7 +187,7 @@ func (l *Linger) enter(network netip.Prefix) bool {
 	return true
 }
 
-func (l *Linger) leave(network netip.Prefix) {
+func (l *Linger) release(network netip.Prefix) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	l.all--

@@ -104,16 +104,16 @@ func TestLingeringConnectionsAreCounted(t *testing.T) {
 	var l Linger
 	network := func(s string) netip.Prefix { return ratelimit.NetworkOf(netip.MustParseAddr(s)) }
 	for range 64 {
-		require.True(t, l.enter(network("2001:db8::1")))
+		require.True(t, l.acquire(network("2001:db8::1")))
 	}
-	require.False(t, l.enter(network("2001:db8::2")), "GAP-138 GAP-88 a customer's network is one address")
-	require.True(t, l.enter(network("192.0.2.1")))
-	l.leave(network("2001:db8::3"))
-	require.True(t, l.enter(network("2001:db8::1")))
+	require.False(t, l.acquire(network("2001:db8::2")), "GAP-138 GAP-88 a customer's network is one address")
+	require.True(t, l.acquire(network("192.0.2.1")))
+	l.release(network("2001:db8::3"))
+	require.True(t, l.acquire(network("2001:db8::1")))
 	for i := l.all; i < lingersInAll; i++ {
-		require.True(t, l.enter(network(netip.AddrFrom4([4]byte{10, 0, byte(i >> 8), byte(i)}).String())))
+		require.True(t, l.acquire(network(netip.AddrFrom4([4]byte{10, 0, byte(i >> 8), byte(i)}).String())))
 	}
-	require.False(t, l.enter(network("192.0.2.1")), "many addresses do not help either")
+	require.False(t, l.acquire(network("192.0.2.1")), "many addresses do not help either")
 
 	conn := &pouring{bytes: 1}
 	w := httptest.NewRecorder()

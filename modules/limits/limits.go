@@ -41,7 +41,7 @@ func (h *Handler) ServeHTTP(w http.ResponseWriter, r *http.Request, next caddyht
 		// The exchange does that itself when it settles; however else a request ends, it does not stay counted.
 		defer call.Work.Release()
 	}
-	if refusal := admit(r, call); refusal != nil {
+	if refusal := takeRates(r, call); refusal != nil {
 		return call.Refuse(w, refusal)
 	}
 	if call.Kind != gateway.Generate && call.Kind != gateway.CountTokens {
@@ -69,11 +69,11 @@ func (h *Handler) ServeHTTP(w http.ResponseWriter, r *http.Request, next caddyht
 	return next.ServeHTTP(w, r)
 }
 
-// admit asks for rates and for a place among the requests in progress. It is not a part of ServeHTTP, see admit in
+// takeRates asks for rates and for a place among the requests in progress. It is not a part of ServeHTTP, see takeRates in
 // package auth.
 //
 //go:noinline
-func admit(r *http.Request, call *gateway.Call) *families.Error {
+func takeRates(r *http.Request, call *gateway.Call) *families.Error {
 	ask := call.Work.Admit
 	if call.Kind == gateway.Generate {
 		ask = call.Work.AdmitCharged

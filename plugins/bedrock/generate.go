@@ -36,15 +36,15 @@ func (b *Bedrock) generate(ctx context.Context, req *llm.Request, refuses []stri
 		return llm.Errorf(llm.ErrRejected, "encoding the request: %v", err)
 	}
 	c := &call{http: &b.http, endpoint: &b.endpoint}
-	out, err := b.client.ConverseStream(ctx, in, by(c))
+	out, err := b.client.ConverseStream(ctx, in, withHTTPClient(c))
 	if err != nil {
 		return c.refused(ctx, err)
 	}
 	return c.read(out.GetStream(), req.Bound(), func(ev llm.Event) error { return send(names.Client(ev)) })
 }
 
-// by makes a request by an HTTP client of its own.
-func by(c bedrockruntime.HTTPClient) func(*bedrockruntime.Options) {
+// withHTTPClient makes a request withHTTPClient an HTTP client of its own.
+func withHTTPClient(c bedrockruntime.HTTPClient) func(*bedrockruntime.Options) {
 	return func(o *bedrockruntime.Options) {
 		o.HTTPClient = c
 		// The library reads all streams of a client into one buffer (smithy-go v1.28.8): each call has its own.
@@ -66,7 +66,7 @@ func (c *call) read(stream *bedrockruntime.ConverseStreamEventStream, bound int6
 		}
 	}
 	if err := stream.Err(); err != nil {
-		return c.named(d.out.Fail(c.broke(err)))
+		return c.named(d.out.Fail(c.streamError(err)))
 	}
 	return c.named(d.end())
 }
@@ -139,8 +139,8 @@ func unsignable(e *endpoint.Endpoint) error {
 	return llm.Errorf(llm.ErrCredentials, "signing the request: check %s", e.Settings.Key)
 }
 
-// broke makes the error of a stream that failed.
-func (c *call) broke(err error) error {
+// streamError makes the error of a stream that failed.
+func (c *call) streamError(err error) error {
 	if c.broken != nil {
 		return c.broken // that of the connection, or of a caller who left
 	}

@@ -28,7 +28,7 @@ func (d *decoder) event(event types.ConverseStreamOutput) error {
 	if err := d.out.Err(); err != nil {
 		return err
 	}
-	return d.out.Fail(d.take(event))
+	return d.out.Fail(d.takeEvent(event))
 }
 
 // end ends the reply, whose stream has ended.
@@ -39,7 +39,7 @@ func (d *decoder) end() error {
 	return d.out.End()
 }
 
-func (d *decoder) take(event types.ConverseStreamOutput) error {
+func (d *decoder) takeEvent(event types.ConverseStreamOutput) error {
 	switch e := event.(type) {
 	case *types.ConverseStreamOutputMemberContentBlockStart:
 		var call *reply.Call

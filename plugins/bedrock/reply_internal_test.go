@@ -158,7 +158,7 @@ func readStream(t *testing.T, body []byte, send func(llm.Event) error) error {
 	in, err := encodeRequest(&llm.Request{Model: "m", MaxTokens: 9, Messages: []llm.Message{{Role: llm.RoleUser,
 		Parts: []llm.Part{llm.Text("hi")}}}}, nil, false)
 	require.NoError(t, err)
-	out, err := b.client.ConverseStream(t.Context(), in, by(answering(body)))
+	out, err := b.client.ConverseStream(t.Context(), in, withHTTPClient(answering(body)))
 	require.NoError(t, err, "the head of the reply says nothing of its body")
 	return (&call{}).read(out.GetStream(), 9, send)
 }

@@ -88,8 +88,8 @@ func TestRepliesAreCutAsAWhole(t *testing.T) {
 func TestWhyAReplyBroke(t *testing.T) {
 	t.Parallel()
 	e := &Endpoint{Timeouts: Timeouts{FirstByte: time.Minute, Whole: 2 * time.Minute, Idle: time.Hour}}
-	_, stream := e.late(streamed)
-	_, reply := e.late(whole)
+	_, stream := e.headTimeout(streamed)
+	_, reply := e.headTimeout(whole)
 	for name, tt := range map[string]struct {
 		cause, err error
 		kind       llm.ErrorKind

@@ -204,7 +204,7 @@ func (c *Call) close() {
 			_ = c.resp.Body.Close() // the reply is lost already
 		}
 		if c.caller.Err() != nil {
-			c.err = left(c.caller)
+			c.err = callerError(c.caller)
 		} else if failed, ok := errors.AsType[*llm.Error](c.err); ok && failed.RequestID == "" && c.name() != "" {
 			named := *failed // which may be shared
 			named.RequestID = c.name()
@@ -213,7 +213,7 @@ func (c *Call) close() {
 	}
 }
 
-// left is the end of a call whose caller left, who knows why.
-func left(ctx context.Context) error {
+// callerError is the end of a call whose caller callerError, who knows why.
+func callerError(ctx context.Context) error {
 	return fmt.Errorf("calling the upstream: %w", context.Cause(ctx))
 }

@@ -84,7 +84,7 @@ type connection struct {
 // that has ended. The error is an *llm.Error.
 func (c *Client) Call(ctx context.Context, source *Source, req *llm.Request) (*Call, error) {
 	call := &Call{client: c, source: source, model: req.Model, caller: ctx}
-	if e := source.have(ctx, req.Model); e == nil {
+	if e := source.cachedEndpoint(ctx, req.Model); e == nil {
 		call.req = req
 	} else if err := call.prepare(e, req); err != nil {
 		return nil, err

@@ -40,7 +40,7 @@ func (c *Client) do(e *Endpoint, req *http.Request, asked form) (*http.Response,
 	}
 	a := &answer{client: c, endpoint: e, caller: caller, ctx: ctx, cancel: cancel}
 	a.unhook = context.AfterFunc(caller, func() { cancel(nil) })
-	if limit, cause := e.late(asked); limit > 0 {
+	if limit, cause := e.headTimeout(asked); limit > 0 {
 		timer := c.afterFunc(limit, func() { cancel(cause) })
 		if asked == whole {
 			a.whole = timer
@@ -135,7 +135,7 @@ func Finish(resp *http.Response) {
 // failed is the error of a request that failed with err, of which named makes what the operator reads.
 func (a *answer) failed(err error, named func(error) *llm.Error) error {
 	if a.caller.Err() != nil {
-		return left(a.caller)
+		return callerError(a.caller)
 	}
 	if cause, ok := errors.AsType[*late](context.Cause(a.ctx)); ok {
 		return cause.failure()

@@ -25,7 +25,7 @@ const (
 // read takes what has come of the reply.
 func (c *Call) read() error {
 	if c.form == doubtful {
-		if c.form, c.resp.Body = look(c.resp.Body); c.form == page {
+		if c.form, c.resp.Body = detectForm(c.resp.Body); c.form == page {
 			return c.endpoint.webPage(c.resp.StatusCode)
 		}
 		if c.form == doubtful { // its reader says what is wrong with it
@@ -33,12 +33,12 @@ func (c *Call) read() error {
 		}
 	}
 	if c.form == whole {
-		return c.whole()
+		return c.takeWholeReply()
 	}
 	if c.events == nil {
 		c.stream(c.resp.Body)
 	}
-	return c.take()
+	return c.takeEvents()
 }
 
 // stream makes an event stream of the reply.
@@ -47,9 +47,9 @@ func (c *Call) stream(body io.Reader) {
 	c.events = sse.NewReader(&c.ending, maxEvent)
 }
 
-// take takes what has come of an event stream, at least one event. Behind that it takes no more than a batch has room
+// takeEvents takes what has come of an event stream, at least one event. Behind that it takes no more than a batch has room
 // for, of whatever comes: what says nothing holds up what has been said as long as anything else.
-func (c *Call) take() error {
+func (c *Call) takeEvents() error {
 	c.fills = 0
 	for taken, events := 0, 1; ; events++ {
 		if c.decoder.Done() {
@@ -91,11 +91,11 @@ func (c *Call) take() error {
 		if c.decoder.Done() {
 			continue
 		}
-		if c.stop.noted(c.decoder) {
+		if c.stop.noteEvent(c.decoder) {
 			return c.cut(stopped())
 		}
 		if c.refers {
-			c.refer(c.decoder.ID())
+			c.sendReference(c.decoder.ID())
 		}
 		taken += len(event.Data)
 		if n := len(c.batch); n >= maxBatch || n > 0 && (taken > batchBytes || events >= maxBatch || !c.ready()) {
@@ -136,8 +136,8 @@ var wholes = sync.Pool{New: func() any { return new(bytes.Buffer) }}
 // keptWhole is the largest memory of a body that is used again.
 const keptWhole = 64 << 10
 
-// whole takes a reply in one piece, whether it was asked for or a stream was.
-func (c *Call) whole() error {
+// takeWholeReply takes a reply in one piece, whether it was asked for or a stream was.
+func (c *Call) takeWholeReply() error {
 	b := wholes.Get().(*bytes.Buffer)
 	defer func() {
 		if b.Cap() <= keptWhole {
@@ -160,7 +160,7 @@ func (c *Call) whole() error {
 		return c.end(c.decoder.Whole(reply))
 	}
 	for c.stream(bytes.NewReader(reply)); err == nil; {
-		err = c.take()
+		err = c.takeEvents()
 	}
 	return err
 }
@@ -170,7 +170,7 @@ func (c *Call) end(err error) error {
 	if err == nil {
 		return io.EOF
 	}
-	c.refer(c.decoder.ID())
+	c.sendReference(c.decoder.ID())
 	if c.produced.Any() {
 		c.count()
 	}
@@ -191,7 +191,7 @@ func (c *Call) event(ev llm.Event) error {
 		if c.broken != nil {
 			return c.broken
 		}
-		c.refer(c.decoder.ID())
+		c.sendReference(c.decoder.ID())
 		c.count()
 		if c.requestID == "" {
 			ev.ID = c.name()

@@ -7,8 +7,8 @@ import (
 	"github.com/fareway/fareway/plugins/llm"
 )
 
-// refer sends what the upstream is asked by for a receipt, once, as soon as it is known (see Endpoint.References).
-func (c *Call) refer(id string) {
+// sendReference sends what the upstream is asked by for a receipt, once, as soon as it is known (see Endpoint.References).
+func (c *Call) sendReference(id string) {
 	if c.refers && c.endpoint.name(id) != "" {
 		c.refers = false
 		c.add(llm.Event{Kind: llm.EventReference, ID: id})
@@ -18,7 +18,7 @@ func (c *Call) refer(id string) {
 // referCut does it for a reply in one piece of which no more than the beginning came: it is not decoded.
 func (c *Call) referCut(begin []byte) {
 	if c.refers {
-		c.refer(idOf(begin, c.codec.id))
+		c.sendReference(idOf(begin, c.codec.id))
 	}
 }
 

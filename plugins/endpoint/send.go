@@ -44,13 +44,13 @@ func (c *Call) open() error {
 		c.arrived = nil // which says nothing of what it is compressed to
 	}
 	if c.form = formOf(c.resp.Header, c.asked); c.form == page {
-		if c.form, c.resp.Body = look(c.resp.Body); c.form != whole && c.form != streamed {
+		if c.form, c.resp.Body = detectForm(c.resp.Body); c.form != whole && c.form != streamed {
 			return c.endpoint.webPage(c.resp.StatusCode)
 		}
 	}
 	c.add(llm.Event{Kind: llm.EventAccepted, ID: c.requestID})
 	if c.refers && c.endpoint.ReferenceHeader != "" {
-		c.refer(c.resp.Header.Get(c.endpoint.ReferenceHeader))
+		c.sendReference(c.resp.Header.Get(c.endpoint.ReferenceHeader))
 	}
 	event := c.event
 	if c.cutAt != 0 {
@@ -77,7 +77,7 @@ func (c *Call) ask() error {
 			return err
 		}
 	}
-	c.limit(c.endpoint.late(c.asked))
+	c.limit(c.endpoint.headTimeout(c.asked))
 	resp, err := c.post(to, sent)
 	switch {
 	case c.timer == nil:
@@ -140,9 +140,9 @@ func (l *late) Error() string {
 
 func (l *late) failure() *llm.Error { return llm.Errorf(llm.ErrUpstream, "%v", l) }
 
-// late is how long the head of a stream may take, or a reply that is asked for in one piece up to its end, 0 for no
+// headTimeout is how long the head of a stream may take, or a reply that is asked for in one piece up to its end, 0 for no
 // limit, and what it is then.
-func (e *Endpoint) late(asked form) (time.Duration, error) {
+func (e *Endpoint) headTimeout(asked form) (time.Duration, error) {
 	if t := e.Timeouts; asked == whole {
 		return t.Whole, &late{"answer", "whole_reply_timeout", t.Whole}
 	}

@@ -86,9 +86,9 @@ func (s *Source) Proves(ctx context.Context, model string) bool {
 	return e != nil && e.Timings
 }
 
-// have returns the endpoint of a model, nil when nobody can say without being asked. One that nears its end is handed
+// cachedEndpoint returns the endpoint of a model, nil when nobody can say without being asked. One that nears its end is handed
 // out while a new one is asked for.
-func (s *Source) have(ctx context.Context, model string) *Endpoint {
+func (s *Source) cachedEndpoint(ctx context.Context, model string) *Endpoint {
 	now := s.now()
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -115,7 +115,7 @@ func (s *Source) get(ctx context.Context, model string, refused *Endpoint) (*End
 	select {
 	case <-answered:
 	case <-ctx.Done():
-		return nil, left(ctx)
+		return nil, callerError(ctx)
 	}
 	s.mu.Lock()
 	defer s.mu.Unlock()

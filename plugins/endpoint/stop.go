@@ -29,8 +29,8 @@ func (c *Call) Stop() {
 	}
 }
 
-// noted notes what the upstream has said, and reports whether the call is to be cut off now.
-func (s *stop) noted(d decoder) bool {
+// noteEvent notes what the upstream has said, and reports whether the call is to be cut off now.
+func (s *stop) noteEvent(d decoder) bool {
 	if !s.proven.Load() {
 		w, ok := d.(worker)
 		if !ok || !w.Worked() {

@@ -77,8 +77,8 @@ func (c Confine) credential() (*syscall.Credential, error) {
 	return &syscall.Credential{Uid: uint32(uid), Gid: uint32(gid)}, nil
 }
 
-// own gives the folder of the plugin's socket, which is in its environment, to whom it runs as.
-func own(c *syscall.Credential, env []string) error {
+// giveSocketFolder gives the folder of the plugin's socket, which is in its environment, to whom it runs as.
+func giveSocketFolder(c *syscall.Credential, env []string) error {
 	for _, variable := range env {
 		if dir, ok := strings.CutPrefix(variable, plugin.EnvUnixSocketDir+"="); ok {
 			if err := os.Chown(dir, int(c.Uid), int(c.Gid)); err != nil {

@@ -149,7 +149,7 @@ func (p *process) handshakeError(ctx context.Context, err error) error {
 	case line == "" && ctx.Err() != nil:
 		return fmt.Errorf("%s: %w; %s", doing, context.Cause(ctx), p.child.say)
 	case line == "":
-		return fail(CauseCrash, "%s: it ended before the handshake (%s); %s", doing, p.child.ended(), p.child.say)
+		return fail(CauseCrash, "%s: it ended before the handshake (%s); %s", doing, p.child.exitText(), p.child.say)
 	case len(parts) < 4 || parts[0] != fmt.Sprint(plugin.CoreProtocolVersion):
 		return fail(CauseHandshake, "%s: it printed %q on stdout before the handshake; stdout belongs to the protocol, "+
 			"a plugin prints to stderr", doing, line)
@@ -207,7 +207,7 @@ func (p *process) ending() *failure {
 	if f := p.verdict.Load(); f != nil {
 		return fail(f.cause, "%w; %s", f.err, p.child.say)
 	}
-	return fail(CauseCrash, "its process died (%s); %s", p.child.ended(), p.child.say)
+	return fail(CauseCrash, "its process died (%s); %s", p.child.exitText(), p.child.say)
 }
 
 // condemn kills the process at once. The first reason counts.

@@ -137,7 +137,7 @@ func (c *child) launch(file *opened, stdout, stderr *os.File) error {
 		return err
 	}
 	if credential != nil {
-		if err := own(credential, c.env); err != nil {
+		if err := giveSocketFolder(credential, c.env); err != nil {
 			return err
 		}
 	}
@@ -214,8 +214,8 @@ func (c *child) reap() {
 	c.own.killAll()
 }
 
-// ended says how the process ended, "" while it runs.
-func (c *child) ended() string {
+// exitText says how the process exitText, "" while it runs.
+func (c *child) exitText() string {
 	select {
 	case <-c.exited:
 		return c.cmd.ProcessState.String()

@@ -135,7 +135,7 @@ func TestAChildThatIsDoomedBeforeItStartsEnds(t *testing.T) {
 	c.killGroup()
 	require.NoError(t, c.Start(t.Context()))
 	c.ends(t)
-	require.Contains(t, c.ended(), "killed")
+	require.Contains(t, c.exitText(), "killed")
 }
 
 // go-plugin kills by this one what does not end when it is asked to.
@@ -145,7 +145,7 @@ func TestAChildCanBeKilled(t *testing.T) {
 	require.NoError(t, c.Start(t.Context()))
 	require.NoError(t, c.Kill(t.Context()))
 	c.ends(t)
-	require.Contains(t, c.ended(), "killed")
+	require.Contains(t, c.exitText(), "killed")
 }
 
 // A plugin that is not made with the SDK can fail a call with any text.

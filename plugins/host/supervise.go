@@ -51,12 +51,12 @@ func (p *Plugin) run() {
 	s := &supervision{Plugin: p}
 	s.serve(proc)
 	close(p.started)
-	for s.step() {
+	for s.handleNext() {
 	}
 }
 
-// step deals with the next thing that happens; false when it was the last one.
-func (s *supervision) step() bool {
+// handleNext deals with the next thing that happens; false when it was the last one.
+func (s *supervision) handleNext() bool {
 	var exited <-chan struct{}
 	var unfit <-chan *failure
 	if s.proc != nil {
@@ -67,12 +67,12 @@ func (s *supervision) step() bool {
 		s.end()
 		return false
 	case <-exited:
-		s.lost(s.proc.ending())
+		s.processGone(s.proc.ending())
 	case f := <-unfit:
 		if s.retry == nil && s.next == nil {
 			s.pause.ran(s.host.clock.Now().Sub(s.since))
 			s.failed(f)
-			s.again(f)
+			s.restartLater(f)
 		}
 	case <-s.health:
 		s.checkHealth()
@@ -96,7 +96,7 @@ func (s *supervision) step() bool {
 			if s.proc == nil {
 				s.enter(Restarting, nil)
 			}
-			s.again(r.err)
+			s.restartLater(r.err)
 		}
 	}
 	return true
@@ -121,8 +121,8 @@ func (s *supervision) serve(proc *process) {
 	}
 }
 
-// lost is for a process that is gone, or has to go at once.
-func (s *supervision) lost(f *failure) {
+// processGone is for a process that is gone, or has to go at once.
+func (s *supervision) processGone(f *failure) {
 	proc := s.proc
 	s.proc, s.health = nil, nil
 	s.failed(f)
@@ -130,12 +130,12 @@ func (s *supervision) lost(f *failure) {
 	proc.kill()
 	s.pause.ran(s.host.clock.Now().Sub(s.since))
 	if s.retry == nil && s.next == nil {
-		s.again(f)
+		s.restartLater(f)
 	}
 }
 
-// again has the next process started after a pause.
-func (s *supervision) again(err error) {
+// restartLater has the next process started after a pause.
+func (s *supervision) restartLater(err error) {
 	wait := s.pause.next()
 	if s.proc == nil {
 		s.log.Error("provider failed; starting it again", "cause", causeOf(err), "error", err, "in", wait)
@@ -237,7 +237,7 @@ func (s *supervision) checkHealth() {
 			s.proc.condemn(fail(CauseHang, "it did not answer %d health checks in a row (%s)", s.missed,
 				s.proc.child.scrub.clean(err.Error())))
 		} else if s.missed > healthMisses {
-			s.lost(s.proc.ending()) // the kernel does not let go of it
+			s.processGone(s.proc.ending()) // the kernel does not let go of it
 			return
 		}
 		problem = "it did not answer its last health check"

@@ -36,7 +36,7 @@ func (p *Plugin) CountTokens(ctx context.Context, req *llm.Request) (int64, erro
 		return 0, f
 	}
 	if counted.GetTokens() < 0 {
-		return 0, p.wrong(proc, llm.Errorf(llm.ErrProtocol, "provider %q counted a negative number of tokens", p.spec.Name))
+		return 0, p.countViolation(proc, llm.Errorf(llm.ErrProtocol, "provider %q counted a negative number of tokens", p.spec.Name))
 	}
 	return counted.GetTokens(), nil
 }
@@ -74,10 +74,10 @@ func (p *Plugin) Receipts(ctx context.Context, attempts []Attempt) ([]Receipt, e
 	for _, r := range answer.GetReceipts() {
 		usage := wire.UsageFromProto(r.GetUsage())
 		if err := wire.CheckUsage(usage); err != nil {
-			return receipts, p.wrong(proc, err)
+			return receipts, p.countViolation(proc, err)
 		}
 		if !asked[r.GetAttempt()] {
-			return receipts, p.wrong(proc, llm.Errorf(llm.ErrProtocol,
+			return receipts, p.countViolation(proc, llm.Errorf(llm.ErrProtocol,
 				"provider %q sent a receipt that nobody asked for, or sent it twice", p.spec.Name))
 		}
 		delete(asked, r.GetAttempt())
@@ -106,7 +106,7 @@ func (p *Plugin) Screen(ctx context.Context, texts []llm.ScreenText) (llm.Verdic
 	}
 	verdict := wire.VerdictFromProto(answer)
 	if err := wire.CheckVerdict(verdict); err != nil {
-		return llm.Verdict{}, p.wrong(proc, err)
+		return llm.Verdict{}, p.countViolation(proc, err)
 	}
 	return verdict, nil
 }
@@ -128,13 +128,13 @@ func (p *Plugin) Predict(ctx context.Context, requests []llm.PredictRequest) ([]
 	}
 	predictions := wire.PredictionsFromProto(answer)
 	if err := wire.CheckPredictions(requests, predictions); err != nil {
-		return nil, p.wrong(proc, err)
+		return nil, p.countViolation(proc, err)
 	}
 	return predictions, nil
 }
 
-// wrong counts an answer that cannot be one.
-func (p *Plugin) wrong(proc *process, err error) error {
+// countViolation counts an answer that cannot be one.
+func (p *Plugin) countViolation(proc *process, err error) error {
 	p.violated(proc, ViolationAnswer, err)
 	return err
 }

@@ -40,7 +40,7 @@ func (o *OpenAI) Receipts(ctx context.Context, attempts []provider.Attempt) ([]p
 		case err != nil:
 			problems = append(problems, err)
 		default:
-			if usage := used(body); usage != nil {
+			if usage := parseGeneration(body); usage != nil {
 				receipts = append(receipts, provider.Receipt{Attempt: a.ID, Usage: *usage})
 			}
 		}
@@ -48,8 +48,8 @@ func (o *OpenAI) Receipts(ctx context.Context, attempts []provider.Attempt) ([]p
 	return receipts, errors.Join(problems...)
 }
 
-// used reads a record of a generation, nil for one that does not say what was used.
-func used(body []byte) *llm.Usage {
+// parseGeneration reads a record of a generation, nil for one that does not say what was parseGeneration.
+func parseGeneration(body []byte) *llm.Usage {
 	record, err := reply.Parse(body)
 	if err != nil {
 		return nil

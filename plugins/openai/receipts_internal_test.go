@@ -31,6 +31,6 @@ func TestUsed(t *testing.T) {
 		`{"data":null}`: nil,
 		`[]`:            nil,
 	} {
-		require.Equal(t, want, used([]byte(body)), body)
+		require.Equal(t, want, parseGeneration([]byte(body)), body)
 	}
 }

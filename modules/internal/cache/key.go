@@ -41,7 +41,7 @@ type writer struct {
 
 func (w *writer) request(s Scope, req *llm.Request) {
 	w.texts(s.Account, s.Family, s.Profile, s.Configuration, s.Plan)
-	w.truth(s.Structured)
+	w.writeBool(s.Structured)
 	w.number(int64(len(req.Messages)))
 	for i := range req.Messages {
 		w.message(&req.Messages[i])
@@ -50,31 +50,31 @@ func (w *writer) request(s Scope, req *llm.Request) {
 	for i := range req.Tools {
 		t := &req.Tools[i]
 		w.texts(t.Name, t.Description, string(t.Schema))
-		w.truth(t.Strict)
+		w.writeBool(t.Strict)
 	}
 	w.texts(string(req.ToolChoice.Mode), req.ToolChoice.Name)
 	w.number(req.MaxTokens)
-	if w.truth(req.Temperature != nil) {
+	if w.writeBool(req.Temperature != nil) {
 		w.number(int64(math.Float64bits(*req.Temperature + 0))) // -0 is 0
 	}
 	w.number(int64(len(req.Stop)))
 	w.texts(req.Stop...)
-	if f := req.Format; w.truth(f != nil) {
+	if f := req.Format; w.writeBool(f != nil) {
 		w.texts(string(f.Kind), f.Name, f.Description, string(f.Schema))
-		if w.truth(f.Strict != nil) {
-			w.truth(*f.Strict)
+		if w.writeBool(f.Strict != nil) {
+			w.writeBool(*f.Strict)
 		}
 	}
 }
 
 func (w *writer) message(m *llm.Message) {
 	w.texts(string(m.Role), m.CallID)
-	w.truth(m.IsError)
+	w.writeBool(m.IsError)
 	w.number(int64(len(m.Parts)))
 	for i := range m.Parts {
 		p := &m.Parts[i]
 		w.text(p.Text)
-		if w.truth(p.Call != nil) {
+		if w.writeBool(p.Call != nil) {
 			w.texts(p.Call.ID, p.Call.Name)
 			w.text(p.Call.Arguments)
 		}
@@ -88,8 +88,8 @@ func (w *writer) number(n int64) {
 	_, _ = w.hash.Write(w.b)
 }
 
-// truth returns what it was given, so that what is there only sometimes is preceded by whether it is.
-func (w *writer) truth(t bool) bool {
+// writeBool returns what it was given, so that what is there only sometimes is preceded by whether it is.
+func (w *writer) writeBool(t bool) bool {
 	w.b, _ = binary.Append(w.b[:0], binary.BigEndian, t)
 	_, _ = w.hash.Write(w.b)
 	return t

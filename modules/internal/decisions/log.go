@@ -212,7 +212,7 @@ func (l *Log) drain() error {
 	for len(l.records) > 0 {
 		l.take(<-l.records)
 	}
-	return errors.Join(l.write(), l.noted(0, l.prune()))
+	return errors.Join(l.write(), l.logStreak(0, l.prune()))
 }
 
 // write writes the block.
@@ -226,7 +226,7 @@ func (l *Log) write() error {
 	if err == nil {
 		l.kept += int64(b.records)
 	}
-	err = l.noted(b.records, err)
+	err = l.logStreak(b.records, err)
 	b.reset()
 	return err
 }
@@ -257,9 +257,9 @@ func (l *Log) prune() error {
 	return nil
 }
 
-// noted logs the first error of a streak, and its end. Records say what was lost with the error, or was written
+// logStreak logs the first error of a streak, and its end. Records say what was lost with the error, or was written
 // without one.
-func (l *Log) noted(records int, err error) error {
+func (l *Log) logStreak(records int, err error) error {
 	switch {
 	case err != nil:
 		l.opts.Lost(records)

@@ -106,7 +106,7 @@ type Settings struct {
 // Replay compares two configurations. Requests are added in the order in which they have ended.
 type Replay struct {
 	settings Settings
-	sides    [2]*side
+	sides    [2]*configurationSide
 	shifts   map[[2]string]int64
 	sum      Comparison
 	// answer is what is expected of the route that answered the request at hand, the zero Candidate where no side has it
@@ -125,7 +125,7 @@ func NewReplay(s Settings) *Replay {
 		}
 	}
 	return &Replay{settings: s, shifts: make(map[[2]string]int64),
-		sides: [2]*side{newSide(&s, s.Before), newSide(&s, s.After)}}
+		sides: [2]*configurationSide{newSide(&s, s.Before), newSide(&s, s.After)}}
 }
 
 // Add plans a request on both sides.
@@ -171,8 +171,8 @@ func (r *Replay) Comparison() Comparison {
 	return c
 }
 
-// side is one of the configurations.
-type side struct {
+// configurationSide is one of the configurations.
+type configurationSide struct {
 	cfg    *config.Config
 	routes []config.Route
 	// predictor is the configuration's, and unread are requests that it has no signal of.
@@ -199,8 +199,8 @@ type share struct {
 	charged, cost, quality float64
 }
 
-func newSide(of *Settings, cfg *config.Config) *side {
-	s := &side{cfg: cfg, routes: slices.Clone(cfg.Routes), shares: make(map[string]*share), why: make(map[string]int64),
+func newSide(of *Settings, cfg *config.Config) *configurationSide {
+	s := &configurationSide{cfg: cfg, routes: slices.Clone(cfg.Routes), shares: make(map[string]*share), why: make(map[string]int64),
 		unjudged: make(map[Unjudged]int64)}
 	s.predictor, s.model = of.Predictor(cfg)
 	for i := range s.routes {
@@ -212,7 +212,7 @@ func newSide(of *Settings, cfg *config.Config) *side {
 }
 
 // add plans a request and returns the route or strategy that it goes to, "" where none can take it.
-func (s *side) add(r *Replay, d *Record, own config.Requires) string {
+func (s *configurationSide) add(r *Replay, d *Record, own config.Requires) string {
 	in := d.Input(s.cfg, s.routes)
 	in.Exchange, in.Predictor = s.exchange, s.predictor
 	in.Learned, in.Templates = r.settings.Learned, r.settings.Templates
@@ -292,7 +292,7 @@ func (s *side) add(r *Replay, d *Record, own config.Requires) string {
 // shadow sums up what a call for comparison with a reply is expected to cost, by the share of requests that has one. A
 // route that answers itself, or could not take the request, is not called; and nothing is known of a request that had
 // no reply.
-func (s *side) shadow(r *Replay, d *Record, of config.Shadow, answers *routing.Candidate,
+func (s *configurationSide) shadow(r *Replay, d *Record, of config.Shadow, answers *routing.Candidate,
 	candidates []routing.Candidate) {
 	if _, answered := d.Prompt(); !answered || of.Share <= 0 || of.Route == answers.Route.Name {
 		return
@@ -326,7 +326,7 @@ func lastOf(s routing.Step) *routing.Candidate {
 }
 
 // noteUnjudged counts the strategies whose condition asks what is not recorded of the request.
-func (s *side) noteUnjudged(it *routing.Itinerary) {
+func (s *configurationSide) noteUnjudged(it *routing.Itinerary) {
 	for i := range it.Options {
 		if o := &it.Options[i]; o.Why != nil && errors.Is(o.Why, config.ErrUnknownFact) {
 			s.unjudged[Unjudged{Strategy: o.Strategy.Name, Why: o.Why.Error()}]++
@@ -370,17 +370,17 @@ func priceOf(u *Usage, price *config.Price) float64 {
 		float64(u.CacheWrite)*float64(p.CacheWrite) + float64(u.Output)*float64(p.Output)) / 1e6
 }
 
-func (s *side) result() Side {
-	out := Side{Routes: []RouteShare{}, Refused: []RefusedHere{}, Shadows: whole(s.shadows),
-		ShadowCost: whole(s.shadowCost), Unread: s.unread, Model: s.model}
+func (s *configurationSide) result() Side {
+	out := Side{Routes: []RouteShare{}, Refused: []RefusedHere{}, Shadows: roundAmount(s.shadows),
+		ShadowCost: roundAmount(s.shadowCost), Unread: s.unread, Model: s.model}
 	var all share
 	for name, one := range s.shares {
 		all.requests += one.requests
 		all.quality += one.quality
 		all.charged += one.charged
 		all.cost += one.cost
-		out.Routes = append(out.Routes, RouteShare{Route: name, Requests: one.requests, Charged: whole(one.charged),
-			Cost: whole(one.cost), Quality: one.quality / float64(one.requests)})
+		out.Routes = append(out.Routes, RouteShare{Route: name, Requests: one.requests, Charged: roundAmount(one.charged),
+			Cost: roundAmount(one.cost), Quality: one.quality / float64(one.requests)})
 	}
 	for why, n := range s.why {
 		out.Refused = append(out.Refused, RefusedHere{why, n})
@@ -398,7 +398,7 @@ func (s *side) result() Side {
 	slices.SortFunc(out.Refused, func(a, b RefusedHere) int {
 		return cmp.Or(cmp.Compare(b.Requests, a.Requests), cmp.Compare(a.Reason, b.Reason))
 	})
-	out.Charged, out.Cost = whole(all.charged), whole(all.cost)
+	out.Charged, out.Cost = roundAmount(all.charged), roundAmount(all.cost)
 	out.Margin = out.Charged - out.Cost
 	if all.requests > 0 {
 		out.Quality = all.quality / float64(all.requests)
@@ -406,4 +406,4 @@ func (s *side) result() Side {
 	return out
 }
 
-func whole(microcents float64) int64 { return int64(math.Round(microcents)) }
+func roundAmount(microcents float64) int64 { return int64(math.Round(microcents)) }

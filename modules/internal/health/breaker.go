@@ -35,8 +35,8 @@ func (b *breaker) state(at time.Duration, s *Settings) State {
 	return HalfOpen
 }
 
-// admits reports whether a half-open breaker lets a request through.
-func (b *breaker) admits(at time.Duration, light bool, s *Settings) bool {
+// letsThrough reports whether a half-open breaker lets a request through.
+func (b *breaker) letsThrough(at time.Duration, light bool, s *Settings) bool {
 	return at >= b.trial && (light || at >= b.until+s.OpenFor)
 }
 
@@ -65,8 +65,8 @@ func (b *breaker) open(at, openFor time.Duration) {
 	*b = breaker{until: at + pause, pause: pause, since: since, epoch: b.epoch + 1}
 }
 
-// passed closes it after a probe's first token.
-func (b *breaker) passed() { *b = breaker{pause: b.pause, since: b.since, epoch: b.epoch + 1} }
+// close closes it after a probe's first token.
+func (b *breaker) close() { *b = breaker{pause: b.pause, since: b.since, epoch: b.epoch + 1} }
 
 // failsAlone reports whether a probe's failure is its account's alone (GAP-126): no other account's probe has failed,
 // and others used the route until it opened, whom it keeps away since.

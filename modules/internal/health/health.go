@@ -170,7 +170,7 @@ func (r *Route) Look(now time.Time, light bool) Standing {
 	case Open:
 		return Standing{Open, r.time(t.breaker.until), "its breaker is open, for attempts failed"}
 	case HalfOpen:
-		if t.breaker.admits(at, light, s) {
+		if t.breaker.letsThrough(at, light, s) {
 			return Standing{State: HalfOpen, Why: "its breaker is half-open: a request tries it"}
 		}
 		if at < t.breaker.trial {
@@ -238,14 +238,14 @@ func (r *Route) begin(at time.Duration, c Call) (a *Attempt, changes []Change) {
 	}
 	s := r.settings.Load()
 	r.accounts.use(c.Account, at)
-	changes = r.late(at)
+	changes = r.countLateTokens(at)
 	probe := false
 	if !r.breaker.closed() {
 		switch r.breaker.state(at, s) {
 		case Open:
 			return nil, changes
 		case HalfOpen:
-			if !r.breaker.admits(at, c.Light, s) {
+			if !r.breaker.letsThrough(at, c.Light, s) {
 				return nil, changes
 			}
 			probe = true
@@ -318,7 +318,7 @@ func (a *Attempt) arrived(at time.Duration) []Change {
 		}
 	}
 	if a.epoch == r.breaker.epoch && !r.breaker.closed() { // it tries it: nothing else begins while it is open
-		r.breaker.passed()
+		r.breaker.close()
 		a.epoch = r.breaker.epoch
 		r.outcomes = ring{}
 		r.publish(at)
@@ -359,7 +359,7 @@ func (a *Attempt) End(now time.Time, o Outcome) {
 		r.limit.drop(at, r.running+1)
 	}
 	if o == Succeeded || o == Failed || o == Unreached {
-		changes = append(changes, r.ended(a, at, o, s)...)
+		changes = append(changes, r.countOutcome(a, at, o, s)...)
 	} else if a.probe && !a.first && r.breaker.epoch == a.epoch {
 		r.breaker.trial = 0 // it said nothing; another one may try
 		r.publish(at)
@@ -368,8 +368,8 @@ func (a *Attempt) End(now time.Time, o Outcome) {
 	r.tell(changes)
 }
 
-// ended counts an outcome. It is called with the lock held.
-func (r *Route) ended(a *Attempt, at time.Duration, o Outcome, s *Settings) []Change {
+// countOutcome counts an outcome. It is called with the lock held.
+func (r *Route) countOutcome(a *Attempt, at time.Duration, o Outcome, s *Settings) []Change {
 	failed := o != Succeeded
 	if a.epoch != r.breaker.epoch {
 		return nil // it began before the breaker opened, and says nothing of what came after

@@ -29,14 +29,14 @@ const (
 	earlyDoubles = 10 * time.Minute
 )
 
-// pace is how soon first tokens of one kind come, in seconds: the early ones, when the upstream is not busy, and the
+// firstTokenPace is how soon first tokens of one kind come, in seconds: the early ones, when the upstream is not busy, and the
 // median of the latest.
-type pace struct {
+type firstTokenPace struct {
 	early, usual float64
 	at           time.Duration // of the latest
 }
 
-func (p *pace) sample(at, took time.Duration) {
+func (p *firstTokenPace) sample(at, took time.Duration) {
 	t := max(took.Seconds(), 0.001)
 	if p.early == 0 {
 		p.early, p.usual = t, t
@@ -55,7 +55,7 @@ func (p *pace) sample(at, took time.Duration) {
 // limit is a concurrency limit that adapts.
 type limit struct {
 	value   float64
-	paces   [kinds]pace
+	paces   [kinds]firstTokenPace
 	lowered time.Duration // when first tokens were late last
 	from    struct {      // what it was when they began to be, and how late they were at worst
 		value, usual float64
@@ -97,7 +97,7 @@ func (l *limit) sample(at, took time.Duration, k kind, running int64) {
 }
 
 // lower lowers the limit, at most once in twice the time that a first token takes: so long does it take to help.
-func (l *limit) lower(at time.Duration, late float64, p *pace) {
+func (l *limit) lower(at time.Duration, late float64, p *firstTokenPace) {
 	if at-l.lowered < time.Duration(2*p.usual*float64(time.Second)) {
 		return
 	}

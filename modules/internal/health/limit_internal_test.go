@@ -68,7 +68,7 @@ func TestLimitLowers(t *testing.T) {
 		for _, early := range []time.Duration{1, 0} {
 			var l limit
 			l.set(100)
-			l.paces[tt.kind] = pace{early: 1, usual: tt.usual, at: 2 * took}
+			l.paces[tt.kind] = firstTokenPace{early: 1, usual: tt.usual, at: 2 * took}
 			l.lowered = early
 			l.sample(2*took, took, tt.kind, 100)
 			if early == 0 || tt.want > 100 {
@@ -92,7 +92,7 @@ func TestLimitIsHalvedOnce(t *testing.T) {
 		var l limit
 		l.set(tt.value)
 		l.from.value, l.from.usual = 100, 4
-		p := pace{early: 1, usual: tt.usual}
+		p := firstTokenPace{early: 1, usual: tt.usual}
 		l.lower(time.Hour, 2, &p)
 		require.InDelta(t, tt.early, p.early, 1e-9, "%+v", tt)
 		if tt.value > 50 {

@@ -79,7 +79,7 @@ func kindOf(c Call) kind {
 
 // series is the first tokens of one kind of attempt; of replies in one piece, their ends.
 type series struct {
-	past   past
+	past   firstTokenTimes
 	recent ring // late or not
 	queue  queue
 }
@@ -121,8 +121,8 @@ func (q *queue) remove(a *Attempt) {
 	a.waiting, a.earlier, a.later = false, nil, nil
 }
 
-// late counts the first tokens that should have come by now. It is called with the lock held.
-func (r *Route) late(at time.Duration) []Change {
+// countLateTokens counts the first tokens that should have come by now. It is called with the lock held.
+func (r *Route) countLateTokens(at time.Duration) []Change {
 	found := false
 	for k := range kinds {
 		s := &r.series[k]

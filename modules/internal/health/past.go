@@ -17,8 +17,8 @@ const (
 	knownFrom = 20
 )
 
-// past is how long first tokens usually take: counts of times in buckets of a logarithmic scale.
-type past struct {
+// firstTokenTimes is how long first tokens usually take: counts of times in buckets of a logarithmic scale.
+type firstTokenTimes struct {
 	counts [buckets]uint32
 	total  uint32
 
@@ -26,7 +26,7 @@ type past struct {
 	stale int           // how many came since it was computed
 }
 
-func (p *past) add(took time.Duration) {
+func (p *firstTokenTimes) add(took time.Duration) {
 	i := 0
 	if took > firstBucket {
 		i = min(int(perOctave*math.Log2(float64(took)/float64(firstBucket)))+1, buckets-1)
@@ -45,7 +45,7 @@ func (p *past) add(took time.Duration) {
 }
 
 // quantile is a time that so large a share did not exceed, at most a quarter too long; false while too little is known.
-func (p *past) quantile(share float64) (time.Duration, bool) {
+func (p *firstTokenTimes) quantile(share float64) (time.Duration, bool) {
 	if p.total < knownFrom {
 		return 0, false
 	}
@@ -59,7 +59,7 @@ func (p *past) quantile(share float64) (time.Duration, bool) {
 }
 
 // from is the time that is so many times as long as the median, and at least some; false while too little is known.
-func (p *past) from(times float64, least time.Duration) (time.Duration, bool) {
+func (p *firstTokenTimes) from(times float64, least time.Duration) (time.Duration, bool) {
 	if p.total < knownFrom {
 		return 0, false
 	}

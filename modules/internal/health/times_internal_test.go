@@ -12,7 +12,7 @@ import (
 func TestEarlyIsForgottenHalf(t *testing.T) {
 	t.Parallel()
 	for _, every := range []time.Duration{10 * time.Minute, time.Minute, time.Second} {
-		var p pace
+		var p firstTokenPace
 		p.sample(0, time.Second)
 		for at := every; at <= 10*time.Minute; at += every {
 			p.sample(at, time.Minute)
@@ -25,7 +25,7 @@ func TestEarlyIsForgottenHalf(t *testing.T) {
 // what is early a tenth towards what is earlier, and what is usual a fifth, up or down.
 func TestPace(t *testing.T) {
 	t.Parallel()
-	var p pace
+	var p firstTokenPace
 	p.sample(0, time.Second)
 	require.Equal(t, []float64{1, 1}, []float64{p.early, p.usual}, "the first one is all that is known")
 	p.sample(0, 100*time.Millisecond)
@@ -43,7 +43,7 @@ func TestPace(t *testing.T) {
 // TestLateFollowsWhatIsUsual: what is late is known from twenty times on, and follows what is usual within sixteen.
 func TestLateFollowsWhatIsUsual(t *testing.T) {
 	t.Parallel()
-	var p past
+	var p firstTokenTimes
 	for n := range knownFrom {
 		late, ok := p.from(3, 0)
 		require.False(t, ok, n)
@@ -80,7 +80,7 @@ func TestLateFollowsWhatIsUsual(t *testing.T) {
 func TestPastRemembersTheLatest(t *testing.T) {
 	t.Parallel()
 	const remembered = 1024
-	var p past
+	var p firstTokenTimes
 	for i := range 10 * remembered {
 		p.add(time.Second)
 		var sum uint32
@@ -108,7 +108,7 @@ func TestPastBounds(t *testing.T) {
 	for took, want := range map[time.Duration]time.Duration{
 		0: time.Millisecond, time.Millisecond: time.Millisecond, time.Hour: 1 << 18 * time.Millisecond,
 	} {
-		var p past
+		var p firstTokenTimes
 		for range knownFrom {
 			p.add(took)
 		}

@@ -161,7 +161,7 @@ func (l *Log) run() {
 			l.drain()
 		case <-purge.C:
 			for _, f := range l.kinds {
-				l.noted(func() (int, error) { return 0, f.purge(l.opts.Now(), l.opts.Keep()) })
+				l.logStreak(func() (int, error) { return 0, f.purge(l.opts.Now(), l.opts.Keep()) })
 			}
 		case <-l.stop:
 			l.drain()
@@ -174,7 +174,7 @@ func (l *Log) run() {
 // close ends the files at hand.
 func (l *Log) close() {
 	for _, f := range l.kinds {
-		l.noted(f.close)
+		l.logStreak(f.close)
 	}
 }
 
@@ -184,7 +184,7 @@ func (l *Log) drain() {
 		l.write(<-l.records)
 	}
 	for _, f := range l.kinds {
-		l.noted(f.flush)
+		l.logStreak(f.flush)
 	}
 }
 
@@ -196,12 +196,12 @@ func (l *Log) write(r Record) {
 	case r.Account != "":
 		f = l.kinds[known]
 	}
-	l.noted(func() (int, error) { return f.write(r, l.opts.Now(), l.opts.Keep()) })
+	l.logStreak(func() (int, error) { return f.write(r, l.opts.Now(), l.opts.Keep()) })
 }
 
-// noted does something with the files and logs the first error of a streak, and its end. Records say what was lost with
+// logStreak does something with the files and logs the first error of a streak, and its end. Records say what was lost with
 // the error, or was written through without one.
-func (l *Log) noted(do func() (records int, err error)) {
+func (l *Log) logStreak(do func() (records int, err error)) {
 	records, err := do()
 	switch {
 	case err != nil:

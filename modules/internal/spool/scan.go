@@ -32,8 +32,8 @@ type found struct {
 	old      bool  // it has the format of before
 }
 
-// sound reports whether the file can be gone on with as it is.
-func (f *found) sound() bool { return !f.old && len(f.damages) == 0 }
+// isWhole reports whether the file can be gone on with as it is.
+func (f *found) isWhole() bool { return !f.old && len(f.damages) == 0 }
 
 // scan reads a spool's whole file.
 func scan(content []byte) (*found, error) {
@@ -140,7 +140,7 @@ func (s *scanner) assemble() error {
 			continue
 		}
 		last = max(last, s.parts[i].seq)
-		payload, sectors, ok := s.record(i)
+		payload, sectors, ok := s.readRecord(i)
 		if !ok || s.parts[i].seq <= seq {
 			continue
 		}
@@ -148,17 +148,17 @@ func (s *scanner) assemble() error {
 		if err != nil {
 			return fmt.Errorf("%w: %w; run the newer fareway that wrote it", ErrForeign, err)
 		}
-		s.gap(end, i, int64(s.parts[i].seq-seq-1))
+		s.reportGap(end, i, int64(s.parts[i].seq-seq-1))
 		s.records = append(s.records, r)
 		seq, end = s.parts[i].seq, i+sectors
 	}
 	s.end = firstRecord + int64(end)*sectorSize
 	s.used = s.end
-	if torn := s.torn(end, seq); torn > 0 {
+	if torn := s.countTornSectors(end, seq); torn > 0 {
 		s.used += int64(torn) * sectorSize
 	} else {
 		before := len(s.damages)
-		s.gap(end, n, int64(last)-int64(seq))
+		s.reportGap(end, n, int64(last)-int64(seq))
 		if s.length < s.size && len(s.damages) == before {
 			s.damage(s.length, nil, 0, fmt.Sprintf("the file has %d of its %d bytes", s.length, s.size))
 		}
@@ -167,9 +167,9 @@ func (s *scanner) assemble() error {
 	return nil
 }
 
-// torn is how many sectors behind the last record are of records that were being written when the process or the
+// countTornSectors is how many sectors behind the last record are of records that were being written when the process or the
 // machine died: those that Append has returned for are counted in the header. 0 when it can be anything else.
-func (s *scanner) torn(end int, seq uint32) (sectors int) {
+func (s *scanner) countTornSectors(end int, seq uint32) (sectors int) {
 	if len(s.damages) > 0 || s.length < s.size || seq < s.count {
 		return 0
 	}
@@ -184,8 +184,8 @@ func (s *scanner) torn(end int, seq uint32) (sectors int) {
 	return sectors
 }
 
-// record is the whole record that begins with a sector, and how many sectors it has.
-func (s *scanner) record(i int) (payload []byte, sectors int, ok bool) {
+// readRecord is the whole readRecord that begins with a sector, and how many sectors it has.
+func (s *scanner) readRecord(i int) (payload []byte, sectors int, ok bool) {
 	first := s.parts[i]
 	sectors = int(first.of)
 	if first.n != 0 || sectors == 0 || i+sectors > len(s.parts) {
@@ -201,8 +201,8 @@ func (s *scanner) record(i int) (payload []byte, sectors int, ok bool) {
 	return payload, sectors, crc32.Checksum(payload, castagnoli) == first.tag
 }
 
-// gap reports what is between two records, of which lost are missing there.
-func (s *scanner) gap(from, to int, lost int64) {
+// reportGap reports what is between two records, of which lost are missing there.
+func (s *scanner) reportGap(from, to int, lost int64) {
 	for from < to && s.kinds[from] == unused {
 		from++
 	}

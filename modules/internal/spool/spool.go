@@ -94,7 +94,7 @@ func load(sys system, path string, size int64) (s *Spool, err error) {
 	if err := aside.keepDamages(path, f.damages); err != nil {
 		return nil, err
 	}
-	if content == nil || !f.sound() {
+	if content == nil || !f.isWhole() {
 		// As a whole and at once: whatever happens, either file has all that can be read.
 		return renew(sys, path, max(size, int64(len(content)), needed(f.records)), f.records, aside)
 	}

@@ -206,8 +206,8 @@ func appendRemembered(b []byte, members []*remembered) []byte {
 	return b
 }
 
-// own returns the members of a call that are to come back with it, as they are.
-func own(b []byte, name string, v jsonview.View) []byte {
+// appendOwnMembers returns the members of a call that are to come back with it, as they are.
+func appendOwnMembers(b []byte, name string, v jsonview.View) []byte {
 	if !v.Set() {
 		return b
 	}

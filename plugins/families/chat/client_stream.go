@@ -168,7 +168,7 @@ func (d *Decoder) choice(v jsonview.View) error {
 	}
 	d.out.Used(usage)
 	if n, ok := index.Int(); ok && n != 0 { // only one was asked for
-		return d.more(delta, message)
+		return d.takeLaterChoice(delta, message)
 	}
 	if failure.Set() {
 		return reply.Failure(failure)
@@ -191,9 +191,9 @@ func (d *Decoder) choice(v jsonview.View) error {
 	return nil
 }
 
-// more takes a choice behind the first, which has the calls of some services' replies (HKUDS/nanobot #1481): where the
+// takeLaterChoice takes a choice behind the first, which has the calls of some services' replies (HKUDS/nanobot #1481): where the
 // first has some, it is another reply, which nobody asked for.
-func (d *Decoder) more(delta, message jsonview.View) error {
+func (d *Decoder) takeLaterChoice(delta, message jsonview.View) error {
 	if d.out.Calls() > 0 && !d.apart {
 		return nil
 	}
@@ -345,7 +345,7 @@ func (d *Decoder) call(v jsonview.View, place int) error {
 		case "function":
 			function = member
 		case "extra_content", "provider_specific_fields":
-			piece.Own = own(piece.Own, name, member)
+			piece.Own = appendOwnMembers(piece.Own, name, member)
 		}
 	}
 	if place >= 0 && piece.Index == "" && piece.ID == "" {

@@ -74,9 +74,9 @@ func (s *items) find(at place, kind string) *said {
 // foreign reports whether an item is of a tool that the upstream runs itself.
 func foreign(kind string) bool { return kind != message && kind != reasoning && kind != functionCall }
 
-// same finds the item that is said once more as a whole; nil is for one of which nothing has come. Where its id says
+// findRepeated finds the item that is said once more as a whole; nil is for one of which nothing has come. Where its id says
 // nothing it is the last one of its kind at its index or, at the response's end, the first that is not there by its id.
-func (s *items) same(at place, v jsonview.View, last bool) *said {
+func (s *items) findRepeated(at place, v jsonview.View, last bool) *said {
 	id, kind, callID := v.Get("id"), v.Get("type"), v.Get("call_id")
 	if it := s.known(id); it != nil {
 		return it
@@ -129,8 +129,8 @@ func textIn(part jsonview.View) jsonview.View {
 	return part.Get("refusal")
 }
 
-// again finds the item that begins once more, nil for a new one.
-func (s *items) again(at place, v jsonview.View) *said {
+// findRestarted finds the item that begins once more, nil for a new one.
+func (s *items) findRestarted(at place, v jsonview.View) *said {
 	id, kind, callID := v.Get("id"), v.Get("type"), v.Get("call_id")
 	for _, it := range s.all {
 		here := !at.indexed || !it.indexed || at.index == it.index

@@ -26,7 +26,7 @@ func (d *Decoder) response(root jsonview.View) error {
 		return llm.Errorf(llm.ErrProtocol, "the upstream's reply holds no output")
 	}
 	for _, item := range output.Elems() {
-		if err := d.whole(d.items.add(place{}, item), item); err != nil {
+		if err := d.takeItem(d.items.add(place{}, item), item); err != nil {
 			return err
 		}
 	}
@@ -38,8 +38,8 @@ func hasFailed(root jsonview.View) bool {
 	return root.Get("error").Set() || status == string(failed) || status == "cancelled"
 }
 
-// whole takes a whole output item. Items of tools that the upstream runs itself are passed over.
-func (d *Decoder) whole(it *said, item jsonview.View) error {
+// takeItem takes a takeItem output item. Items of tools that the upstream runs itself are passed over.
+func (d *Decoder) takeItem(it *said, item jsonview.View) error {
 	switch it.kind {
 	case message:
 		for _, part := range item.Get("content").Elems() {

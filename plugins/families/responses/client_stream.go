@@ -137,7 +137,7 @@ func (d *Decoder) event(root jsonview.View) error {
 	case "response.output_item.done":
 		return d.end(at, item, false)
 	case "response.completed", "response.incomplete", "response.done": // the last as in the realtime API
-		return d.last(response)
+		return d.takeFinalResponse(response)
 	case "response.failed":
 		return d.failure(response)
 	case "error":
@@ -163,7 +163,7 @@ func (d *Decoder) model(response jsonview.View) {
 
 // begin takes the beginning of an item, where calls say their name.
 func (d *Decoder) begin(at place, v jsonview.View) error {
-	if d.items.again(at, v) != nil {
+	if d.items.findRestarted(at, v) != nil {
 		return nil
 	}
 	it := d.items.add(at, v)
@@ -193,7 +193,7 @@ func (d *Decoder) endCall(it *said, whole jsonview.View) error {
 // end takes a whole item: all of it where nothing of it has come, and else, of a call, that it has ended. last is where
 // the response repeats it at its end.
 func (d *Decoder) end(at place, v jsonview.View, last bool) error {
-	it := d.items.same(at, v, last)
+	it := d.items.findRepeated(at, v, last)
 	if it == nil {
 		it = d.items.add(at, v)
 	}
@@ -212,11 +212,11 @@ func (d *Decoder) end(at place, v jsonview.View, last bool) error {
 	if it.callID == "" {
 		it.callID, _ = v.Get("call_id").Str()
 	}
-	return d.whole(it, v)
+	return d.takeItem(it, v)
 }
 
-// last takes the whole response with which the stream ends. What stands only in its output is part of the reply, too.
-func (d *Decoder) last(response jsonview.View) error {
+// takeFinalResponse takes the whole response with which the stream ends. What stands only in its output is part of the reply, too.
+func (d *Decoder) takeFinalResponse(response jsonview.View) error {
 	if len(d.items.all) == 0 || hasFailed(response) {
 		return d.response(response)
 	}

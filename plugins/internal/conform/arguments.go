@@ -43,17 +43,17 @@ func arguments(text llm.String) llm.String {
 			return llm.Plain(inner)
 		}
 	case err != nil:
-		if whole := mended(raw); isObject(whole) {
+		if whole := completeJSON(raw); isObject(whole) {
 			return llm.Plain(string(whole))
 		}
 	}
 	return llm.Plain("{}")
 }
 
-// mended puts behind the beginning of a JSON object what is missing of it: the ends of a string and of the containers
+// completeJSON puts behind the beginning of a JSON object what is missing of it: the ends of a string and of the containers
 // that are open. What comes after the last value that is whole, such as half a number, is left out. What it returns is
 // no object where the text was not the beginning of one.
-func mended(text []byte) []byte {
+func completeJSON(text []byte) []byte {
 	var open []byte // by their closing brackets
 	keep := 0
 	inString, isName := false, false

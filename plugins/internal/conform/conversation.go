@@ -170,7 +170,7 @@ func answered(messages []llm.Message) []*turn {
 		t := &turn{Message: m}
 		if m.Role != llm.RoleTool {
 			turns = append(turns, t)
-			t.ask(open)
+			t.noteCalls(open)
 			continue
 		}
 		if waiting := open[m.CallID]; len(waiting) > 0 {
@@ -186,8 +186,8 @@ func answered(messages []llm.Message) []*turn {
 	return turns
 }
 
-// ask notes the calls of a turn. Those of an earlier one with the same id are not answered any more.
-func (t *turn) ask(open map[string][]asked) {
+// noteCalls notes the calls of a turn. Those of an earlier one with the same id are not answered any more.
+func (t *turn) noteCalls(open map[string][]asked) {
 	calls := 0
 	for _, part := range t.Parts {
 		if part.Call == nil {

@@ -39,7 +39,7 @@ func (f form) apart(s string, n int) string {
 		return mark[len(mark)-f.most:]
 	}
 	const kept = 40 // of the name, which says to the model what the tool is for
-	begun := f.near(s)
+	begun := f.sanitizeName(s)
 	room := kept
 	if f.most > 0 {
 		room = min(room, f.most-digits-1)
@@ -90,7 +90,7 @@ func (r *rules) rename(req *llm.Request, offered []llm.Tool) Names {
 		if other, known := upstream[name]; known {
 			return other
 		}
-		other := r.names.near(name)
+		other := r.names.sanitizeName(name)
 		for n := 0; !r.names.fits(other) || taken[other]; n++ {
 			other = r.names.apart(name, n)
 		}

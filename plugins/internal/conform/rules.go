@@ -141,8 +141,8 @@ func (f form) fits(s string) bool {
 
 func begins(s string) bool { return s[0] == '_' || 'a' <= s[0]|0x20 && s[0]|0x20 <= 'z' }
 
-// near is the name in the characters that are allowed; it may still not fit.
-func (f form) near(s string) string {
+// sanitizeName is the name in the characters that are allowed; it may still not fit.
+func (f form) sanitizeName(s string) string {
 	if f.kind != anything {
 		s = strings.Map(func(c rune) rune {
 			switch {

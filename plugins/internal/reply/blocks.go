@@ -18,7 +18,7 @@ func (b *Blocks) Begin(index int64, call *Call) {
 // Again reports whether a block that begins was begun before: some gateways say so twice.
 func (b *Blocks) Again(index int64, id, name string) bool {
 	call := b.calls[index]
-	return call != nil && id != "" && call.id == id && call.name == name && !call.said()
+	return call != nil && id != "" && call.id == id && call.name == name && !call.hasArguments()
 }
 
 // Call is the call whose arguments come with that index, nil for one that the upstream makes itself. Where no block has

@@ -192,7 +192,7 @@ func (s *Stream) distinct(id string) string {
 // End sends EventToolEnd, once, and not where text has ended the call before.
 func (c *Call) End() error {
 	if c.ended {
-		if !c.said() {
+		if !c.hasArguments() {
 			return c.Arguments(c.whole) // which came too late
 		}
 		return nil
@@ -206,7 +206,7 @@ func (c *Call) close(tell bool) error {
 	if c.ended {
 		return nil
 	}
-	if err := c.rest(); err != nil {
+	if err := c.sendRest(); err != nil {
 		return err
 	}
 	c.ended = true
@@ -220,8 +220,8 @@ func (c *Call) close(tell bool) error {
 	return c.stream.send(end)
 }
 
-// rest sends what is owed of a call.
-func (c *Call) rest() error {
+// sendRest sends what is owed of a call.
+func (c *Call) sendRest() error {
 	if c.ended {
 		return nil
 	}
@@ -229,7 +229,7 @@ func (c *Call) rest() error {
 		return err
 	}
 	text := c.joiner.Rest()
-	if !c.said() && text == "" {
+	if !c.hasArguments() && text == "" {
 		text = c.whole
 	}
 	if err := c.Arguments(text); err != nil {
@@ -238,5 +238,5 @@ func (c *Call) rest() error {
 	return c.release(true)
 }
 
-// said reports whether arguments have come in pieces.
-func (c *Call) said() bool { return c.live || len(c.held) > 0 }
+// hasArguments reports whether arguments have come in pieces.
+func (c *Call) hasArguments() bool { return c.live || len(c.held) > 0 }

@@ -27,7 +27,7 @@ const (
 // Refusal makes a typed error of an upstream's reply that is not a 2xx: its status, its Retry-After header
 // ("" if there is none; seconds or a date, RFC 9110 section 10.2.3) and its body, in whatever form (GAP-126).
 func Refusal(status int, retryAfter string, body []byte) *llm.Error {
-	s := said{status: status}
+	s := refusalBody{status: status}
 	s.readBody(body)
 	e := s.failure()
 	e.Status = status
@@ -42,14 +42,14 @@ func Refusal(status int, retryAfter string, body []byte) *llm.Error {
 // Failure makes a typed error of an error object in a reply that is a 2xx, or in a stream. The object may name a
 // status.
 func Failure(object jsonview.View) *llm.Error {
-	s := said{}
+	s := refusalBody{}
 	s.object(object, maxInner)
 	return s.failure()
 }
 
 // Exception makes a typed error of one of AWS's, which have a name and a text; status is 0 for one in a stream.
 func Exception(status int, name, message string) *llm.Error {
-	s := said{status: status}
+	s := refusalBody{status: status}
 	words, text := unwrap(clip(message))
 	p := part{words: words, texts: []string{text}}
 	if name != "" {
@@ -61,7 +61,7 @@ func Exception(status int, name, message string) *llm.Error {
 }
 
 // failure decides what is said.
-func (s *said) failure() *llm.Error {
+func (s *refusalBody) failure() *llm.Error {
 	found := s.decide()
 	e := &llm.Error{Kind: found.kind, Basis: found.basis, Status: s.status,
 		Message: LogText("the upstream answered with an error", append(s.names, s.param)...)}
@@ -87,7 +87,7 @@ var refused = regexp.MustCompile(`\b(?:unrecognized|unknown|unsupported|unexpect
 var settings = regexp.MustCompile(`\b(?:stream_options|max_tokens|temperature|stop)\b`)
 
 // setting is the setting that is refused, of those that a route can leave out (llm.Restrictions), "" for none.
-func (s *said) setting() string {
+func (s *refusalBody) setting() string {
 	for _, p := range s.parts {
 		for _, text := range p.texts {
 			if refused.MatchString(normal(text)) {
@@ -106,14 +106,14 @@ type finding struct {
 }
 
 // decide goes by code, then by wording, then by what is no more than the status, the innermost error first.
-func (s *said) decide() finding {
+func (s *refusalBody) decide() finding {
 	if s.coded && s.status >= http.StatusInternalServerError {
 		s.status = 0
 	}
-	if s.daily && can(s.status, quota) { // of which the service, too, says to try again in seconds
+	if s.daily && statusAllows(s.status, quota) { // of which the service, too, says to try again in seconds
 		return finding{quota, llm.ByCode, ""}
 	}
-	if s.judged && can(s.status, content) {
+	if s.judged && statusAllows(s.status, content) {
 		return finding{content, llm.ByCode, ""}
 	}
 	for _, p := range s.parts {
@@ -132,9 +132,9 @@ func (s *said) decide() finding {
 	return finding{kind: byStatus(s.status)}
 }
 
-// can reports whether a reply of a status may be about that: a status that says which of several it is narrows the
+// statusAllows reports whether a reply of a status may be about that: a status that says which of several it is narrows the
 // table, and does not leave it to words.
-func can(status int, kind llm.ErrorKind) bool {
+func statusAllows(status int, kind llm.ErrorKind) bool {
 	among := func(kinds ...llm.ErrorKind) bool { return slices.Contains(kinds, kind) }
 	switch {
 	case status == http.StatusUnauthorized:
@@ -174,11 +174,11 @@ func byStatus(status int) llm.ErrorKind {
 }
 
 // word finds the row for words.
-func (s *said) word(rows []byWord, words []string) (byWord, bool) {
+func (s *refusalBody) word(rows []byWord, words []string) (byWord, bool) {
 	for _, row := range rows {
 		whole, exact := strings.CutPrefix(row.word, "=")
 		for _, word := range words {
-			if (exact && word == whole || !exact && strings.Contains(word, row.word)) && can(s.status, row.kind) {
+			if (exact && word == whole || !exact && strings.Contains(word, row.word)) && statusAllows(s.status, row.kind) {
 				return row, true
 			}
 		}
@@ -187,12 +187,12 @@ func (s *said) word(rows []byWord, words []string) (byWord, bool) {
 }
 
 // wording finds the row for texts.
-func (s *said) wording(texts []string) (byWording, bool) {
+func (s *refusalBody) wording(texts []string) (byWording, bool) {
 	for _, text := range texts {
 		text = normal(text)
 		for i, pattern := range compiled() {
 			row := wordings[i]
-			if !can(s.status, row.kind) || row.kind == capacity && !s.busy() || !pattern.MatchString(text) {
+			if !statusAllows(s.status, row.kind) || row.kind == capacity && !s.busy() || !pattern.MatchString(text) {
 				continue
 			}
 			if row.kind == capacity {
@@ -205,7 +205,7 @@ func (s *said) wording(texts []string) (byWording, bool) {
 }
 
 // busy reports whether the status allows that words alone say that the upstream takes no more, which holds for all.
-func (s *said) busy() bool {
+func (s *refusalBody) busy() bool {
 	switch s.status {
 	case http.StatusTooManyRequests, statusFlexCapacity:
 		return true
@@ -220,8 +220,8 @@ var (
 
 // rate is what a rate limit is about: one that the request exceeds by itself says nothing of others. Where the header
 // is missing, the text says when to come again (OpenAI, Groq, Azure).
-func (s *said) rate(text string) llm.ErrorKind {
-	if m := rateAsked.FindStringSubmatch(text); m != nil && can(s.status, allowance) {
+func (s *refusalBody) rate(text string) llm.ErrorKind {
+	if m := rateAsked.FindStringSubmatch(text); m != nil && statusAllows(s.status, allowance) {
 		limit, _ := strconv.ParseInt(m[1], 10, 64) // digits; one that is too large is the largest
 		asked, _ := strconv.ParseInt(m[2], 10, 64)
 		if asked > limit {
@@ -235,7 +235,7 @@ func (s *said) rate(text string) llm.ErrorKind {
 }
 
 // waits notes how long a body asks to wait.
-func (s *said) waits(text string) {
+func (s *refusalBody) waits(text string) {
 	if wait, ok := Wait(text, time.Now()); ok {
 		s.wait = max(wait, llm.AtOnce)
 	}

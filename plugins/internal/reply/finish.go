@@ -57,8 +57,8 @@ func Finish(word string) llm.FinishReason {
 // tokens as were allowed ended there, whatever is said.
 func (s *Stream) HidesLength() { s.hides = true }
 
-// honest is why the reply ended, by what is known of it.
-func (s *Stream) honest() llm.FinishReason {
+// finishReason is why the reply ended, by what is known of it.
+func (s *Stream) finishReason() llm.FinishReason {
 	full := s.hides && s.allowance > 0 && s.usage.Known() && llm.Tokens(s.usage.Output) >= s.allowance
 	if full && (s.finish == llm.FinishStop || s.finish == llm.FinishToolCalls) {
 		return llm.FinishLength

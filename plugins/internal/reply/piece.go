@@ -45,7 +45,7 @@ func (s *Stream) Piece(p Piece) error {
 	if err := c.Piece(p.Arguments); err != nil || !p.Alone {
 		return err
 	}
-	return c.rest()
+	return c.sendRest()
 }
 
 // find finds the call of a piece; nil for a new one.
@@ -66,7 +66,7 @@ func (s *Stream) find(p Piece) *Call {
 			return nil
 		}
 	case c == nil, p.Name == "" && indexed && c.so.whole,
-		p.Name != "" && (indexed || c.name != "" && (c.name != p.Name || !c.said())):
+		p.Name != "" && (indexed || c.name != "" && (c.name != p.Name || !c.hasArguments())):
 		return nil
 	}
 	if c == nil || s.precedes(c, p) {
@@ -95,7 +95,7 @@ func (s *Stream) precedes(c *Call, p Piece) bool {
 		return false
 	case p.ID != "" && c.id != "" && !sameID:
 		return true
-	case p.Name != c.name && !c.said():
+	case p.Name != c.name && !c.hasArguments():
 		return !sameID && s.offers(c.name) && s.offers(p.Name) && !s.offers(c.name+p.Name)
 	case p.Name != c.name:
 		return !sameID || c.so.whole

@@ -16,8 +16,8 @@ const (
 	maxInner = 6   // errors in one another
 )
 
-// said is what an upstream says in a refusal, whatever form its body has.
-type said struct {
+// refusalBody is what an upstream says in a refusal, whatever form its body has.
+type refusalBody struct {
 	status int      // of the reply, or what the body says where that is a 2xx
 	parts  []part   // the innermost error first: a wrapper says that there was one
 	names  []string // the words as they were sent, for the operator
@@ -32,7 +32,7 @@ type said struct {
 type part struct{ words, texts []string }
 
 // readBody reads a body: an object or an array, an event stream of one event, or plain text. A page says nothing.
-func (s *said) readBody(body []byte) {
+func (s *refusalBody) readBody(body []byte) {
 	body = bytes.TrimSpace(body)
 	if s.readJSON(body) {
 		return
@@ -53,7 +53,7 @@ func (s *said) readBody(body []byte) {
 }
 
 // readJSON is false for what is no object and no array.
-func (s *said) readJSON(text []byte) bool {
+func (s *refusalBody) readJSON(text []byte) bool {
 	if len(text) == 0 || text[0] != '{' && text[0] != '[' {
 		return false
 	}
@@ -65,7 +65,7 @@ func (s *said) readJSON(text []byte) bool {
 }
 
 // object reads an error object and what it wraps.
-func (s *said) object(v jsonview.View, depth int) {
+func (s *refusalBody) object(v jsonview.View, depth int) {
 	if depth == 0 || len(s.parts) >= maxParts {
 		return
 	}
@@ -91,7 +91,7 @@ func (s *said) object(v jsonview.View, depth int) {
 }
 
 // member reads a member of an error object. What repeats the request is not looked at.
-func (s *said) member(p *part, name string, v jsonview.View, depth int) {
+func (s *refusalBody) member(p *part, name string, v jsonview.View, depth int) {
 	switch strings.ToLower(name) {
 	case "code", "type", "status", "reason", "error_type", "error_code", "errorcode", "__type", "statuscode",
 		"status_code", "httpcode", "http_code":
@@ -124,7 +124,7 @@ func (s *said) member(p *part, name string, v jsonview.View, depth int) {
 }
 
 // name reads a word for machines. A number may be a status.
-func (s *said) name(p *part, v jsonview.View) {
+func (s *refusalBody) name(p *part, v jsonview.View) {
 	word, ok := v.Str()
 	if !ok && v.Kind() == jsonview.Number {
 		word = string(v.Raw())
@@ -160,7 +160,7 @@ func number(text string) (n int) {
 }
 
 // text reads a message: a text, the JSON of another error, or FastAPI's list of what is wrong with a body.
-func (s *said) text(p *part, v jsonview.View, depth int) {
+func (s *refusalBody) text(p *part, v jsonview.View, depth int) {
 	text, ok := v.Str()
 	if !ok {
 		s.object(v, depth-1)
@@ -183,7 +183,7 @@ func (s *said) text(p *part, v jsonview.View, depth int) {
 
 // metadata reads that of OpenRouter: the error of the service behind it as a text, or why the input was flagged
 // (openrouter.ai/docs, "Errors and Debugging").
-func (s *said) metadata(v jsonview.View, depth int) {
+func (s *refusalBody) metadata(v jsonview.View, depth int) {
 	if raw := v.Get("raw"); raw.Set() {
 		s.object(raw, depth-1)
 	}
@@ -192,7 +192,7 @@ func (s *said) metadata(v jsonview.View, depth int) {
 }
 
 // details reads those of a google.rpc.Status (cloud.google.com/apis/design/errors).
-func (s *said) details(p *part, v jsonview.View) {
+func (s *refusalBody) details(p *part, v jsonview.View) {
 	for _, detail := range v.Elems() {
 		kind, _ := detail.Get("@type").Str()
 		_, kind, _ = strings.Cut(kind, "google.rpc.")
@@ -249,7 +249,7 @@ func unwrap(text string) (words []string, rest string) {
 }
 
 // minimax reads a code of MiniMax's, which says what is the matter where its status is a 200 or a 500.
-func (s *said) minimax(p *part, code string) {
+func (s *refusalBody) minimax(p *part, code string) {
 	p.words = append(p.words, "minimax"+code)
 	s.coded = true
 }

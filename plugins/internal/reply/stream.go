@@ -151,7 +151,7 @@ func (s *Stream) end() error {
 			return err
 		}
 	}
-	s.finish = s.honest()
+	s.finish = s.finishReason()
 	if err := s.sendUsage(); err != nil {
 		return err
 	}

@@ -22,21 +22,21 @@ func TestTable(t *testing.T) {
 	for _, rows := range [][]byWord{words, weakWords} {
 		for _, row := range rows {
 			name := strings.TrimPrefix(row.word, "=")
-			got, ok := (&said{}).word(rows, []string{name})
+			got, ok := (&refusalBody{}).word(rows, []string{name})
 			require.True(t, ok, name)
 			require.Equal(t, row.kind, got.kind, name)
 			require.Equal(t, plain(name), name, "rows are written as words are compared")
 			if strings.HasPrefix(row.word, "=") {
-				_, ok = (&said{}).word(rows, []string{name + "9"})
+				_, ok = (&refusalBody{}).word(rows, []string{name + "9"})
 				require.False(t, ok, "the whole of %s", name)
 			}
 		}
 	}
 	for _, row := range wordings {
 		text := example(row.wording)
-		_, ok := (&said{}).wording([]string{text})
+		_, ok := (&refusalBody{}).wording([]string{text})
 		require.True(t, ok, text)
-		got, _ := (&said{}).wording([]string{text})
+		got, _ := (&refusalBody{}).wording([]string{text})
 		require.Equal(t, row.kind, got.kind, text)
 	}
 }

@@ -132,9 +132,9 @@ func (c *counts) read(d Counting, allowance int64) *llm.Usage {
 		// The whole of it, with what was thought. A total that is no more than the prompt says nothing of the output.
 		c.n[output], c.said[output] = c.n[total]-c.sum(d.CacheBeside, false), true
 		d.ReasoningBeside = false
-	case counted && (allowance == 0 || c.out(d.ReasoningBeside)+beyond <= allowance):
+	case counted && (allowance == 0 || c.outputUnder(d.ReasoningBeside)+beyond <= allowance):
 		thought := c.n[reasoning] + beyond
-		c.n[output], c.n[reasoning], c.said[reasoning] = c.out(d.ReasoningBeside)+beyond, thought, true
+		c.n[output], c.n[reasoning], c.said[reasoning] = c.outputUnder(d.ReasoningBeside)+beyond, thought, true
 		d.ReasoningBeside = false
 	default:
 		u := c.classes(d)
@@ -175,15 +175,15 @@ func (c *counts) settle(cacheBeside bool) {
 
 // sum is what the counts come to under a reading.
 func (c *counts) sum(cacheBeside, reasoningBeside bool) int64 {
-	n := c.n[prompt] + c.out(reasoningBeside)
+	n := c.n[prompt] + c.outputUnder(reasoningBeside)
 	if cacheBeside {
 		n += c.n[cacheRead] + c.n[cacheWrite]
 	}
 	return n
 }
 
-// out is the output under a reading.
-func (c *counts) out(reasoningBeside bool) int64 {
+// outputUnder is the output under a reading.
+func (c *counts) outputUnder(reasoningBeside bool) int64 {
 	if reasoningBeside {
 		return plus(c.n[output], c.n[reasoning])
 	}
@@ -194,7 +194,7 @@ func (c *counts) out(reasoningBeside bool) int64 {
 // without the prompt's there are none.
 func (c *counts) classes(d Counting) *llm.Usage {
 	u := &llm.Usage{Reasoning: c.count(reasoning, c.n[reasoning])}
-	u.Output = c.count(output, c.out(d.ReasoningBeside))
+	u.Output = c.count(output, c.outputUnder(d.ReasoningBeside))
 	if d.CacheBeside {
 		u.Input = c.count(prompt, c.n[prompt])
 		u.CacheRead, u.CacheWrite = c.count(cacheRead, c.n[cacheRead]), c.count(cacheWrite, c.n[cacheWrite])

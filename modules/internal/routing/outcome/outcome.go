@@ -134,15 +134,15 @@ func (r Row) add(c Counts) Row {
 	if failed+more > 0 {
 		share = (r.Own + c.Own) / (failed + more)
 	}
-	r.Worked, failed = within(r.Worked, failed, c.Worked, more, MaxSeen)
+	r.Worked, failed = addBounded(r.Worked, failed, c.Worked, more, MaxSeen)
 	r.Failed, r.Own = failed*(1-share), failed*share
-	r.Good, r.Bad = within(r.Good, r.Bad, c.Good, c.Bad, MaxTold)
+	r.Good, r.Bad = addBounded(r.Good, r.Bad, c.Good, c.Bad, MaxTold)
 	return r
 }
 
-// within adds two counts to two others, of which so much goes that all are at most so many. What somebody takes back
+// addBounded adds two counts to two others, of which so much goes that all are at most so many. What somebody takes back
 // is negative, and may be forgotten.
-func within(a, b, moreA, moreB, most float64) (float64, float64) {
+func addBounded(a, b, moreA, moreB, most float64) (float64, float64) {
 	a, b = max(a+min(moreA, 0), 0), max(b+min(moreB, 0), 0)
 	moreA, moreB = max(moreA, 0), max(moreB, 0)
 	more, sum := moreA+moreB, a+b
@@ -240,7 +240,7 @@ func learned(rows []Row, was routing.Learned, now time.Time) routing.Learned {
 			if before != nil {
 				known = before[k]
 			}
-			if far(effects[k], known) {
+			if differs(effects[k], known) {
 				changed = true
 			} else {
 				effects[k] = known
@@ -256,8 +256,8 @@ func learned(rows []Row, was routing.Learned, now time.Time) routing.Learned {
 	return is
 }
 
-// far reports whether two effects differ by more than a step, on a good route or on a bad one.
-func far(a, b routing.Effect) bool {
+// differs reports whether two effects differ by more than a step, on a good route or on a bad one.
+func differs(a, b routing.Effect) bool {
 	for _, q := range [...]float64{0.1, 0.5, 0.9} {
 		if math.Abs(a.On(q, 0)-b.On(q, 0)) >= step {
 			return true

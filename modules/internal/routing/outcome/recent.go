@@ -109,15 +109,15 @@ func (r *Recent) find(at int, ok bool) *Request {
 // Look says what a request shows of the one before it in its conversation, and which that was: None when nothing, and
 // what it shows but once.
 func (r *Recent) Look(turn Turn, req *llm.Request) (before Request, v Verdict) {
-	before, v, since := r.look(turn)
+	before, v, since := r.findPrevious(turn)
 	if since > 0 {
 		v = judge(req, req.Messages[since:])
 	}
 	return before, v
 }
 
-// look finds the request before, and whether that shows now: from which message on, or at once.
-func (r *Recent) look(turn Turn) (before Request, v Verdict, since int) {
+// findPrevious finds the request before, and whether that shows now: from which message on, or at once.
+func (r *Recent) findPrevious(turn Turn) (before Request, v Verdict, since int) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	at, ok := r.byTurn[turn.Key]
