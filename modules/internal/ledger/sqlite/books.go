@@ -10,6 +10,7 @@ import (
 	"zombiezen.com/go/sqlite"
 
 	"github.com/fareway/fareway/modules/internal/ledger"
+	"github.com/fareway/fareway/modules/internal/ledger/book"
 )
 
 // Account implements ledger.Books.
@@ -17,7 +18,7 @@ func (b *books) Account(ctx context.Context, idOrName string) (a ledger.Account,
 	err = b.brief(ctx, "account", func(conn *sqlite.Conn) error {
 		row, err := findRow(conn, idOrName)
 		if err == nil {
-			a = row.view()
+			a = row.Show()
 		}
 		return err
 	})
@@ -30,7 +31,7 @@ func (b *books) Account(ctx context.Context, idOrName string) (a ledger.Account,
 // findRow reads an account by its id or by its name, which never begins like an id.
 func findRow(conn *sqlite.Conn, idOrName string) (a *account, err error) {
 	where := `WHERE a.name = ?`
-	if strings.HasPrefix(idOrName, accountPrefix) {
+	if strings.HasPrefix(idOrName, book.AccountPrefix) {
 		where = `WHERE a.id = ?`
 	}
 	err = run(conn, `SELECT `+accountColumns+`, `+accountHeld+` FROM accounts AS a JOIN balances AS b ON b.n = a.n `+where,
@@ -40,7 +41,7 @@ func findRow(conn *sqlite.Conn, idOrName string) (a *account, err error) {
 			return nil
 		}, idOrName)
 	if err == nil && a == nil {
-		err = fmt.Errorf("%w: account %q", ledger.ErrNotFound, idOrName)
+		err = book.NoAccount(idOrName)
 	}
 	return a, err
 }
@@ -61,7 +62,7 @@ func (b *books) Accounts(ctx context.Context, each func(ledger.Account) error) e
 		return run(conn, allAccounts, func(row *sqlite.Stmt) error {
 			a := scanRow(row)
 			a.Held = held[a.n]
-			return give(each, a.view())
+			return give(each, a.Show())
 		})
 	})
 	if err != nil {
@@ -114,7 +115,7 @@ func accountNumber(conn *sqlite.Conn, id string) (n int64, err error) {
 		return nil
 	}, id)
 	if err == nil && n == 0 {
-		err = fmt.Errorf("%w: account %q", ledger.ErrNotFound, id)
+		err = book.NoAccount(id)
 	}
 	return n, err
 }

@@ -5,6 +5,8 @@ import (
 	"strings"
 
 	"zombiezen.com/go/sqlite"
+
+	"github.com/fareway/fareway/plugins/llm"
 )
 
 // rowsAtOnce is how many rows one statement inserts where there are so many. They share what a statement costs, and
@@ -161,4 +163,13 @@ func (r *rows) optional(s string) {
 	} else {
 		r.text(s)
 	}
+}
+
+// estimate stores two columns, input and output.
+func (r *rows) estimate(u *llm.Usage) {
+	if u == nil {
+		u = &llm.Usage{}
+	}
+	r.count(u.Input)
+	r.count(u.Output)
 }

@@ -1,11 +1,9 @@
 package sqlite
 
 import (
-	"fmt"
-
 	"zombiezen.com/go/sqlite"
 
-	"github.com/fareway/fareway/modules/internal/ledger"
+	"github.com/fareway/fareway/modules/internal/ledger/book"
 )
 
 const (
@@ -109,7 +107,7 @@ func (m *memory) price(conn *sqlite.Conn, route string, version int64) (tariff, 
 	case err != nil:
 		return tariff{}, err
 	case !p.found:
-		return tariff{}, fmt.Errorf("%w: version %d of the price of route %q", ledger.ErrNotFound, version, route)
+		return tariff{}, book.NoPrice(route, version)
 	}
 	m.prices[id] = p
 	return p, nil
@@ -131,7 +129,7 @@ func (m *memory) key(conn *sqlite.Conn, a *account, id string) (keyRef, error) {
 		}
 	}
 	if !ok || k.account != a.n {
-		return keyRef{}, fmt.Errorf("%w: key %q of account %q", ledger.ErrNotFound, id, a.id)
+		return keyRef{}, book.NoKey(id, a.ID)
 	}
 	return k, nil
 }

@@ -6,6 +6,8 @@ import (
 	"time"
 
 	"zombiezen.com/go/sqlite"
+
+	"github.com/fareway/fareway/modules/internal/ledger/book"
 )
 
 const (
@@ -98,22 +100,24 @@ func (t *tx) prune(ctx context.Context, before int64, ids []string) (removed int
 
 // movePrunedBefore records since when every request has to be there.
 func (t *tx) movePrunedBefore(ctx context.Context, before int64) error {
-	var was int64
-	err := t.query(`SELECT pruned_before FROM meta`, func(row *sqlite.Stmt) error {
-		was = row.ColumnInt64(0)
+	var was time.Time
+	err := t.query(`SELECT pruned_before FROM meta WHERE pruned_before <> 0`, func(row *sqlite.Stmt) error {
+		was = columnTime(row, 0)
 		return nil
 	})
-	if err != nil || was >= before {
+	if err != nil {
+		return err
+	}
+	trail, err := t.trail()
+	if err != nil {
+		return err
+	}
+	act, err := book.MovePruned(trail, was, moment(before), t.by(ctx))
+	if err != nil || act.Seq == 0 {
 		return err
 	}
 	if err := t.exec(`UPDATE meta SET pruned_before = ?`, before); err != nil {
 		return err
 	}
-	named := func(ns int64) fields {
-		if ns == 0 {
-			return nil
-		}
-		return fields{"settled_before": moment(ns).Format(time.RFC3339Nano)}
-	}
-	return t.act(ctx, "ledger.prune", nil, "", named(was), named(before))
+	return t.record(nil, act)
 }

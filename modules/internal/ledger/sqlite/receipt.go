@@ -8,6 +8,7 @@ import (
 	"zombiezen.com/go/sqlite"
 
 	"github.com/fareway/fareway/modules/internal/ledger"
+	"github.com/fareway/fareway/modules/internal/ledger/book"
 	"github.com/fareway/fareway/plugins/llm"
 )
 
@@ -61,9 +62,6 @@ func (s *Store) CountWaiting(ctx context.Context) (map[string]int64, error) {
 	return waiting, nil
 }
 
-// waits reports whether a receipt may add to the attempt.
-func (a *attempt) waits() bool { return a.outcome == ledger.Unproven && a.receipt.IsZero() }
-
 // AddReceipt implements ledger.Store.
 func (s *Store) AddReceipt(ctx context.Context, id string, usage llm.Usage) (c ledger.Charge, applied bool, err error) {
 	err = s.write(ctx, "add_receipt", func(t *tx) (err error) {
@@ -81,95 +79,72 @@ func (t *tx) addReceipt(id string, usage llm.Usage) (c ledger.Charge, applied bo
 	if !ok {
 		return c, false, fmt.Errorf("%w: it is no attempt's id", ledger.ErrNotFound)
 	}
-	if r, ok := t.live[request]; ok && seq <= int64(len(r.attempts)) {
-		a, err := t.account(r.account)
+	if r, ok := t.live[request]; ok && seq <= int64(len(r.Attempts)) {
+		a, err := t.account(r.Account)
 		if err != nil {
 			return c, false, err
 		}
 		return ledger.Charge{Balance: a.Balance}, false, nil // its settlement will say
 	}
 	r, found, err := t.settledRequest(request)
-	if err != nil {
-		return c, false, err
-	}
-	attempts, err := t.attemptsOf(request)
 	switch {
 	case err != nil:
 		return c, false, err
-	case !found || seq > int64(len(attempts)):
-		return c, false, fmt.Errorf("%w: no attempt has this id", ledger.ErrNotFound)
+	case !found:
+		return c, false, book.NoAttempt()
 	}
-	a, err := t.account(r.account)
+	a, l, attempts, err := t.readSettled(&r)
 	if err != nil {
 		return c, false, err
 	}
-	this := &attempts[seq-1]
-	if !r.pending || !this.waits() {
-		return r.result(a), false, nil
-	}
-	l, err := t.lineOf(a, r.key)
-	if err != nil {
+	p, taken, err := book.DecideReceipt(t.payer(a, l), &r.Request, attempts, seq, usage, t.now())
+	switch {
+	case err != nil:
 		return c, false, err
+	case !taken:
+		return r.Answer(a.Balance), false, nil
 	}
-	if !usage.Known() {
-		return c, false, fmt.Errorf("%w: the receipt says nothing", ledger.ErrUsage)
-	}
-	this.usage, this.receipt = usage, t.now()
-	p, err := t.prove(a, l, &r, attempts, this, ledger.Receipt)
-	if err != nil {
-		return c, false, err
-	}
-	c = r.result(a)
-	c.Added, c.OverAdded = p.charge, p.over
-	return c, true, nil
+	c = p.Request.Answer(p.Account.Balance)
+	c.Added, c.OverAdded = p.Charge, p.Over
+	return c, true, t.prove(a, l, &p)
 }
 
-// prove adds to a settled request what one of its attempts is now known, or taken, to have used: kind is why. What it
-// adds is at most that attempt's worst, and with what the request is charged already at most its hold (GAP-123).
-func (t *tx) prove(a *account, l *line, r *settledRequest, attempts []attempt, this *attempt, kind ledger.EntryKind) (
-	p part, err error,
-) {
-	due, err := billOf(attempts, r.surcharge)
-	if err != nil {
-		return p, err
+// readSettled reads what a receipt or a closing needs of a settled request.
+func (t *tx) readSettled(r *settledRequest) (a *account, l *line, attempts []book.Attempt, err error) {
+	if attempts, err = t.attemptsOf(r.ID); err != nil {
+		return nil, nil, nil, err
 	}
-	ceiling, prices := max(0, r.hold-r.charge-r.waived), ""
-	if this.Worst >= 0 {
-		ceiling = min(ceiling, this.Worst)
+	if a, err = t.account(r.Account); err != nil {
+		return nil, nil, nil, err
 	}
-	if this.usage.Known() {
-		p = t.judge(a, r.serviceLimit, due.microcents-r.charge-r.waived-r.over, ceiling, tokens(this.usage))
-		prices = this.priceName()
+	l, err = t.lineOf(a, r.key)
+	return a, l, attempts, err
+}
+
+// prove writes what a receipt or a closing changes.
+func (t *tx) prove(a *account, l *line, p *book.Proven) error {
+	if err := t.charge(a, l, &p.Charged); err != nil {
+		return err
 	}
-	now, detail := this.receipt, this.record()
-	if kind == ledger.Closing {
-		now = t.now()
-	}
-	err = t.charge(a, l, p, ledger.Entry{
-		Kind: kind, Request: r.id, Prices: prices, Created: now, Detail: detail.Detail(),
-	})
-	if err != nil {
-		return p, err
-	}
-	r.charge, r.waived, r.over, r.pending = r.charge+p.charge, r.waived+p.waived, r.over+p.over, due.Pending
+	r, this := &p.Request, &p.Attempt
 	request, seq, _ := ledger.ParseAttemptID(this.ID)
-	err = t.resum(r.id, func() error {
+	err := t.resum(r.ID, func() error {
 		err := t.exec(`UPDATE requests SET charge = ?, waived = ?, over = ?, tokens = tokens + ?, pending = ? WHERE id = ?`,
-			r.charge, r.waived, r.over, p.tokens, r.pending, r.id)
+			r.Charge, r.Waived, r.Over, p.Tokens, r.Pending, r.ID)
 		if err != nil {
 			return err
 		}
-		u := this.usage
+		u := this.Usage
 		return t.exec(`UPDATE attempts SET outcome = ?, input = ?, cache_read = ?, cache_write = ?, output = ?,
 			reasoning = ?, estimated = ?, receipt = ? WHERE request = ? AND seq = ?`,
-			string(this.outcome), u.Input, u.CacheRead, u.CacheWrite, u.Output, u.Reasoning, u.Estimated,
-			optionalTime(this.receipt), request, seq)
+			string(this.Outcome), u.Input, u.CacheRead, u.CacheWrite, u.Output, u.Reasoning, u.Estimated,
+			optionalTime(this.Receipt), request, seq)
 	})
 	if err != nil {
-		return p, err
+		return err
 	}
-	return p, t.exec(`DELETE FROM waiting WHERE provider = ? AND created = ? AND request = ? AND seq = ?`,
-		this.Provider, this.created, request, seq)
+	return t.exec(`DELETE FROM waiting WHERE provider = ? AND created = ? AND request = ? AND seq = ?`,
+		this.Provider, this.Created, request, seq)
 }
 
 // lineOf finds the line of a key by the key's number.
@@ -186,40 +161,24 @@ func (t *tx) lineOf(a *account, key int64) (*line, error) {
 }
 
 // attemptsOf reads the attempts of a settled request, in their order.
-func (t *tx) attemptsOf(request string) ([]attempt, error) {
-	var all []attempt
-	err := t.query(`SELECT seq, route, provider, model, price_version, outcome,
-		input, cache_read, cache_write, output, reasoning, estimated, created, receipt,
-		worst, estimate_input, estimate_output, provider_key, operator
-		FROM attempts WHERE request = ? ORDER BY seq`, func(row *sqlite.Stmt) error {
-		a := attempt{
-			Attempt: ledger.Attempt{
-				ID:           ledger.AttemptID(request, row.ColumnInt64(0)),
-				Route:        row.ColumnText(1),
-				Provider:     row.ColumnText(2),
-				Model:        row.ColumnText(3),
-				PriceVersion: row.ColumnInt64(4),
-				Worst:        columnWorst(row, 14),
-				Key:          row.ColumnText(17),
-			},
-			outcome: ledger.Outcome(row.ColumnText(5)),
-			usage: llm.Usage{
-				Input:      columnCount(row, 6),
-				CacheRead:  columnCount(row, 7),
-				CacheWrite: columnCount(row, 8),
-				Output:     columnCount(row, 9),
-				Reasoning:  columnCount(row, 10),
-				Estimated:  row.ColumnBool(11),
-			},
-			created:  columnTime(row, 12),
-			receipt:  columnOptionalTime(row, 13),
-			estimate: columnEstimate(row, 15),
-			operator: row.ColumnBool(18),
+func (t *tx) attemptsOf(request string) ([]book.Attempt, error) {
+	if err := t.flush(); err != nil {
+		return nil, err
+	}
+	var all []book.Attempt
+	prices := newTariffs(t.conn)
+	err := eachDetail(t.conn, `WHERE r.id = ?`, func(d *detail) error {
+		for _, tried := range d.attempts {
+			if _, err := t.price(t.conn, tried.route, tried.version); err != nil {
+				return err
+			}
+			a, err := tried.record(request, prices)
+			if err != nil {
+				return err
+			}
+			all = append(all, book.Attempt{AttemptRecord: a})
 		}
-		var err error
-		a.tariff, err = t.price(t.conn, a.Route, a.PriceVersion)
-		all = append(all, a)
-		return err
+		return nil
 	}, request)
 	return all, err
 }
@@ -286,36 +245,28 @@ func (t *tx) closeOne(request string, seq int64, closed *ledger.Closings) error 
 	if err != nil {
 		return err
 	}
-	attempts, err := t.attemptsOf(request)
-	switch {
-	case err != nil:
-		return err
-	case !found || seq > int64(len(attempts)):
+	var attempts []book.Attempt
+	var a *account
+	var l *line
+	if found {
+		if a, l, attempts, err = t.readSettled(&r); err != nil {
+			return err
+		}
+	}
+	if seq > int64(len(attempts)) {
 		return fmt.Errorf("%w: attempt %d of request %q, which waits", ledger.ErrNotFound, seq, request)
 	}
-	a, err := t.account(r.account)
+	p, err := book.DecideClosing(t.payer(a, l), &r.Request, attempts, seq, t.now())
 	if err != nil {
 		return err
 	}
-	l, err := t.lineOf(a, r.key)
-	if err != nil {
-		return err
+	if p.Charge > 0 {
+		closed.Charged[p.Attempt.Route] += p.Charge
 	}
-	this := &attempts[seq-1]
-	this.outcome = ledger.Closed
-	if this.estimate != nil {
-		this.usage = *this.estimate
-	}
-	p, err := t.prove(a, l, &r, attempts, this, ledger.Closing)
-	if p.charge > 0 {
-		closed.Charged[this.Route] += p.charge
-	}
-	if p.over > 0 {
-		closed.Over[this.Route] += p.over
-	}
-	if err == nil && p.over > 0 {
+	if p.Over > 0 {
+		closed.Over[p.Attempt.Route] += p.Over
 		t.opts.Logger.Warn("an attempt was closed at less than its estimate, which is more than was held for it",
-			"attempt", this.ID, "route", this.Route, "over_microcents", p.over)
+			"attempt", p.Attempt.ID, "route", p.Attempt.Route, "over_microcents", p.Over)
 	}
-	return err
+	return t.prove(a, l, &p)
 }

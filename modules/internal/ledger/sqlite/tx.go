@@ -73,7 +73,6 @@ type tx struct {
 	// unmade are attempts that were recorded after their caller had given up: they were never made.
 	unmade   map[string]bool
 	progress *progress
-	record   ledger.RequestRecord // of the request that is settled, to be hashed
 	unwritten
 }
 
@@ -121,8 +120,9 @@ func (t *tx) account(id string) (*account, error) {
 	return a, t.endPeriods(a)
 }
 
-// payer is account for a request: it reads the account's key and the key's line with it, which the request needs, too.
-func (t *tx) payer(id, key string) (*account, error) {
+// readPayer is account for a request: it reads the account's key and the key's line with it, which the request needs,
+// too.
+func (t *tx) readPayer(id, key string) (*account, error) {
 	if a, ok := t.accounts.get(id); ok {
 		return a, t.endPeriods(a)
 	}
