@@ -79,7 +79,7 @@ func newWalk(seed uint64) *walk {
 		given: map[string]bool{}}
 	c, _ := book.CreateAccount("acct_1", "walker", "pro", false, book.By{Now: w.now})
 	w.account = c.Account
-	w.lines[1].Cap = 900_000
+	w.lines[1].Cap = 5_000_000
 	return w
 }
 
@@ -136,21 +136,23 @@ func (w *walk) take() (kind int, err error) {
 		return 3, w.prove(pick(w, w.waiting), false)
 	case n < 950 && len(w.waiting) > 0:
 		return 4, w.prove(pick(w, w.waiting), true)
-	case n < 970:
+	case n < 975:
 		return 5, w.move()
-	case n < 985 && len(w.settled) > 0:
+	case n < 983 && len(w.settled) > 0:
 		return 6, w.refund(w.settled[pick(w, w.settled)])
 	case n < 990:
 		w.now = w.now.Add(time.Duration(w.upTo(20*24)) * time.Hour)
 		return 7, w.look()
 	case n < 995:
-		w.plan = ledger.Terms{SpendCap: w.upTo(4) * 1_000_000, TokenBudget: w.upTo(4) * 1_000_000,
-			FairUse: w.upTo(2) * 500_000, MonthlyCredits: w.upTo(3), Periods: w.chance(2)}
+		w.plan = ledger.Terms{FairUse: w.upTo(2) * 500_000, MonthlyCredits: w.upTo(3), Periods: w.chance(2)}
+		if w.chance(3) {
+			w.plan.SpendCap, w.plan.TokenBudget = w.upTo(4)*5_000_000, w.upTo(4)*5_000_000
+		}
 		return 8, w.look()
 	default:
 		var value *int64
-		if w.chance(2) {
-			value = new(w.upTo(5_000_000))
+		if w.chance(4) {
+			value = new(w.upTo(20_000_000))
 		}
 		c, err := book.SetLimit(w.account, ledger.AllLimits[w.random.IntN(3)], value, w.by())
 		w.account = c.Account
@@ -433,7 +435,7 @@ func (w *walk) move() error {
 		c := &ledger.Correction{Microcents: amount, Reason: "r"}
 		m, _, err = book.DecideAdjustment(c, &w.account, nil, nil, w.by())
 	} else {
-		m, _, err = book.DecideTopUp(&ledger.Credit{Credits: 1 + w.upTo(5)}, &w.account, nil, nil, w.by())
+		m, _, err = book.DecideTopUp(&ledger.Credit{Credits: 1 + w.upTo(8)}, &w.account, nil, nil, w.by())
 	}
 	w.net += m.Entry.Microcents
 	w.account = m.Account
