@@ -3,6 +3,7 @@ package sqlite
 import (
 	"fmt"
 	"strings"
+	"time"
 
 	"zombiezen.com/go/sqlite"
 
@@ -53,30 +54,17 @@ const (
 
 // scanRow reads an account without what it holds, which its rows do not say.
 func scanRow(row *sqlite.Stmt) *account {
-	a := &account{
-		n: row.ColumnInt64(0),
-		Account: book.Account{
-			ID:       row.ColumnText(1),
-			Name:     row.ColumnText(2),
-			Plan:     row.ColumnText(3),
-			State:    ledger.State(row.ColumnText(4)),
-			Created:  columnTime(row, 5),
-			Before:   book.Counters{Spent: row.ColumnInt64(8), Tokens: row.ColumnInt64(9), Waived: row.ColumnInt64(10)},
-			Balance:  ledger.Balance{Credits: row.ColumnInt64(11), Accrued: row.ColumnInt64(12)},
-			Head:     columnHash(row, 13),
-			Entries:  row.ColumnInt64(15),
-			Requests: row.ColumnInt64(16),
-			Ever:     book.Counters{Spent: row.ColumnInt64(17), Tokens: row.ColumnInt64(18), Waived: row.ColumnInt64(19)},
-			Trail:    book.Trail{Acts: row.ColumnInt64(22), Head: columnHash(row, 23)},
-			Settings: scanSettings(row, 25),
-		},
-		last:  row.ColumnInt64(14),
-		payer: row.ColumnInt64(20),
-		owed:  row.ColumnInt64(21),
+	a := &account{}
+	var period *int64
+	var end time.Time
+	var allotted bool
+	readColumns(row, 0, &a.n, &a.ID, &a.Name, &a.Plan, (*string)(&a.State), &a.Created, &period, &end, &a.Before.Spent,
+		&a.Before.Tokens, &a.Before.Waived, &a.Credits, &a.Accrued, &a.Head, &a.last, &a.Entries, &a.Requests,
+		&a.Ever.Spent, &a.Ever.Tokens, &a.Ever.Waived, &a.payer, &a.owed, &a.Trail.Acts, &a.Trail.Head, &allotted)
+	if period != nil {
+		a.Period = book.Period{Number: *period, End: end, Allotted: allotted}
 	}
-	if !row.ColumnIsNull(6) {
-		a.Period = book.Period{Number: row.ColumnInt64(6), End: columnTime(row, 7), Allotted: row.ColumnBool(24)}
-	}
+	a.Settings = scanSettings(row, accountWidth-settingsWidth)
 	return a
 }
 
@@ -96,9 +84,9 @@ func (m *memory) readAccount(conn *sqlite.Conn, id string) (a *account, err erro
 
 // scanLine reads four columns from col on: the root, the cap, and what was spent ever and before the period.
 func scanLine(row *sqlite.Stmt, col int) *line {
-	return &line{root: row.ColumnInt64(col), Line: book.Line{
-		Cap: row.ColumnInt64(col + 1), Spent: row.ColumnInt64(col + 2), Before: row.ColumnInt64(col + 3),
-	}}
+	l := &line{}
+	readColumns(row, col, &l.root, &l.Cap, &l.Spent, &l.Before)
+	return l
 }
 
 // keep remembers a line of the account, which has just been read.

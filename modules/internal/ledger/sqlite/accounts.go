@@ -2,7 +2,6 @@ package sqlite
 
 import (
 	"context"
-	"fmt"
 
 	"zombiezen.com/go/sqlite"
 
@@ -42,10 +41,7 @@ func (s *Store) CreateAccount(ctx context.Context, name, plan string) (ledger.Ac
 		v = a.Show()
 		return t.record(a, c.Act)
 	})
-	if err != nil {
-		return ledger.Account{}, fmt.Errorf("creating account %q: %w", name, err)
-	}
-	return v, nil
+	return result(v, err, "creating account %q", name)
 }
 
 // nameTaken reports whether there is an account of this name.
@@ -62,10 +58,7 @@ func (s *Store) RenameAccount(ctx context.Context, id, name string) (ledger.Acco
 		}
 		return book.RenameAccount(a, name, taken, by)
 	})
-	if err != nil {
-		return v, fmt.Errorf("renaming account %q: %w", id, err)
-	}
-	return v, nil
+	return result(v, err, "renaming account %q", id)
 }
 
 // SetPlan implements ledger.Store. Periods that are over end on the terms of the plan before.
@@ -73,10 +66,7 @@ func (s *Store) SetPlan(ctx context.Context, id, plan string) (ledger.Account, e
 	v, err := s.changeAccount(ctx, "set_plan", id, func(_ *tx, a book.Account, by book.By) (book.Changed, error) {
 		return book.SetPlan(a, plan, by)
 	})
-	if err != nil {
-		return v, fmt.Errorf("setting the plan of account %q: %w", id, err)
-	}
-	return v, nil
+	return result(v, err, "setting the plan of account %q", id)
 }
 
 // SetState implements ledger.Store.
@@ -84,10 +74,7 @@ func (s *Store) SetState(ctx context.Context, id string, state ledger.State) (le
 	v, err := s.changeAccount(ctx, "set_state", id, func(_ *tx, a book.Account, by book.By) (book.Changed, error) {
 		return book.SetState(a, state, by)
 	})
-	if err != nil {
-		return v, fmt.Errorf("setting the state of account %q: %w", id, err)
-	}
-	return v, nil
+	return result(v, err, "setting the state of account %q", id)
 }
 
 // changeAccount changes an account as is decided and returns it as it is then, in its period.

@@ -2,7 +2,6 @@ package sqlite
 
 import (
 	"context"
-	"fmt"
 	"math"
 	"strings"
 	"time"
@@ -22,10 +21,7 @@ func (b *books) Account(ctx context.Context, idOrName string) (a ledger.Account,
 		}
 		return err
 	})
-	if err != nil {
-		return ledger.Account{}, fmt.Errorf("finding an account: %w", err)
-	}
-	return a, nil
+	return result(a, err, "finding an account")
 }
 
 // findRow reads an account by its id or by its name, which never begins like an id.
@@ -65,10 +61,7 @@ func (b *books) Accounts(ctx context.Context, each func(ledger.Account) error) e
 			return give(each, a.Show())
 		})
 	})
-	if err != nil {
-		return fmt.Errorf("listing accounts: %w", err)
-	}
-	return nil
+	return doing(err, "listing accounts")
 }
 
 // Keys implements ledger.Books; they are in the order of their creation.
@@ -84,10 +77,7 @@ func (b *books) Keys(ctx context.Context, account string, each func(ledger.Key) 
 		}
 		return run(conn, selectKey+`WHERE k.account = ? ORDER BY k.n`, row, n)
 	})
-	if err != nil {
-		return fmt.Errorf("listing keys: %w", err)
-	}
-	return nil
+	return doing(err, "listing keys")
 }
 
 // Plans implements ledger.Books, in alphabetical order.
@@ -102,18 +92,12 @@ func (b *books) Plans(ctx context.Context) (plans []string, err error) {
 			return nil
 		})
 	})
-	if err != nil {
-		return nil, fmt.Errorf("listing plans: %w", err)
-	}
-	return plans, nil
+	return result(plans, err, "listing plans")
 }
 
 // accountNumber is how the tables name the account with this id.
 func accountNumber(conn *sqlite.Conn, id string) (n int64, err error) {
-	err = run(conn, `SELECT n FROM accounts WHERE id = ?`, func(row *sqlite.Stmt) error {
-		n = row.ColumnInt64(0)
-		return nil
-	}, id)
+	err = run(conn, `SELECT n FROM accounts WHERE id = ?`, to(&n), id)
 	if err == nil && n == 0 {
 		err = book.NoAccount(id)
 	}

@@ -27,10 +27,7 @@ func (s *Store) Account(ctx context.Context, idOrName string) (a ledger.Account,
 			return book.Changed{Account: a}, nil
 		})
 	}
-	if err != nil {
-		return ledger.Account{}, fmt.Errorf("finding an account: %w", err)
-	}
-	return a, nil
+	return result(a, err, "finding an account")
 }
 
 // Accounts implements ledger.Store, in the same way.

@@ -170,10 +170,7 @@ const removeDay = `DELETE FROM days WHERE day = ? AND key = ? AND route = ? AND 
 // sumAll fills in the sums of days of a ledger that has none.
 func sumAll(conn *sqlite.Conn) error {
 	summed := false
-	err := run(conn, `SELECT summed <> 0 FROM meta`, func(row *sqlite.Stmt) error {
-		summed = row.ColumnBool(0)
-		return nil
-	})
+	err := run(conn, `SELECT summed <> 0 FROM meta`, to(&summed))
 	if err != nil || summed {
 		return err
 	}

@@ -152,20 +152,14 @@ func (s *Store) Check(ctx context.Context, account, key string, microcents, toke
 			return book.CheckPayer(t.payer(a, l), microcents, tokens)
 		})
 	}
-	if err != nil {
-		return fmt.Errorf("checking an account: %w", err)
-	}
-	return nil
+	return doing(err, "checking an account")
 }
 
 // heldByLine is what a key and those that it shares its cap with hold. Like accountHeld it reads all running requests.
 func heldByLine(conn *sqlite.Conn, k keyRef) (held int64, err error) {
 	err = run(conn, `SELECT coalesce(sum(h.hold), 0) FROM holds AS h JOIN keys AS k ON k.n = h.key
 		WHERE h.account = ? AND k.root = ?`,
-		func(row *sqlite.Stmt) error {
-			held = row.ColumnInt64(0)
-			return nil
-		}, k.account, k.root)
+		to(&held), k.account, k.root)
 	return held, err
 }
 

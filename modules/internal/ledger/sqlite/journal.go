@@ -73,8 +73,8 @@ func (t *tx) findSeen(a *account, reference string) (seen *book.Seen, err error)
 		return nil, nil
 	}
 	err = t.query(findReference, func(row *sqlite.Stmt) error {
-		seen = &book.Seen{Entry: ledger.Entry{Kind: ledger.EntryKind(row.ColumnText(0)), Microcents: row.ColumnInt64(1),
-			Request: row.ColumnText(2), Created: columnTime(row, 3), Reference: reference}}
+		seen = &book.Seen{Entry: ledger.Entry{Reference: reference}}
+		readColumns(row, 0, (*string)(&seen.Kind), &seen.Microcents, &seen.Request, &seen.Created)
 		return nil
 	}, a.n, false, reference)
 	if err != nil || seen == nil || seen.Kind != ledger.Refund {

@@ -17,19 +17,10 @@ const selectKey = `SELECT k.id, a.id, a.name, k.name, k.last4, k.revoked, k.crea
 	FROM keys AS k JOIN accounts AS a ON a.n = k.account JOIN balances AS b ON b.n = k.account JOIN keys AS r ON r.n = ` +
 	`k.root `
 
-func scanKey(row *sqlite.Stmt) ledger.Key {
-	return ledger.Key{
-		ID:          row.ColumnText(0),
-		Account:     row.ColumnText(1),
-		AccountName: row.ColumnText(2),
-		Name:        row.ColumnText(3),
-		Last4:       row.ColumnText(4),
-		Revoked:     row.ColumnBool(5),
-		Created:     columnTime(row, 6),
-		Expires:     columnOptionalTime(row, 7),
-		SpendCap:    row.ColumnInt64(8),
-		Spent:       row.ColumnInt64(9),
-	}
+func scanKey(row *sqlite.Stmt) (k ledger.Key) {
+	readColumns(row, 0, &k.ID, &k.Account, &k.AccountName, &k.Name, &k.Last4, &k.Revoked, &k.Created, &k.Expires, &k.SpendCap,
+		&k.Spent)
+	return k
 }
 
 // CreateKey implements ledger.Store.
@@ -60,10 +51,7 @@ func (s *Store) CreateKey(ctx context.Context, account, name string, hash [32]by
 		a.Account = c.Account
 		return t.record(a, c.Act)
 	})
-	if err != nil {
-		return ledger.Key{}, fmt.Errorf("creating key %q: %w", name, err)
-	}
-	return c.Key, nil
+	return result(c.Key, err, "creating key %q", name)
 }
 
 func (t *tx) keyTaken(a *account, name string, hash [32]byte) (taken book.Taken, err error) {
@@ -80,10 +68,7 @@ func (t *tx) keyNamed(a *account, name string) (bool, error) {
 // insertKey writes a new key of a line, or the first of its own (nil), which has the cap.
 func (t *tx) insertKey(a *account, k *ledger.Key, hash [32]byte, root *int64) error {
 	var n int64
-	err := t.query(`SELECT coalesce(max(n), 0) + 1 FROM keys`, func(row *sqlite.Stmt) error {
-		n = row.ColumnInt64(0)
-		return nil
-	})
+	err := t.query(`SELECT coalesce(max(n), 0) + 1 FROM keys`, to(&n))
 	if err != nil {
 		return err
 	}
@@ -111,10 +96,7 @@ func (s *Store) ChangeKey(ctx context.Context, id string, change ledger.KeyChang
 		k = c.Key
 		return t.saveKey(a, &c)
 	})
-	if err != nil {
-		return ledger.Key{}, fmt.Errorf("changing a key: %w", err)
-	}
-	return k, nil
+	return result(k, err, "changing a key")
 }
 
 // RevokeKey implements ledger.Store. A key that is revoked already stays so.
@@ -127,10 +109,7 @@ func (s *Store) RevokeKey(ctx context.Context, id string) (k ledger.Key, err err
 		k = c.Key
 		return t.saveKey(a, &c)
 	})
-	if err != nil {
-		return ledger.Key{}, fmt.Errorf("revoking a key: %w", err)
-	}
-	return k, nil
+	return result(k, err, "revoking a key")
 }
 
 // RotateKey implements ledger.Store.
@@ -238,25 +217,11 @@ func (s *Store) Lookup(ctx context.Context, hash [32]byte) (ledger.Principal, er
 		}
 		err = run(conn, principalQuery,
 			func(row *sqlite.Stmt) error {
-				p.Account = ledger.Account{
-					ID:      row.ColumnText(7),
-					Name:    row.ColumnText(8),
-					Plan:    row.ColumnText(9),
-					State:   ledger.State(row.ColumnText(10)),
-					Created: columnTime(row, 11),
-				}
+				a, k := &p.Account, &p.Key
+				readColumns(row, 0, &k.ID, &k.Name, &k.Last4, &k.Revoked, &k.Created, &k.Expires, &k.SpendCap, &a.ID, &a.Name, &a.Plan,
+					(*string)(&a.State), &a.Created)
 				own := scanSettings(row, 12)
-				p.Account.Limits, p.Account.Profile, p.Account.Requires = own.Limits, own.Profile, own.Requires
-				p.Key = ledger.Key{
-					ID:       row.ColumnText(0),
-					Account:  p.Account.ID,
-					Name:     row.ColumnText(1),
-					Last4:    row.ColumnText(2),
-					Revoked:  row.ColumnBool(3),
-					Created:  columnTime(row, 4),
-					Expires:  columnOptionalTime(row, 5),
-					SpendCap: row.ColumnInt64(6),
-				}
+				k.Account, a.Limits, a.Profile, a.Requires = a.ID, own.Limits, own.Profile, own.Requires
 				return nil
 			}, n)
 		if err == nil && !known {
@@ -264,10 +229,7 @@ func (s *Store) Lookup(ctx context.Context, hash [32]byte) (ledger.Principal, er
 		}
 		return err
 	})
-	if err != nil {
-		return ledger.Principal{}, fmt.Errorf("looking up a key: %w", err)
-	}
-	return p, nil
+	return result(p, err, "looking up a key")
 }
 
 const principalQuery = `SELECT k.id, k.name, k.last4, k.revoked, k.created, k.expires, r.spend_cap, a.id, a.name,
@@ -278,9 +240,6 @@ const principalQuery = `SELECT k.id, k.name, k.last4, k.revoked, k.created, k.ex
 // so that a key that nobody has takes the work of one that was revoked, or has expired.
 func findKey(conn *sqlite.Conn, hash [32]byte) (n int64, known bool, err error) {
 	err = run(conn, `SELECT k.n IS NOT NULL, coalesce(k.n, newest.n, 0)
-		FROM (SELECT max(n) AS n FROM keys) AS newest LEFT JOIN keys AS k ON k.hash = ?`, func(row *sqlite.Stmt) error {
-		known, n = row.ColumnBool(0), row.ColumnInt64(1)
-		return nil
-	}, hash)
+		FROM (SELECT max(n) AS n FROM keys) AS newest LEFT JOIN keys AS k ON k.hash = ?`, to(&known, &n), hash)
 	return n, known, err
 }

@@ -81,13 +81,10 @@ func (m *memory) load(conn *sqlite.Conn) error {
 	if err := m.loadLive(conn); err != nil {
 		return err
 	}
+	var highest string
 	err := run(conn, `SELECT (SELECT coalesce(max(n), 0) FROM entries), (SELECT coalesce(max(id), '') FROM requests),
-		holds, held, marks FROM meta`, func(row *sqlite.Stmt) error {
-		m.lastEntry = row.ColumnInt64(0)
-		m.settled.reset(row.ColumnText(1))
-		m.saved = holdSums{rows: row.ColumnInt64(2), microcents: row.ColumnInt64(3), marks: row.ColumnInt64(4)}
-		return nil
-	})
+		holds, held, marks FROM meta`, to(&m.lastEntry, &highest, &m.saved.rows, &m.saved.microcents, &m.saved.marks))
+	m.settled.reset(highest)
 	if err == nil {
 		err = m.unsummed.load(conn, m.lastEntry)
 	}

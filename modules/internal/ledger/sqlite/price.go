@@ -33,10 +33,7 @@ func (s *Store) PriceVersion(ctx context.Context, route string, price, cost conf
 			route, version, price.Input, price.CacheRead, price.CacheWrite, price.Output, tiersText(price.Tiers),
 			cost.Input, cost.CacheRead, cost.CacheWrite, cost.Output, tiersText(cost.Tiers), t.now())
 	})
-	if err != nil {
-		return 0, fmt.Errorf("recording the price of route %q: %w", route, err)
-	}
-	return version, nil
+	return result(version, err, "recording the price of route %q", route)
 }
 
 // priceColumns are what scanPrices reads.
@@ -64,12 +61,8 @@ func scanPrices(row *sqlite.Stmt, col int) (price, cost config.Price, err error)
 }
 
 func scanPrice(row *sqlite.Stmt, col int) (config.Price, error) {
-	p := config.Price{
-		Input:      row.ColumnInt64(col),
-		CacheRead:  row.ColumnInt64(col + 1),
-		CacheWrite: row.ColumnInt64(col + 2),
-		Output:     row.ColumnInt64(col + 3),
-	}
+	var p config.Price
+	readColumns(row, col, &p.Input, &p.CacheRead, &p.CacheWrite, &p.Output)
 	if text := row.ColumnText(col + 4); text != "" {
 		if err := json.Unmarshal([]byte(text), &p.Tiers); err != nil {
 			return p, fmt.Errorf("the tiers of a price cannot be read: %w", err)

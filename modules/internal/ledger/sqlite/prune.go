@@ -2,7 +2,6 @@ package sqlite
 
 import (
 	"context"
-	"fmt"
 	"time"
 
 	"zombiezen.com/go/sqlite"
@@ -38,10 +37,7 @@ func (s *Store) Prune(ctx context.Context, before time.Time) (requests int64, er
 		}
 		requests += removed
 	}
-	if err != nil {
-		return requests, fmt.Errorf("removing the detail of old requests: %w", err)
-	}
-	return requests, nil
+	return requests, doing(err, "removing the detail of old requests")
 }
 
 // prunable are the ids of the next requests after one that can be removed. Ids begin with the time, and yet nobody
@@ -101,10 +97,7 @@ func (t *tx) prune(ctx context.Context, before int64, ids []string) (removed int
 // movePrunedBefore records since when every request has to be there.
 func (t *tx) movePrunedBefore(ctx context.Context, before int64) error {
 	var was time.Time
-	err := t.query(`SELECT pruned_before FROM meta WHERE pruned_before <> 0`, func(row *sqlite.Stmt) error {
-		was = columnTime(row, 0)
-		return nil
-	})
+	err := t.query(`SELECT pruned_before FROM meta WHERE pruned_before <> 0`, to(&was))
 	if err != nil {
 		return err
 	}

@@ -19,10 +19,7 @@ func (s *Store) Waiting(ctx context.Context, provider, after string, limit int) 
 	err := s.read(ctx, "waiting", func(conn *sqlite.Conn) error {
 		request, seq, _ := ledger.ParseAttemptID(after)
 		begun := int64(-1 << 63)
-		err := run(conn, `SELECT created FROM attempts WHERE request = ? AND seq = ?`, func(row *sqlite.Stmt) error {
-			begun = row.ColumnInt64(0)
-			return nil
-		}, request, seq)
+		err := run(conn, `SELECT created FROM attempts WHERE request = ? AND seq = ?`, to(&begun), request, seq)
 		if err != nil {
 			return err
 		}
@@ -31,20 +28,16 @@ func (s *Store) Waiting(ctx context.Context, provider, after string, limit int) 
 			WHERE w.provider = ? AND (w.created, w.request, w.seq) > (?, ?, ?)
 			ORDER BY w.created, w.request, w.seq LIMIT ?`,
 			func(row *sqlite.Stmt) error {
-				all = append(all, ledger.Waiting{
-					Attempt:   ledger.AttemptID(row.ColumnText(0), row.ColumnInt64(1)),
-					Route:     row.ColumnText(2),
-					Created:   columnTime(row, 3),
-					Reference: row.ColumnText(4),
-					Key:       row.ColumnText(5),
-				})
+				var w ledger.Waiting
+				var request string
+				var seq int64
+				readColumns(row, 0, &request, &seq, &w.Route, &w.Created, &w.Reference, &w.Key)
+				w.Attempt = ledger.AttemptID(request, seq)
+				all = append(all, w)
 				return nil
 			}, provider, begun, request, seq, limit)
 	})
-	if err != nil {
-		return nil, fmt.Errorf("listing attempts that wait for a receipt: %w", err)
-	}
-	return all, nil
+	return result(all, err, "listing attempts that wait for a receipt")
 }
 
 // CountWaiting implements ledger.Store. It reads the whole table, which has only what waits.
@@ -56,10 +49,7 @@ func (s *Store) CountWaiting(ctx context.Context) (map[string]int64, error) {
 			return nil
 		})
 	})
-	if err != nil {
-		return nil, fmt.Errorf("counting attempts that wait for a receipt: %w", err)
-	}
-	return waiting, nil
+	return result(waiting, err, "counting attempts that wait for a receipt")
 }
 
 // AddReceipt implements ledger.Store.
@@ -150,10 +140,7 @@ func (t *tx) prove(a *account, l *line, p *book.Proven) error {
 // lineOf finds the line of a key by the key's number.
 func (t *tx) lineOf(a *account, key int64) (*line, error) {
 	var root int64
-	err := run(t.conn, `SELECT root FROM keys WHERE n = ?`, func(row *sqlite.Stmt) error {
-		root = row.ColumnInt64(0)
-		return nil
-	}, key)
+	err := run(t.conn, `SELECT root FROM keys WHERE n = ?`, to(&root), key)
 	if err != nil {
 		return nil, err
 	}

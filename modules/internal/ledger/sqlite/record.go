@@ -25,10 +25,7 @@ func (b *books) Request(ctx context.Context, id string) (ledger.RequestRecord, e
 		}
 		return err
 	})
-	if err != nil {
-		return ledger.RequestRecord{}, fmt.Errorf("reading request %q: %w", id, err)
-	}
-	return r, nil
+	return result(r, err, "reading request %q", id)
 }
 
 func settledRecord(conn *sqlite.Conn, id string) (r ledger.RequestRecord, found bool, err error) {
@@ -117,10 +114,7 @@ func (t tried) record(request string, prices *tariffs) (ledger.AttemptRecord, er
 // named fills in the ids of the account and the key.
 func named(conn *sqlite.Conn, r *ledger.RequestRecord, account, key int64) error {
 	return run(conn, `SELECT (SELECT id FROM accounts WHERE n = ?), (SELECT id FROM keys WHERE n = ?)`,
-		func(row *sqlite.Stmt) error {
-			r.Account, r.Key = row.ColumnText(0), row.ColumnText(1)
-			return nil
-		}, account, key)
+		to(&r.Account, &r.Key), account, key)
 }
 
 // Pruned implements ledger.Books. No index has the charges of requests, for it would cost every charge: the journal is
@@ -130,10 +124,7 @@ func (b *books) Pruned(ctx context.Context, id string) (ledger.PrunedRequest, er
 	err := b.list(ctx, "pruned", func(conn *sqlite.Conn) error {
 		kept, before := false, int64(0)
 		err := run(conn, `SELECT pruned_before, EXISTS (SELECT 1 FROM requests WHERE id = ?) FROM meta`,
-			func(row *sqlite.Stmt) error {
-				before, kept = row.ColumnInt64(0), row.ColumnBool(1)
-				return nil
-			}, id)
+			to(&before, &kept), id)
 		if err == nil && before != 0 && !kept {
 			err = run(conn, entriesAbout, func(row *sqlite.Stmt) error {
 				p.Add(published(scanEntry(row)))
@@ -145,10 +136,7 @@ func (b *books) Pruned(ctx context.Context, id string) (ledger.PrunedRequest, er
 		}
 		return err
 	})
-	if err != nil {
-		return ledger.PrunedRequest{}, fmt.Errorf("looking for request %q in the journal: %w", id, err)
-	}
-	return p, nil
+	return result(p, err, "looking for request %q in the journal", id)
 }
 
 // PrunedBefore implements ledger.Books.
@@ -159,10 +147,7 @@ func (b *books) PrunedBefore(ctx context.Context) (before time.Time, err error) 
 			return nil
 		})
 	})
-	if err != nil {
-		return time.Time{}, fmt.Errorf("reading what was pruned: %w", err)
-	}
-	return before, nil
+	return result(before, err, "reading what was pruned")
 }
 
 const (

@@ -9,7 +9,6 @@ import (
 
 	"zombiezen.com/go/sqlite"
 
-	"github.com/fareway/fareway/config"
 	"github.com/fareway/fareway/modules/internal/ledger"
 	"github.com/fareway/fareway/modules/internal/ledger/book"
 )
@@ -211,37 +210,23 @@ func (m *memory) loadLive(conn *sqlite.Conn) error {
 		h.seq, h.route, h.provider, h.model, h.price_version, h.created, h.worst, k.id, h.beside, h.reference
 		FROM holds AS h JOIN accounts AS a ON a.n = h.account JOIN keys AS k ON k.n = h.key ORDER BY h.n`,
 		func(row *sqlite.Stmt) error {
-			id := row.ColumnText(1)
-			r, ok := m.live[id]
+			var is running
+			var hold int64
+			var seq int
+			var a book.Attempt
+			readColumns(row, 0, &a.Row.N, &is.ID, &is.key.account, &is.Account, &is.key.n, &is.key.root, &is.Owner, &is.Endpoint,
+				&is.Profile, &hold, &seq, &a.Route, &a.Provider, &a.Model, &a.PriceVersion, &a.Created)
+			a.Worst = columnWorst(row, 16)
+			readColumns(row, 17, &is.key.id, &a.Beside, &a.Reference)
+			r, ok := m.live[is.ID]
 			if !ok {
-				r = &running{
-					Running: book.Running{
-						ID:       id,
-						Account:  row.ColumnText(3),
-						Key:      row.ColumnText(17),
-						Owner:    row.ColumnText(6),
-						Endpoint: row.ColumnText(7),
-						Profile:  row.ColumnText(8),
-						Created:  columnTime(row, 15),
-					},
-					key: keyRef{
-						n: row.ColumnInt64(4), id: row.ColumnText(17), account: row.ColumnInt64(2), root: row.ColumnInt64(5),
-					},
-				}
-				m.live[id] = r
+				is.Key, is.Created = is.key.id, a.Created
+				r = &is
+				m.live[is.ID] = r
 			}
-			r.Held += row.ColumnInt64(9)
-			m.raise(r.key, row.ColumnInt64(9))
-			m.lastHold = row.ColumnInt64(0)
-			a := book.BeginAttempt(ledger.Attempt{
-				Route:        row.ColumnText(11),
-				Provider:     row.ColumnText(12),
-				Model:        row.ColumnText(13),
-				PriceVersion: row.ColumnInt64(14),
-				Worst:        columnWorst(row, 16),
-			}, config.Price{}, config.Price{}, columnTime(row, 15))
-			a.Row.N, a.Beside, a.Reference = row.ColumnInt64(0), row.ColumnBool(18), row.ColumnText(19)
-			seq := row.ColumnInt(10)
+			r.Held += hold
+			m.raise(r.key, hold)
+			m.lastHold = a.Row.N
 			if seq == 0 {
 				r.opening = &a
 			} else {
@@ -249,11 +234,11 @@ func (m *memory) loadLive(conn *sqlite.Conn) error {
 				if err != nil {
 					return err
 				}
-				a.ID, a.Price, a.Cost = ledger.AttemptID(id, row.ColumnInt64(10)), p.price, p.cost
+				a.ID, a.Price, a.Cost = ledger.AttemptID(r.ID, int64(seq)), p.price, p.cost
 				r.Attempts = append(r.Attempts, a)
 				seq = len(r.Attempts)
 			}
-			r.row(seq).Row.Mark = m.mark(r, seq, row.ColumnInt64(9))
+			r.row(seq).Row.Mark = m.mark(r, seq, hold)
 			return nil
 		})
 }

@@ -58,10 +58,7 @@ func (s *Store) SetLimit(ctx context.Context, id string, limit ledger.Limit, val
 	v, err := s.changeAccount(ctx, "set_limit", id, func(_ *tx, a book.Account, by book.By) (book.Changed, error) {
 		return book.SetLimit(a, limit, value, by)
 	})
-	if err != nil {
-		return v, fmt.Errorf("setting a limit of account %q: %w", id, err)
-	}
-	return v, nil
+	return result(v, err, "setting a limit of account %q", id)
 }
 
 // SetProfile implements ledger.Store.
@@ -69,10 +66,7 @@ func (s *Store) SetProfile(ctx context.Context, id, profile string) (ledger.Acco
 	v, err := s.changeAccount(ctx, "set_profile", id, func(_ *tx, a book.Account, by book.By) (book.Changed, error) {
 		return book.SetProfile(a, profile, by)
 	})
-	if err != nil {
-		return v, fmt.Errorf("setting the profile of account %q: %w", id, err)
-	}
-	return v, nil
+	return result(v, err, "setting the profile of account %q", id)
 }
 
 // SetRequires implements ledger.Store.
@@ -80,10 +74,7 @@ func (s *Store) SetRequires(ctx context.Context, id string, change ledger.Requir
 	v, err := s.changeAccount(ctx, "set_requires", id, func(_ *tx, a book.Account, by book.By) (book.Changed, error) {
 		return book.SetRequires(a, change, by)
 	})
-	if err != nil {
-		return v, fmt.Errorf("setting what account %q requires: %w", id, err)
-	}
-	return v, nil
+	return result(v, err, "setting what account %q requires", id)
 }
 
 // quotedSettings are what was set for accounts AS a as the audit trail says it, and unsetSettings are what they are

@@ -230,18 +230,9 @@ func (t *tx) settledRequest(id string) (s settledRequest, found bool, err error)
 		`r.over
 		FROM requests AS r JOIN accounts AS a ON a.n = r.account WHERE r.id = ?`, func(row *sqlite.Stmt) error {
 		found = true
-		s = settledRequest{key: row.ColumnInt64(1), Request: book.Request{
-			ID:           id,
-			Account:      row.ColumnText(0),
-			ServiceLimit: row.ColumnBool(2),
-			Surcharge:    row.ColumnInt64(3),
-			Charge:       row.ColumnInt64(4),
-			Waived:       row.ColumnInt64(5),
-			Refunded:     row.ColumnInt64(6),
-			Pending:      row.ColumnBool(7),
-			Held:         row.ColumnInt64(8),
-			Over:         row.ColumnInt64(9),
-		}}
+		s.ID = id
+		readColumns(row, 0, &s.Account, &s.key, &s.ServiceLimit, &s.Surcharge, &s.Charge, &s.Waived, &s.Refunded, &s.Pending,
+			&s.Held, &s.Over)
 		return nil
 	}, id)
 	return s, found, err

@@ -3,9 +3,6 @@ package sqlite
 import (
 	"context"
 	"errors"
-	"fmt"
-
-	"zombiezen.com/go/sqlite"
 
 	"github.com/fareway/fareway/modules/internal/ledger"
 	"github.com/fareway/fareway/modules/internal/ledger/book"
@@ -33,10 +30,7 @@ func (s *Store) RecordAct(ctx context.Context, action, account, subject string, 
 		}
 		return t.record(a, act)
 	})
-	if err != nil {
-		return fmt.Errorf("recording %s of %s: %w", action, subject, err)
-	}
-	return nil
+	return doing(err, "recording %s of %s", action, subject)
 }
 
 // by is who decides an operation of ctx, now.
@@ -46,10 +40,7 @@ func (t *tx) by(ctx context.Context) book.By {
 
 // trail is that of the acts about no account.
 func (t *tx) trail() (trail book.Trail, err error) {
-	err = t.query(`SELECT acts, trail FROM meta`, func(row *sqlite.Stmt) error {
-		trail = book.Trail{Acts: row.ColumnInt64(0), Head: columnHash(row, 1)}
-		return nil
-	})
+	err = t.query(`SELECT acts, trail FROM meta`, to(&trail.Acts, &trail.Head))
 	return trail, err
 }
 

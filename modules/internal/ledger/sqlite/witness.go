@@ -48,10 +48,7 @@ func (e extent) plus(moved extent) extent {
 // readExtent reads how far the ledger has come. It reads the head of every account.
 func readExtent(conn *sqlite.Conn) (e extent, err error) {
 	err = run(conn, `SELECT coalesce((SELECT max(n) FROM entries), 0), coalesce((SELECT max(n) FROM audit), 0)`,
-		func(row *sqlite.Stmt) error {
-			e.entries, e.acts = row.ColumnInt64(0), row.ColumnInt64(1)
-			return nil
-		})
+		to(&e.entries, &e.acts))
 	if err == nil {
 		err = run(conn, `SELECT head FROM balances UNION ALL SELECT trail FROM accounts UNION ALL SELECT trail FROM meta`,
 			func(row *sqlite.Stmt) error {
@@ -317,10 +314,7 @@ func (s *Store) AcceptLoss(ctx context.Context, reason string) (loss ledger.Loss
 			s.opts.Logger.Error("the loss was accepted", "error", kept)
 		}
 	}
-	if err != nil {
-		return ledger.Loss{}, fmt.Errorf("accepting what the ledger has lost: %w", err)
-	}
-	return loss, nil
+	return result(loss, err, "accepting what the ledger has lost")
 }
 
 // undecided is ledger.ErrLost while an operator has not decided about what is missing: what is charged or paid in now
