@@ -61,13 +61,31 @@ func RecordAct(t Trail, account, action, subject string, before, after Fields, b
 	return Act{act, act.Hash()}, nil
 }
 
-// record adds an act about the account to its trail.
-func (a *Account) record(action, subject string, before, after Fields, by By) (Act, error) {
+// Change is what an operator decided, as rows to write. Without Acts nothing is to change, and Account is as it was.
+type Change struct {
+	Account  Account
+	Acts     []Act
+	Entry    Entry      // of a movement of money
+	Refunded int64      // of a refund: what of the request's charge is refunded now, in all
+	Key      ledger.Key // that was changed, as it is now; its cap is its line's
+	Fresh    FreshKey   // that was made, on the line of Key, or else the first of a line of its own
+}
+
+// FreshKey is a key with the hash of its text.
+type FreshKey struct {
+	ledger.Key
+	Hash [32]byte
+}
+
+// record adds to a change the act that says it, with the account as it is now.
+func (a Account) record(c Change, action, subject string, before, after Fields, by By) (Change, error) {
 	act, err := RecordAct(a.Trail, a.ID, action, subject, before, after, by)
-	if err == nil {
-		a.Trail = act.Trail()
+	if err != nil {
+		return Change{}, err
 	}
-	return act, err
+	a.Trail = act.Trail()
+	c.Account, c.Acts = a, append(c.Acts, act)
+	return c, nil
 }
 
 // AcceptLoss records, in the trail of what is about no account, that a ledger goes on without what it has lost (GAP-133):

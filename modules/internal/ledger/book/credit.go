@@ -31,14 +31,6 @@ func (s *Seen) left() int64 {
 	return left
 }
 
-// Moved is a movement of money that is made.
-type Moved struct {
-	Account  Account
-	Entry    Entry
-	Act      Act
-	Refunded int64 // of a refund: what of the request's charge is refunded now, in all
-}
-
 // repeats reports whether the account has this movement by its reference; ErrReference where that is another one's, and
 // lost where it would be a new one (see CheckHold). A refund of 0 microcents is one of all that is left, which repeats
 // one that left nothing.
@@ -72,19 +64,16 @@ func sayMovement(e *ledger.Entry) string {
 	return text
 }
 
-// move makes a movement, and the act that says it: of it the subject, before, and after without what every movement
-// says.
-func (a Account) move(e ledger.Entry, action, subject string, before, after Fields, by By) (m Moved, err error) {
+// move makes a movement, and the act that says it: of that the subject, and what it was before, and is after, beside
+// what every movement says.
+func (a Account) move(e ledger.Entry, action, subject string, before, after Fields, by By) (Change, error) {
 	e.Created = by.Now
-	if m.Entry, err = a.post(e); err != nil {
-		return Moved{}, err
+	posted, err := a.post(e)
+	if err != nil {
+		return Change{}, err
 	}
 	after["reference"], after["reason"], after["balance_credits"] = e.Reference, e.Reason, a.Credits
-	if m.Act, err = a.record(action, subject, before, after, by); err != nil {
-		return Moved{}, err
-	}
-	m.Account = a
-	return m, nil
+	return a.record(Change{Entry: posted}, action, subject, before, after, by)
 }
 
 // CheckCredit checks what a top-up says by itself.
@@ -95,15 +84,14 @@ func CheckCredit(c *ledger.Credit) error {
 	return checkTexts(c.Reference, c.Reason)
 }
 
-// DecideTopUp adds credits; made is false, and nothing changes, where that was done before (see Seen, nil: it was not).
-func DecideTopUp(c *ledger.Credit, a *Account, seen *Seen, lost error, by By) (m Moved, made bool, err error) {
+// DecideTopUp adds credits, unless that was done before (see Seen, nil: it was not).
+func DecideTopUp(c *ledger.Credit, a Account, seen *Seen, lost error, by By) (Change, error) {
 	e := ledger.Entry{Kind: ledger.TopUp, Reference: c.Reference, Reason: c.Reason,
 		Microcents: c.Credits * ledger.MicrocentsPerCredit}
 	if repeated, err := repeats(&e, seen, lost); err != nil || repeated {
-		return m, false, err
+		return Change{Account: a}, err
 	}
-	m, err = a.move(e, "credit.add", a.ID, nil, Fields{"credits": c.Credits}, by)
-	return m, err == nil, err
+	return a.move(e, "credit.add", a.ID, nil, Fields{"credits": c.Credits}, by)
 }
 
 // CheckCorrection checks what a correction says by itself.
@@ -115,16 +103,15 @@ func CheckCorrection(c *ledger.Correction) error {
 }
 
 // DecideAdjustment moves money up or down, like DecideTopUp.
-func DecideAdjustment(c *ledger.Correction, a *Account, seen *Seen, lost error, by By) (m Moved, made bool, err error) {
+func DecideAdjustment(c *ledger.Correction, a Account, seen *Seen, lost error, by By) (Change, error) {
 	if c.Microcents == 0 {
-		return m, false, fmt.Errorf("%w: an adjustment of nothing", ledger.ErrInvalid)
+		return Change{}, fmt.Errorf("%w: an adjustment of nothing", ledger.ErrInvalid)
 	}
 	e := ledger.Entry{Kind: ledger.Adjustment, Reference: c.Reference, Reason: c.Reason, Microcents: c.Microcents}
 	if repeated, err := repeats(&e, seen, lost); err != nil || repeated {
-		return m, false, err
+		return Change{Account: a}, err
 	}
-	m, err = a.move(e, "credit.adjust", a.ID, nil, Fields{"microcents": c.Microcents}, by)
-	return m, err == nil, err
+	return a.move(e, "credit.adjust", a.ID, nil, Fields{"microcents": c.Microcents}, by)
 }
 
 // CheckRefund checks that the request of a refund can be one's: r is what is on record of it, nil for nothing.
@@ -139,25 +126,23 @@ func CheckRefund(c *ledger.Correction, r *Request, running bool) error {
 }
 
 // DecideRefund gives back what a request was charged, like DecideTopUp. ErrInvalid for more than is left of that.
-func DecideRefund(c *ledger.Correction, a *Account, r *Request, seen *Seen, lost error, by By) (
-	m Moved, made bool, err error,
-) {
+func DecideRefund(c *ledger.Correction, a Account, r *Request, seen *Seen, lost error, by By) (Change, error) {
 	e := ledger.Entry{Kind: ledger.Refund, Request: r.ID, Reference: c.Reference, Reason: c.Reason,
 		Microcents: c.Microcents}
 	if repeated, err := repeats(&e, seen, lost); err != nil || repeated {
-		return m, false, err
+		return Change{Account: a}, err
 	}
 	left := r.Charge - r.Refunded
 	if e.Microcents == 0 {
 		e.Microcents = left
 	}
 	if e.Microcents < 1 || e.Microcents > left {
-		return m, false, fmt.Errorf("%w: a refund of %d microcents of request %q, which has %d left to refund",
+		return Change{}, fmt.Errorf("%w: a refund of %d microcents of request %q, which has %d left to refund",
 			ledger.ErrInvalid, e.Microcents, c.Request, left)
 	}
 	refunded := r.Refunded + e.Microcents
-	m, err = a.move(e, "credit.refund", r.ID, Fields{"refunded_microcents": r.Refunded},
+	moved, err := a.move(e, "credit.refund", r.ID, Fields{"refunded_microcents": r.Refunded},
 		Fields{"refunded_microcents": refunded}, by)
-	m.Refunded = refunded
-	return m, err == nil, err
+	moved.Refunded = refunded
+	return moved, err
 }

@@ -64,8 +64,7 @@ type accountRow struct {
 }
 
 type keyRow struct {
-	ledger.Key
-	hash [32]byte
+	book.FreshKey
 	made int
 	line *lineRow
 }

@@ -1,6 +1,7 @@
 package ledgertest
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"time"
@@ -28,7 +29,7 @@ func (m *memory) CreateAccount(ctx context.Context, name, plan string) (ledger.A
 	if err != nil {
 		return ledger.Account{}, err
 	}
-	m.act(a, c.Act)
+	m.act(a, c.Acts...)
 	return a.Show(), nil
 }
 
@@ -41,8 +42,8 @@ func (m *memory) nameTaken(name string) bool {
 	return false
 }
 
-// change changes an account as is decided.
-func (m *memory) change(ctx context.Context, id string, decide func(book.Account, book.By) (book.Changed, error)) (
+// change changes an account and its rows as is decided.
+func (m *memory) change(ctx context.Context, id string, decide func(book.Account, book.By) (book.Change, error)) (
 	ledger.Account, error,
 ) {
 	leave, err := m.enter()
@@ -50,62 +51,85 @@ func (m *memory) change(ctx context.Context, id string, decide func(book.Account
 	if err != nil {
 		return ledger.Account{}, err
 	}
+	a, _, err := m.apply(ctx, id, decide)
+	return a, err
+}
+
+func (m *memory) apply(ctx context.Context, id string, decide func(book.Account, book.By) (book.Change, error)) (
+	v ledger.Account, c book.Change, err error,
+) {
 	a, err := m.look(id)
 	if err != nil {
-		return ledger.Account{}, err
+		return v, c, err
 	}
-	c, err := decide(a.Account, m.by(ctx))
-	if err != nil {
-		return ledger.Account{}, err
+	if c, err = decide(a.Account, m.by(ctx)); err != nil {
+		return v, book.Change{}, err
 	}
-	a.Account = c.Account
-	m.act(a, c.Act)
+	if len(c.Acts) > 0 {
+		a.Account = c.Account
+		m.act(a, c.Acts...)
+		if c.Entry.Seq > 0 {
+			m.post(a, c.Entry)
+		}
+		line := &lineRow{Line: book.Line{Cap: c.Fresh.SpendCap}, account: id}
+		if k := m.keys[c.Key.ID]; k != nil {
+			line = k.line
+			k.Key, line.Cap = c.Key, c.Key.SpendCap
+		}
+		if c.Fresh.ID != "" {
+			m.made++
+			m.keys[c.Fresh.ID] = &keyRow{FreshKey: c.Fresh, made: m.made, line: line}
+		}
+		if c.Entry.Kind == ledger.Refund {
+			m.settled[c.Entry.Request].Refunded = c.Refunded
+		}
+	}
 	a, err = m.look(id)
-	return a.Show(), err
+	return a.Show(), c, err
 }
 
 // RenameAccount implements ledger.Store.
 func (m *memory) RenameAccount(ctx context.Context, id, name string) (ledger.Account, error) {
-	return m.change(ctx, id, func(a book.Account, by book.By) (book.Changed, error) {
+	return m.change(ctx, id, func(a book.Account, by book.By) (book.Change, error) {
 		return book.RenameAccount(a, name, m.nameTaken(name), by)
 	})
 }
 
 // SetPlan implements ledger.Store.
 func (m *memory) SetPlan(ctx context.Context, id, plan string) (ledger.Account, error) {
-	return m.change(ctx, id, func(a book.Account, by book.By) (book.Changed, error) { return book.SetPlan(a, plan, by) })
+	return m.change(ctx, id, func(a book.Account, by book.By) (book.Change, error) { return book.SetPlan(a, plan, by) })
 }
 
 // SetLimit implements ledger.Store.
 func (m *memory) SetLimit(ctx context.Context, id string, limit ledger.Limit, value *int64) (ledger.Account, error) {
-	return m.change(ctx, id, func(a book.Account, by book.By) (book.Changed, error) {
+	return m.change(ctx, id, func(a book.Account, by book.By) (book.Change, error) {
 		return book.SetLimit(a, limit, value, by)
 	})
 }
 
 // SetProfile implements ledger.Store.
 func (m *memory) SetProfile(ctx context.Context, id, profile string) (ledger.Account, error) {
-	return m.change(ctx, id, func(a book.Account, by book.By) (book.Changed, error) {
+	return m.change(ctx, id, func(a book.Account, by book.By) (book.Change, error) {
 		return book.SetProfile(a, profile, by)
 	})
 }
 
 // SetRequires implements ledger.Store.
 func (m *memory) SetRequires(ctx context.Context, id string, change ledger.RequiresChange) (ledger.Account, error) {
-	return m.change(ctx, id, func(a book.Account, by book.By) (book.Changed, error) {
+	return m.change(ctx, id, func(a book.Account, by book.By) (book.Change, error) {
 		return book.SetRequires(a, change, by)
 	})
 }
 
 // SetState implements ledger.Store.
 func (m *memory) SetState(ctx context.Context, id string, state ledger.State) (ledger.Account, error) {
-	return m.change(ctx, id, func(a book.Account, by book.By) (book.Changed, error) { return book.SetState(a, state, by) })
+	return m.change(ctx, id, func(a book.Account, by book.By) (book.Change, error) { return book.SetState(a, state, by) })
 }
 
 func (m *memory) keyTaken(account, name string, hash [32]byte) (taken book.Taken) {
 	for _, k := range m.keys {
 		taken.Name = taken.Name || k.Account == account && k.Name == name
-		taken.Hash = taken.Hash || k.hash == hash
+		taken.Hash = taken.Hash || k.Hash == hash
 	}
 	return taken
 }
@@ -125,86 +149,61 @@ func (m *memory) CreateKey(ctx context.Context, account, name string, hash [32]b
 	if err != nil {
 		return ledger.Key{}, err
 	}
-	a, err := m.look(account)
-	if err != nil {
-		return ledger.Key{}, err
-	}
-	k := book.ApplyChange(ledger.Key{ID: m.newID("key_"), Account: account, Last4: last4}, change)
-	k.Name = name
-	c, err := book.CreateKey(a.Account, k, hash, m.keyTaken(account, name, hash), m.by(ctx))
-	if err != nil {
-		return ledger.Key{}, err
-	}
-	m.addKey(c.Key, hash, &lineRow{Line: book.Line{Cap: k.SpendCap}, account: account})
-	m.act(a, c.Act)
-	return c.Key, nil
+	_, c, err := m.apply(ctx, account, func(a book.Account, by book.By) (book.Change, error) {
+		k := book.ApplyChange(ledger.Key{ID: m.newID("key_"), Account: account, Last4: last4}, change)
+		k.Name = name
+		return book.CreateKey(a, book.FreshKey{Key: k, Hash: hash}, m.keyTaken(account, name, hash), by)
+	})
+	return c.Fresh.Key, err
 }
 
-func (m *memory) addKey(k ledger.Key, hash [32]byte, line *lineRow) {
-	m.made++
-	m.keys[k.ID] = &keyRow{Key: k, hash: hash, made: m.made, line: line}
-}
-
-// changeKey changes a key as is decided, and returns it as it is then.
+// changeKey changes a key as is decided.
 func (m *memory) changeKey(ctx context.Context, id string,
-	decide func(*accountRow, ledger.Key, book.By) (ledger.Key, []book.Act, error)) (ledger.Key, error) {
+	decide func(book.Account, ledger.Key, book.By) (book.Change, error)) (book.Change, error) {
 	leave, err := m.enter()
 	defer leave()
 	if err != nil {
-		return ledger.Key{}, err
+		return book.Change{}, err
 	}
 	k := m.keys[id]
 	if k == nil {
-		return ledger.Key{}, ledger.ErrNotFound
+		return book.Change{}, ledger.ErrNotFound
 	}
-	a, err := m.look(k.Account)
-	if err != nil {
-		return ledger.Key{}, err
-	}
-	changed, acts, err := decide(a, m.show(k), m.by(ctx))
-	if err != nil {
-		return ledger.Key{}, err
-	}
-	k.Key, k.line.Cap = changed, changed.SpendCap
-	m.act(a, acts...)
-	return changed, nil
+	_, c, err := m.apply(ctx, k.Account, func(a book.Account, by book.By) (book.Change, error) {
+		return decide(a, m.show(k), by)
+	})
+	return c, err
 }
 
 // ChangeKey implements ledger.Store.
 func (m *memory) ChangeKey(ctx context.Context, id string, change ledger.KeyChange) (ledger.Key, error) {
-	return m.changeKey(ctx, id, func(a *accountRow, k ledger.Key, by book.By) (ledger.Key, []book.Act, error) {
+	c, err := m.changeKey(ctx, id, func(a book.Account, k ledger.Key, by book.By) (book.Change, error) {
 		taken := m.keyTaken(a.ID, book.ApplyChange(k, change).Name, [32]byte{}).Name
-		c, err := book.ChangeKey(a.Account, k, change, taken, by)
-		return c.Key, []book.Act{c.Act}, err
+		return book.ChangeKey(a, k, change, taken, by)
 	})
+	return c.Key, err
 }
 
 // RevokeKey implements ledger.Store.
 func (m *memory) RevokeKey(ctx context.Context, id string) (ledger.Key, error) {
-	return m.changeKey(ctx, id, func(a *accountRow, k ledger.Key, by book.By) (ledger.Key, []book.Act, error) {
-		c, err := book.RevokeKey(a.Account, k, by)
-		return c.Key, []book.Act{c.Act}, err
+	c, err := m.changeKey(ctx, id, func(a book.Account, k ledger.Key, by book.By) (book.Change, error) {
+		return book.RevokeKey(a, k, by)
 	})
+	return c.Key, err
 }
 
 // RotateKey implements ledger.Store.
 func (m *memory) RotateKey(
 	ctx context.Context, id string, hash [32]byte, last4 string, overlap time.Duration,
 ) (fresh, old ledger.Key, err error) {
-	old, err = m.changeKey(ctx, id, func(a *accountRow, k ledger.Key, by book.By) (ledger.Key, []book.Act, error) {
+	c, err := m.changeKey(ctx, id, func(a book.Account, k ledger.Key, by book.By) (book.Change, error) {
 		retired, _ := book.RetiredName(k.Name, func(name string) (bool, error) {
 			return m.keyTaken(a.ID, name, hash).Name, nil
 		})
-		taken := book.Taken{Hash: m.keyTaken(a.ID, "", hash).Hash}
-		c, err := book.RotateKey(a.Account, k, m.newID("key_"), hash, last4, overlap, retired, taken, by)
-		if err != nil {
-			return k, nil, err
-		}
-		fresh = c.Fresh
-		m.addKey(fresh, hash, m.keys[id].line)
-		return c.Old, c.Acts[:], nil
+		fresh := book.FreshKey{Key: ledger.Key{ID: m.newID("key_"), Last4: last4}, Hash: hash}
+		return book.RotateKey(a, k, fresh, overlap, retired, m.keyTaken(a.ID, "", hash).Hash, by)
 	})
-	return fresh, old, err
+	return c.Fresh.Key, c.Key, err
 }
 
 // Lookup implements ledger.Store.
@@ -215,7 +214,7 @@ func (m *memory) Lookup(_ context.Context, hash [32]byte) (ledger.Principal, err
 		return ledger.Principal{}, err
 	}
 	for _, k := range m.keys {
-		if k.hash == hash {
+		if k.Hash == hash {
 			a, key := m.accounts[k.Account].Show(), m.show(k)
 			a.Balance, a.Period, key.Spent, key.AccountName = ledger.Balance{}, ledger.Period{}, 0, ""
 			return ledger.Principal{Account: a, Key: key}, nil
@@ -224,76 +223,51 @@ func (m *memory) Lookup(_ context.Context, hash [32]byte) (ledger.Principal, err
 	return ledger.Principal{}, ledger.ErrNotFound
 }
 
-// move makes a movement as is decided.
-func (m *memory) move(id string, decide func(a *accountRow) (book.Moved, bool, error)) (ledger.Balance, bool, error) {
-	a, err := m.look(id)
-	if err != nil {
-		return ledger.Balance{}, false, err
-	}
-	c, made, err := decide(a)
-	if err != nil {
-		return ledger.Balance{}, false, err
-	}
-	if made {
-		a.Account = c.Account
-		m.post(a, c.Entry)
-		m.act(a, c.Act)
-	}
-	return a.Balance, made, nil
-}
-
 // AddCredit implements ledger.Store.
 func (m *memory) AddCredit(ctx context.Context, c ledger.Credit) (b ledger.Balance, applied bool, err error) {
 	leave, err := m.enter()
 	defer leave()
-	if err != nil {
+	if err := cmp.Or(err, book.CheckCredit(&c)); err != nil {
 		return b, false, err
 	}
-	if err := book.CheckCredit(&c); err != nil {
-		return b, false, err
-	}
-	return m.move(c.Account, func(a *accountRow) (book.Moved, bool, error) {
-		return book.DecideTopUp(&c, &a.Account, m.seen(a, c.Reference), nil, m.by(ctx))
+	v, change, err := m.apply(ctx, c.Account, func(a book.Account, by book.By) (book.Change, error) {
+		return book.DecideTopUp(&c, a, m.seen(m.accounts[a.ID], c.Reference), nil, by)
 	})
+	return v.Balance, len(change.Acts) > 0, err
 }
 
 // Correct implements ledger.Store.
 func (m *memory) Correct(ctx context.Context, c ledger.Correction) (b ledger.Balance, applied bool, err error) {
 	leave, err := m.enter()
 	defer leave()
-	if err != nil {
+	if err := cmp.Or(err, book.CheckCorrection(&c)); err != nil {
 		return b, false, err
 	}
-	if err := book.CheckCorrection(&c); err != nil {
-		return b, false, err
-	}
-	if c.Request == "" {
-		return m.move(c.Account, func(a *accountRow) (book.Moved, bool, error) {
-			return book.DecideAdjustment(&c, &a.Account, m.seen(a, c.Reference), nil, m.by(ctx))
-		})
-	}
-	s := m.settled[c.Request]
-	var on *book.Request
-	if s != nil {
-		on = &s.Request
-	}
-	if err := book.CheckRefund(&c, on, m.running[c.Request] != nil); err != nil {
-		p, found := m.prunedRequest(c.Request)
-		switch {
-		case !errors.Is(err, ledger.ErrNotFound) || !found || c.Account != "" && c.Account != p.Account:
-			return b, false, err
-		case p.Has(c):
-			return m.accounts[p.Account].Balance, false, nil
+	s, account := m.settled[c.Request], c.Account
+	if c.Request != "" {
+		var on *book.Request
+		if s != nil {
+			on, account = &s.Request, s.Account
 		}
-		return b, false, &ledger.PrunedError{PrunedRequest: p}
-	}
-	return m.move(s.Account, func(a *accountRow) (book.Moved, bool, error) {
-		moved, made, err := book.DecideRefund(&c, &a.Account, &s.Request, m.seen(a, c.Reference), nil, m.by(ctx))
-		if made {
-			s.Refunded = moved.Refunded
+		if err := book.CheckRefund(&c, on, m.running[c.Request] != nil); err != nil {
+			p, found := m.prunedRequest(c.Request)
+			switch {
+			case !errors.Is(err, ledger.ErrNotFound) || !found || c.Account != "" && c.Account != p.Account:
+				return b, false, err
+			case p.Has(c):
+				return m.accounts[p.Account].Balance, false, nil
+			}
+			return b, false, &ledger.PrunedError{PrunedRequest: p}
 		}
-		return moved, made, err
+	}
+	v, change, err := m.apply(ctx, account, func(a book.Account, by book.By) (book.Change, error) {
+		seen := m.seen(m.accounts[a.ID], c.Reference)
+		if c.Request != "" {
+			return book.DecideRefund(&c, a, &s.Request, seen, nil, by)
+		}
+		return book.DecideAdjustment(&c, a, seen, nil, by)
 	})
+	return v.Balance, len(change.Acts) > 0, err
 }
 
 // RecordAct implements ledger.Store.

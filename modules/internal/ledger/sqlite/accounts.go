@@ -39,7 +39,7 @@ func (s *Store) CreateAccount(ctx context.Context, name, plan string) (ledger.Ac
 			return err
 		}
 		v = a.Show()
-		return t.record(a, c.Act)
+		return t.record(a, c.Acts...)
 	})
 	return result(v, err, "creating account %q", name)
 }
@@ -51,56 +51,47 @@ func (t *tx) nameTaken(name string) (bool, error) {
 
 // RenameAccount implements ledger.Store.
 func (s *Store) RenameAccount(ctx context.Context, id, name string) (ledger.Account, error) {
-	v, err := s.changeAccount(ctx, "rename_account", id, func(t *tx, a book.Account, by book.By) (book.Changed, error) {
+	v, _, err := s.change(ctx, "rename_account", byID(id), func(t *tx, a *account, by book.By) (book.Change, error) {
 		taken, err := t.nameTaken(name)
 		if err != nil {
-			return book.Changed{}, err
+			return book.Change{}, err
 		}
-		return book.RenameAccount(a, name, taken, by)
+		return book.RenameAccount(a.Account, name, taken, by)
 	})
 	return result(v, err, "renaming account %q", id)
 }
 
 // SetPlan implements ledger.Store. Periods that are over end on the terms of the plan before.
 func (s *Store) SetPlan(ctx context.Context, id, plan string) (ledger.Account, error) {
-	v, err := s.changeAccount(ctx, "set_plan", id, func(_ *tx, a book.Account, by book.By) (book.Changed, error) {
-		return book.SetPlan(a, plan, by)
+	v, _, err := s.change(ctx, "set_plan", byID(id), func(_ *tx, a *account, by book.By) (book.Change, error) {
+		return book.SetPlan(a.Account, plan, by)
 	})
 	return result(v, err, "setting the plan of account %q", id)
 }
 
 // SetState implements ledger.Store.
 func (s *Store) SetState(ctx context.Context, id string, state ledger.State) (ledger.Account, error) {
-	v, err := s.changeAccount(ctx, "set_state", id, func(_ *tx, a book.Account, by book.By) (book.Changed, error) {
-		return book.SetState(a, state, by)
+	v, _, err := s.change(ctx, "set_state", byID(id), func(_ *tx, a *account, by book.By) (book.Change, error) {
+		return book.SetState(a.Account, state, by)
 	})
 	return result(v, err, "setting the state of account %q", id)
 }
 
-// changeAccount changes an account as is decided and returns it as it is then, in its period.
-func (s *Store) changeAccount(ctx context.Context, operation, id string,
-	decide func(*tx, book.Account, book.By) (book.Changed, error)) (v ledger.Account, err error) {
+// change finds an account, and changes it and its rows as is decided. It returns the account as it is then, in its
+// period.
+func (s *Store) change(ctx context.Context, operation string, find func(*tx) (*account, error),
+	decide func(*tx, *account, book.By) (book.Change, error)) (v ledger.Account, c book.Change, err error) {
 	err = s.write(ctx, operation, func(t *tx) error {
-		a, err := t.account(id)
+		a, err := find(t)
 		if err != nil {
 			return err
 		}
-		c, err := decide(t, a.Account, t.by(ctx))
-		if err != nil {
+		if c, err = decide(t, a, t.by(ctx)); err != nil {
 			return err
 		}
-		if c.Act.Seq > 0 {
-			is, was := book.RequiredTexts(c.Account.Requires), book.RequiredTexts(a.Requires)
-			a.Account = c.Account
-			if err := t.record(a, c.Act); err != nil {
+		if len(c.Acts) > 0 {
+			if err := t.apply(a, &c); err != nil {
 				return err
-			}
-			if is != was {
-				err := t.exec(`UPDATE accounts SET requires_region = ?, requires_retention = ? WHERE n = ?`, is.Regions,
-					is.Retention, a.n)
-				if err != nil {
-					return err
-				}
 			}
 			if err := t.endPeriods(a); err != nil { // another plan may have others
 				return err
@@ -110,9 +101,50 @@ func (s *Store) changeAccount(ctx context.Context, operation, id string,
 		return nil
 	})
 	if err != nil {
-		return ledger.Account{}, err
+		return ledger.Account{}, book.Change{}, err
 	}
-	return v, nil
+	return v, c, nil
+}
+
+// byID finds an account by its id.
+func byID(id string) func(*tx) (*account, error) {
+	return func(t *tx) (*account, error) { return t.account(id) }
+}
+
+// apply writes a change of an account.
+func (t *tx) apply(a *account, c *book.Change) error {
+	t.wrote = true
+	if c.Entry.Seq > 0 {
+		t.post(a, c.Account, c.Entry)
+	}
+	if c.Entry.Kind == ledger.Refund {
+		err := t.resum(c.Entry.Request, func() error {
+			return t.exec(`UPDATE requests SET refunded = ? WHERE id = ?`, c.Refunded, c.Entry.Request)
+		})
+		if err != nil {
+			return err
+		}
+	}
+	is, was := book.RequiredTexts(c.Account.Requires), book.RequiredTexts(a.Requires)
+	a.Account = c.Account
+	if is != was {
+		err := t.exec(`UPDATE accounts SET requires_region = ?, requires_retention = ? WHERE n = ?`, is.Regions,
+			is.Retention, a.n)
+		if err != nil {
+			return err
+		}
+	}
+	if c.Key.ID != "" {
+		if err := t.saveKey(a, &c.Key); err != nil {
+			return err
+		}
+	}
+	if c.Fresh.ID != "" {
+		if err := t.insertKey(a, &c.Fresh, c.Key.ID); err != nil {
+			return err
+		}
+	}
+	return t.record(a, c.Acts...)
 }
 
 // exists reports whether a query has a row.

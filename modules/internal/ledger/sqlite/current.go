@@ -23,8 +23,8 @@ func (s *Store) Account(ctx context.Context, idOrName string) (a ledger.Account,
 		return err
 	})
 	if err == nil && overdue {
-		a, err = s.changeAccount(ctx, "account", a.ID, func(_ *tx, a book.Account, _ book.By) (book.Changed, error) {
-			return book.Changed{Account: a}, nil
+		a, _, err = s.change(ctx, "account", byID(a.ID), func(_ *tx, a *account, _ book.By) (book.Change, error) {
+			return book.Change{}, nil
 		})
 	}
 	return result(a, err, "finding an account")

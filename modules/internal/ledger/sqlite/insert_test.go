@@ -86,13 +86,13 @@ func TestOperationsSeeEachOther(t *testing.T) {
 		{Attempt: "r1.1", Outcome: ledger.Unproven},
 	}}
 	hold := &ledger.Hold{Request: "r1", Account: p.account, Key: p.key, Microcents: 5, Attempt: p.attempt("r1", 1)}
-	var topUp book.Moved
+	var topUp book.Change
 	posted := func(t *tx) error {
 		a, err := t.account(p.account)
 		if err != nil {
 			return err
 		}
-		topUp, _, err = book.DecideTopUp(&ledger.Credit{Credits: 1, Reference: "invoice"}, &a.Account, nil, nil, t.by(ctx))
+		topUp, err = book.DecideTopUp(&ledger.Credit{Credits: 1, Reference: "invoice"}, a.Account, nil, nil, t.by(ctx))
 		t.post(a, topUp.Account, topUp.Entry)
 		return err
 	}
@@ -107,8 +107,20 @@ func TestOperationsSeeEachOther(t *testing.T) {
 			return err
 		},
 		func(t *tx) error {
-			_, _, err := t.refund(ctx, &ledger.Correction{Request: "r1", Reason: "sorry", Microcents: 3})
-			return err
+			r, _, err := t.settledRequest("r1")
+			if err != nil {
+				return err
+			}
+			a, err := t.account(p.account)
+			if err != nil {
+				return err
+			}
+			refund, err := book.DecideRefund(&ledger.Correction{Request: "r1", Reason: "sorry", Microcents: 3}, a.Account,
+				&r.Request, nil, nil, t.by(ctx))
+			if err != nil {
+				return err
+			}
+			return t.apply(a, &refund)
 		},
 		posted,
 		func(t *tx) error {
@@ -125,7 +137,7 @@ func TestOperationsSeeEachOther(t *testing.T) {
 			if err != nil {
 				return err
 			}
-			return t.record(a, topUp.Act)
+			return t.record(a, topUp.Acts...)
 		},
 	)
 	for i, err := range errs {

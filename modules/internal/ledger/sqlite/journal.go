@@ -3,7 +3,6 @@ package sqlite
 import (
 	"context"
 	"errors"
-	"fmt"
 
 	"zombiezen.com/go/sqlite"
 
@@ -93,59 +92,54 @@ func (t *tx) findSeen(a *account, reference string) (seen *book.Seen, err error)
 
 // AddCredit implements ledger.Store.
 func (s *Store) AddCredit(ctx context.Context, c ledger.Credit) (b ledger.Balance, applied bool, err error) {
-	err = s.write(ctx, "add_credit", func(t *tx) error {
+	v, change, err := s.change(ctx, "add_credit", func(t *tx) (*account, error) {
 		if err := book.CheckCredit(&c); err != nil {
-			return err
+			return nil, err
 		}
-		a, err := t.account(c.Account)
-		if err != nil {
-			return err
-		}
+		return t.account(c.Account)
+	}, func(t *tx, a *account, by book.By) (book.Change, error) {
 		seen, err := t.findSeen(a, c.Reference)
 		if err != nil {
-			return err
+			return book.Change{}, err
 		}
-		var m book.Moved
-		if m, applied, err = book.DecideTopUp(&c, &a.Account, seen, t.undecided(), t.by(ctx)); err != nil {
-			return err
-		}
-		if applied {
-			err = t.move(a, &m)
-		}
-		b = a.Balance
-		return err
+		return book.DecideTopUp(&c, a.Account, seen, t.undecided(), by)
 	})
-	if err != nil {
-		return ledger.Balance{}, false, fmt.Errorf("adding credits: %w", err)
-	}
-	return b, applied, nil
+	return v.Balance, len(change.Acts) > 0, doing(err, "adding credits")
 }
 
 // Correct implements ledger.Store.
 func (s *Store) Correct(ctx context.Context, c ledger.Correction) (b ledger.Balance, applied bool, err error) {
-	err = s.write(ctx, "correct", func(t *tx) (err error) {
-		if err := book.CheckCorrection(&c); err != nil {
-			return err
+	var r *book.Request
+	v, change, err := s.change(ctx, "correct", func(t *tx) (*account, error) {
+		if err := book.CheckCorrection(&c); err != nil || c.Request == "" {
+			return t.accountOr(c.Account, err)
 		}
-		if c.Request != "" {
-			b, applied, err = t.refund(ctx, &c)
-		} else {
-			b, applied, err = t.adjust(ctx, &c)
+		r = nil
+		settled, found, err := t.settledRequest(c.Request)
+		if found {
+			r = &settled.Request
 		}
-		return err
+		if err == nil {
+			err = book.CheckRefund(&c, r, t.live[c.Request] != nil)
+		}
+		return t.accountOr(settled.Account, err)
+	}, func(t *tx, a *account, by book.By) (book.Change, error) {
+		seen, err := t.findSeen(a, c.Reference)
+		switch {
+		case err != nil:
+			return book.Change{}, err
+		case r == nil:
+			return book.DecideAdjustment(&c, a.Account, seen, t.undecided(), by)
+		}
+		return book.DecideRefund(&c, a.Account, r, seen, t.undecided(), by)
 	})
 	if c.Request != "" && errors.Is(err, ledger.ErrNotFound) {
 		err = s.orPruned(ctx, c, err)
 	}
 	if pruned, ok := errors.AsType[*ledger.PrunedError](err); ok && pruned.Has(c) {
-		var a ledger.Account
-		a, err = s.Account(ctx, pruned.Account)
-		b = a.Balance
+		v, err = s.Account(ctx, pruned.Account)
 	}
-	if err != nil {
-		return ledger.Balance{}, false, fmt.Errorf("correcting a balance: %w", err)
-	}
-	return b, applied, nil
+	return v.Balance, len(change.Acts) > 0, doing(err, "correcting a balance")
 }
 
 // orPruned is a PrunedError where the journal still has the request that was not found; beside the writer, for it takes
@@ -161,58 +155,10 @@ func (s *Store) orPruned(ctx context.Context, c ledger.Correction, notFound erro
 	return &ledger.PrunedError{PrunedRequest: p}
 }
 
-func (t *tx) adjust(ctx context.Context, c *ledger.Correction) (b ledger.Balance, applied bool, err error) {
-	a, err := t.account(c.Account)
+// accountOr is account where nothing is wrong with what is asked for.
+func (t *tx) accountOr(id string, err error) (*account, error) {
 	if err != nil {
-		return b, false, err
+		return nil, err
 	}
-	seen, err := t.findSeen(a, c.Reference)
-	if err != nil {
-		return b, false, err
-	}
-	m, made, err := book.DecideAdjustment(c, &a.Account, seen, t.undecided(), t.by(ctx))
-	if err != nil || !made {
-		return a.Balance, false, err
-	}
-	err = t.move(a, &m)
-	return a.Balance, true, err
-}
-
-func (t *tx) refund(ctx context.Context, c *ledger.Correction) (b ledger.Balance, applied bool, err error) {
-	var on *book.Request
-	r, found, err := t.settledRequest(c.Request)
-	if err != nil {
-		return b, false, err
-	}
-	if found {
-		on = &r.Request
-	}
-	if err := book.CheckRefund(c, on, t.live[c.Request] != nil); err != nil {
-		return b, false, err
-	}
-	a, err := t.account(r.Account)
-	if err != nil {
-		return b, false, err
-	}
-	seen, err := t.findSeen(a, c.Reference)
-	if err != nil {
-		return b, false, err
-	}
-	m, made, err := book.DecideRefund(c, &a.Account, on, seen, t.undecided(), t.by(ctx))
-	if err != nil || !made {
-		return a.Balance, false, err
-	}
-	if err := t.move(a, &m); err != nil {
-		return b, false, err
-	}
-	err = t.resum(r.ID, func() error {
-		return t.exec(`UPDATE requests SET refunded = ? WHERE id = ?`, m.Refunded, r.ID)
-	})
-	return a.Balance, true, err
-}
-
-// move writes a movement that was decided.
-func (t *tx) move(a *account, m *book.Moved) error {
-	t.post(a, m.Account, m.Entry)
-	return t.record(a, m.Act)
+	return t.account(id)
 }

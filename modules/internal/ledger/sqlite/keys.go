@@ -24,175 +24,60 @@ func scanKey(row *sqlite.Stmt) (k ledger.Key) {
 }
 
 // CreateKey implements ledger.Store.
-func (s *Store) CreateKey(ctx context.Context, account, name string, hash [32]byte, last4 string,
+func (s *Store) CreateKey(ctx context.Context, of, name string, hash [32]byte, last4 string,
 	change ledger.KeyChange) (ledger.Key, error) {
-	var c book.KeyChanged
-	err := s.write(ctx, "create_key", func(t *tx) error {
-		a, err := t.account(account)
+	_, c, err := s.change(ctx, "create_key", byID(of), func(t *tx, a *account, by book.By) (book.Change, error) {
+		named, err := t.keyNamed(a, name)
 		if err != nil {
-			return err
+			return book.Change{}, err
 		}
-		taken, err := t.keyTaken(a, name, hash)
+		k, taken, err := t.freshKey(hash)
 		if err != nil {
-			return err
+			return book.Change{}, err
 		}
-		id, err := t.newID("key_")
-		if err != nil {
-			return err
-		}
-		k := book.ApplyChange(ledger.Key{ID: id, Account: account, Last4: last4}, change)
+		k.Account, k.Last4 = a.ID, last4
+		k.Key = book.ApplyChange(k.Key, change)
 		k.Name = name
-		if c, err = book.CreateKey(a.Account, k, hash, taken, t.by(ctx)); err != nil {
-			return err
-		}
-		if err := t.insertKey(a, &c.Key, hash, nil); err != nil {
-			return err
-		}
-		a.Account = c.Account
-		return t.record(a, c.Act)
+		return book.CreateKey(a.Account, k, book.Taken{Name: named, Hash: taken}, by)
 	})
-	return result(c.Key, err, "creating key %q", name)
+	return result(c.Fresh.Key, err, "creating key %q", name)
 }
 
-func (t *tx) keyTaken(a *account, name string, hash [32]byte) (taken book.Taken, err error) {
-	if taken.Name, err = t.keyNamed(a, name); err == nil {
-		taken.Hash, err = t.exists(`SELECT 1 FROM keys WHERE hash = ?`, hash)
+// freshKey is a new key with an id; taken: another one has its hash.
+func (t *tx) freshKey(hash [32]byte) (k book.FreshKey, taken bool, err error) {
+	k.Hash = hash
+	if k.ID, err = t.newID("key_"); err == nil {
+		taken, err = t.exists(`SELECT 1 FROM keys WHERE hash = ?`, hash)
 	}
-	return taken, err
+	return k, taken, err
 }
 
 func (t *tx) keyNamed(a *account, name string) (bool, error) {
 	return t.exists(`SELECT 1 FROM keys WHERE account = ? AND name = ?`, a.n, name)
 }
 
-// insertKey writes a new key of a line, or the first of its own (nil), which has the cap.
-func (t *tx) insertKey(a *account, k *ledger.Key, hash [32]byte, root *int64) error {
+// insertKey writes a new key of the line of another (its id), or the first of its own (""), which has the cap.
+func (t *tx) insertKey(a *account, k *book.FreshKey, of string) error {
 	var n int64
-	err := t.query(`SELECT coalesce(max(n), 0) + 1 FROM keys`, to(&n))
-	if err != nil {
+	if err := t.query(`SELECT coalesce(max(n), 0) + 1 FROM keys`, to(&n)); err != nil {
 		return err
 	}
-	spendCap := int64(0)
-	if root == nil {
-		root, spendCap = &n, k.SpendCap
+	root, spendCap := n, k.SpendCap
+	if of != "" {
+		ref, err := t.key(t.conn, a, of)
+		if err != nil {
+			return err
+		}
+		root, spendCap = ref.root, 0
 	}
 	return t.exec(
 		`INSERT INTO keys (n, id, account, name, hash, last4, created, expires, root, spend_cap) VALUES (?, ?, ?, ?, ?, ?, `+
 			`?, ?, ?, ?)`,
-		n, k.ID, a.n, k.Name, hash, k.Last4, k.Created, optionalTime(k.Expires), *root, spendCap)
+		n, k.ID, a.n, k.Name, k.Hash, k.Last4, k.Created, optionalTime(k.Expires), root, spendCap)
 }
 
-// ChangeKey implements ledger.Store.
-func (s *Store) ChangeKey(ctx context.Context, id string, change ledger.KeyChange) (k ledger.Key, err error) {
-	err = s.changeKey(ctx, "change_key", id, func(t *tx, a *account, was ledger.Key) error {
-		taken, err := t.keyNamed(a, book.ApplyChange(was, change).Name)
-		if err != nil {
-			return err
-		}
-		c, err := book.ChangeKey(a.Account, was, change, taken, t.by(ctx))
-		if err != nil {
-			return err
-		}
-		k = c.Key
-		return t.saveKey(a, &c)
-	})
-	return result(k, err, "changing a key")
-}
-
-// RevokeKey implements ledger.Store. A key that is revoked already stays so.
-func (s *Store) RevokeKey(ctx context.Context, id string) (k ledger.Key, err error) {
-	err = s.changeKey(ctx, "revoke_key", id, func(t *tx, a *account, was ledger.Key) error {
-		c, err := book.RevokeKey(a.Account, was, t.by(ctx))
-		if err != nil {
-			return err
-		}
-		k = c.Key
-		return t.saveKey(a, &c)
-	})
-	return result(k, err, "revoking a key")
-}
-
-// RotateKey implements ledger.Store.
-func (s *Store) RotateKey(
-	ctx context.Context, id string, hash [32]byte, last4 string, overlap time.Duration,
-) (fresh, old ledger.Key, err error) {
-	err = s.changeKey(ctx, "rotate_key", id, func(t *tx, a *account, was ledger.Key) error {
-		retired, err := book.RetiredName(was.Name, func(name string) (bool, error) { return t.keyNamed(a, name) })
-		if err != nil {
-			return err
-		}
-		ref, err := t.key(t.conn, a, was.ID)
-		if err != nil {
-			return err
-		}
-		taken, err := t.keyTaken(a, "", hash) // its name is the old one's, which is free then
-		if err != nil {
-			return err
-		}
-		freshID, err := t.newID("key_")
-		if err != nil {
-			return err
-		}
-		c, err := book.RotateKey(a.Account, was, freshID, hash, last4, overlap, retired, taken, t.by(ctx))
-		if err != nil {
-			return err
-		}
-		fresh, old = c.Fresh, c.Old
-		if err := t.writeKey(a, &c.Old); err != nil {
-			return err
-		}
-		if err := t.insertKey(a, &c.Fresh, hash, &ref.root); err != nil {
-			return err
-		}
-		a.Account = c.Account
-		return t.record(a, c.Acts[:]...)
-	})
-	if err != nil {
-		return ledger.Key{}, ledger.Key{}, fmt.Errorf("rotating a key: %w", err)
-	}
-	return fresh, old, nil
-}
-
-// changeKey runs an operation on a key of an account.
-func (s *Store) changeKey(ctx context.Context, operation, id string, fn func(*tx, *account, ledger.Key) error) error {
-	return s.write(ctx, operation, func(t *tx) error {
-		var k ledger.Key
-		read := func(row *sqlite.Stmt) error {
-			k = scanKey(row)
-			return nil
-		}
-		if err := t.query(selectKey+`WHERE k.id = ?`, read, id); err != nil {
-			return err
-		}
-		if k.Account == "" {
-			return fmt.Errorf("%w: no such key; keys are named by their id, which begins with key_", ledger.ErrNotFound)
-		}
-		a, err := t.account(k.Account)
-		if err != nil {
-			return err
-		}
-		// Once more, for what the key spent begins anew with the account's period.
-		if err := t.query(selectKey+`WHERE k.id = ?`, read, id); err != nil {
-			return err
-		}
-		return fn(t, a, k)
-	})
-}
-
-// saveKey writes a change of a key that was decided.
-func (t *tx) saveKey(a *account, c *book.KeyChanged) error {
-	if c.Act.Seq == 0 {
-		return nil
-	}
-	if err := t.writeKey(a, &c.Key); err != nil {
-		return err
-	}
-	a.Account = c.Account
-	return t.record(a, c.Act)
-}
-
-// writeKey writes what can be changed of a key, and the cap of its line.
-func (t *tx) writeKey(a *account, k *ledger.Key) error {
+// saveKey writes what can be changed of a key, and the cap of its line.
+func (t *tx) saveKey(a *account, k *ledger.Key) error {
 	ref, l, err := t.line(a, k.ID)
 	if err != nil {
 		return err
@@ -204,6 +89,72 @@ func (t *tx) writeKey(a *account, k *ledger.Key) error {
 	}
 	l.Cap = k.SpendCap
 	return t.exec(`UPDATE keys SET spend_cap = ? WHERE n = ?`, l.Cap, l.root)
+}
+
+// ChangeKey implements ledger.Store.
+func (s *Store) ChangeKey(ctx context.Context, id string, change ledger.KeyChange) (ledger.Key, error) {
+	c, err := s.changeKey(ctx, "change_key", id, func(t *tx, a *account, k ledger.Key, by book.By) (book.Change, error) {
+		taken, err := t.keyNamed(a, book.ApplyChange(k, change).Name)
+		if err != nil {
+			return book.Change{}, err
+		}
+		return book.ChangeKey(a.Account, k, change, taken, by)
+	})
+	return result(c.Key, err, "changing a key")
+}
+
+// RevokeKey implements ledger.Store. A key that is revoked already stays so.
+func (s *Store) RevokeKey(ctx context.Context, id string) (ledger.Key, error) {
+	c, err := s.changeKey(ctx, "revoke_key", id, func(_ *tx, a *account, k ledger.Key, by book.By) (book.Change, error) {
+		return book.RevokeKey(a.Account, k, by)
+	})
+	return result(c.Key, err, "revoking a key")
+}
+
+// RotateKey implements ledger.Store.
+func (s *Store) RotateKey(
+	ctx context.Context, id string, hash [32]byte, last4 string, overlap time.Duration,
+) (fresh, old ledger.Key, err error) {
+	c, err := s.changeKey(ctx, "rotate_key", id, func(t *tx, a *account, k ledger.Key, by book.By) (book.Change, error) {
+		retired, err := book.RetiredName(k.Name, func(name string) (bool, error) { return t.keyNamed(a, name) })
+		if err != nil {
+			return book.Change{}, err
+		}
+		fresh, taken, err := t.freshKey(hash)
+		if err != nil {
+			return book.Change{}, err
+		}
+		fresh.Last4 = last4
+		return book.RotateKey(a.Account, k, fresh, overlap, retired, taken, by)
+	})
+	return c.Fresh.Key, c.Key, doing(err, "rotating a key")
+}
+
+// changeKey changes a key of an account as is decided.
+func (s *Store) changeKey(ctx context.Context, operation, id string,
+	decide func(*tx, *account, ledger.Key, book.By) (book.Change, error)) (book.Change, error) {
+	var k ledger.Key
+	read := func(row *sqlite.Stmt) error {
+		k = scanKey(row)
+		return nil
+	}
+	_, c, err := s.change(ctx, operation, func(t *tx) (*account, error) {
+		k = ledger.Key{}
+		if err := t.query(selectKey+`WHERE k.id = ?`, read, id); err != nil {
+			return nil, err
+		}
+		if k.Account == "" {
+			return nil, fmt.Errorf("%w: no such key; keys are named by their id, which begins with key_", ledger.ErrNotFound)
+		}
+		return t.account(k.Account)
+	}, func(t *tx, a *account, by book.By) (book.Change, error) {
+		// Once more, for what the key spent begins anew with the account's period.
+		if err := t.query(selectKey+`WHERE k.id = ?`, read, id); err != nil {
+			return book.Change{}, err
+		}
+		return decide(t, a, k, by)
+	})
+	return c, err
 }
 
 // Lookup implements ledger.Store. The index compares hashes of 256-bit secrets, whose timing tells nothing
