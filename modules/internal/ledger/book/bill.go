@@ -1,9 +1,7 @@
 package book
 
 import (
-	"slices"
 	"strconv"
-	"strings"
 
 	"github.com/fareway/fareway/modules/internal/ledger"
 	"github.com/fareway/fareway/plugins/llm"
@@ -16,11 +14,7 @@ type bill struct {
 	prices     string
 }
 
-func makeBill(attempts []Attempt, surcharge int64) (bill, error) {
-	var (
-		b      bill
-		prices []string
-	)
+func makeBill(attempts []Attempt, surcharge int64) (b bill, err error) {
 	for i := range attempts {
 		a := &attempts[i]
 		if a.Operator {
@@ -29,17 +23,26 @@ func makeBill(attempts []Attempt, surcharge int64) (bill, error) {
 		if err := b.Add(a.Waits(), a.Usage, a.Price, a.Worst); err != nil {
 			return bill{}, err
 		}
-		if !a.Usage.Known() {
-			continue
-		}
-		if name := a.priceName(); !slices.Contains(prices, name) {
-			prices = append(prices, name)
+		if a.Usage.Known() && !pricedBefore(attempts[:i], a) {
+			if b.prices != "" {
+				b.prices += " "
+			}
+			b.prices += a.priceName()
 		}
 	}
-	var err error
 	b.microcents, err = b.Microcents(surcharge)
-	b.prices = strings.Join(prices, " ")
 	return b, err
+}
+
+// pricedBefore reports whether an earlier attempt has the price version of a.
+func pricedBefore(earlier []Attempt, a *Attempt) bool {
+	for i := range earlier {
+		e := &earlier[i]
+		if !e.Operator && e.Usage.Known() && e.Route == a.Route && e.PriceVersion == a.PriceVersion {
+			return true
+		}
+	}
+	return false
 }
 
 // priceName is a price version as entries name it.

@@ -172,7 +172,7 @@ func findPayer(conn *sqlite.Conn, held, accountID, keyID string) (a *account, k 
 		CROSS JOIN keys AS r ON r.n = k.root WHERE k.id = ? AND +a.id = ?`,
 		func(row *sqlite.Stmt) error {
 			a, l = scanRow(row), scanLine(row, accountWidth)
-			k = keyRef{n: row.ColumnInt64(accountWidth + 4), id: keyID, account: a.n, root: l.root}
+			k = keyRef{n: row.ColumnInt64(accountWidth + 4), account: a.n, root: l.root}
 			a.Held = row.ColumnInt64(accountWidth + 5)
 			return nil
 		}, keyID, accountID)

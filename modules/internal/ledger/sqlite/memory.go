@@ -39,7 +39,6 @@ type memory struct {
 // keyRef is the part of a key that never changes.
 type keyRef struct {
 	n       int64
-	id      string
 	account int64
 	root    int64 // the first key of its line
 }
@@ -115,7 +114,7 @@ func (m *memory) key(conn *sqlite.Conn, a *account, id string) (keyRef, error) {
 	k, ok := m.keys.get(id)
 	if !ok {
 		err := run(conn, `SELECT n, account, root FROM keys WHERE id = ?`, func(row *sqlite.Stmt) error {
-			k, ok = keyRef{n: row.ColumnInt64(0), id: id, account: row.ColumnInt64(1), root: row.ColumnInt64(2)}, true
+			k, ok = keyRef{n: row.ColumnInt64(0), account: row.ColumnInt64(1), root: row.ColumnInt64(2)}, true
 			return nil
 		}, id)
 		if err != nil {

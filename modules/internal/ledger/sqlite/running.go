@@ -217,10 +217,10 @@ func (m *memory) loadLive(conn *sqlite.Conn) error {
 			readColumns(row, 0, &a.Row.N, &is.ID, &is.key.account, &is.Account, &is.key.n, &is.key.root, &is.Owner, &is.Endpoint,
 				&is.Profile, &hold, &seq, &a.Route, &a.Provider, &a.Model, &a.PriceVersion, &a.Created)
 			a.Worst = columnWorst(row, 16)
-			readColumns(row, 17, &is.key.id, &a.Beside, &a.Reference)
+			readColumns(row, 17, &is.Key, &a.Beside, &a.Reference)
 			r, ok := m.live[is.ID]
 			if !ok {
-				is.Key, is.Created = is.key.id, a.Created
+				is.Created = a.Created
 				r = &is
 				m.live[is.ID] = r
 			}

@@ -200,7 +200,7 @@ func readColumns(row *sqlite.Stmt, col int, into ...any) {
 		case *float64:
 			*p = row.ColumnFloat(col)
 		default:
-			panic(fmt.Sprintf("no rule for %T", p))
+			panic("no rule for what a column is read into") // and not its type: p would have to be on the heap
 		}
 		col++
 	}
