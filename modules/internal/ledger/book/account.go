@@ -71,8 +71,8 @@ func (a *Account) Show() ledger.Account {
 	}
 }
 
-// post moves money: e says what and why, and what follows from it is filled in. ErrInvalid, and nothing has changed, when
-// the balance would leave its range.
+// post moves money: e says what and why, and what follows from it is filled in. ErrInvalid, and nothing has changed,
+// when the balance would leave its range.
 func (a *Account) post(e ledger.Entry) (Entry, error) {
 	after, err := a.Add(e.Microcents)
 	if err != nil {
@@ -86,18 +86,18 @@ func (a *Account) post(e ledger.Entry) (Entry, error) {
 	return Entry{e, a.Head}, nil
 }
 
-// NoAccount, NoKey, NoPrice and NoRequest are what a store says of a row that a decision needs and that is not there.
+// NoAccount is what a store says of an account that is not there.
 func NoAccount(id string) error { return fmt.Errorf("%w: account %q", ledger.ErrNotFound, id) }
 
-// NoKey is of a key that is not there, or is another account's.
+// NoKey is what a store says of a key that is not there, or is another account's.
 func NoKey(id, account string) error {
 	return fmt.Errorf("%w: key %q of account %q", ledger.ErrNotFound, id, account)
 }
 
-// NoPrice is of a price version of a route's.
+// NoPrice is what a store says of a version of a route's price.
 func NoPrice(route string, version int64) error {
 	return fmt.Errorf("%w: version %d of the price of route %q", ledger.ErrNotFound, version, route)
 }
 
-// NoRequest is of a request that neither runs nor is on record.
+// NoRequest is what a store says of a request that neither runs nor is on record.
 func NoRequest() error { return fmt.Errorf("%w: a request with this id", ledger.ErrNotFound) }

@@ -88,8 +88,8 @@ func (a Account) record(c Change, action, subject string, before, after Fields, 
 	return c, nil
 }
 
-// AcceptLoss records, in the trail of what is about no account, that a ledger goes on without what it has lost (GAP-133):
-// nil is nothing.
+// AcceptLoss records, in the trail of what is about no account, that a ledger goes on without what it has lost
+// (GAP-133): nil is nothing.
 func AcceptLoss(t Trail, lost *ledger.Loss, reason string, by By) (Act, error) {
 	if lost == nil {
 		return Act{}, fmt.Errorf("%w: nothing of the ledger is missing", ledger.ErrInvalid)

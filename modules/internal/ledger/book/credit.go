@@ -10,8 +10,8 @@ import (
 // Seen is the entry of an account, none of allotments, that has a movement's reference already.
 type Seen struct {
 	ledger.Entry
-	// Of a refund: what its request is charged now, later receipts included, and its entries behind that charge's, oldest
-	// first.
+	// Of a refund: what its request is charged now, later receipts included, and its entries behind that charge's,
+	// oldest first.
 	Charge int64
 	Later  []ledger.Entry
 }
@@ -31,9 +31,9 @@ func (s *Seen) left() int64 {
 	return left
 }
 
-// repeats reports whether the account has this movement by its reference; ErrReference where that is another one's, and
-// lost where it would be a new one (see CheckHold). A refund of 0 microcents is one of all that is left, which repeats
-// one that left nothing.
+// repeats reports whether the account has this movement by its reference; ErrReference where that is another one's,
+// and lost where it would be a new one (see CheckHold). A refund of 0 microcents is one of all that is left, which
+// repeats one that left nothing.
 func repeats(e *ledger.Entry, seen *Seen, lost error) (bool, error) {
 	if seen == nil {
 		return false, lost

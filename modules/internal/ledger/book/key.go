@@ -81,8 +81,8 @@ func RevokeKey(a Account, k ledger.Key, by By) (Change, error) {
 	return a.record(Change{Key: k}, "key.revoke", k.ID, Fields{"revoked": false}, Fields{"revoked": true}, by)
 }
 
-// RotateKey makes a key, of which are given its id, last characters and hash (taken: another one has that), that takes the
-// name and the line of another, which goes on for the overlap under a RetiredName.
+// RotateKey makes a key, of which are given its id, last characters and hash (taken: another one has that), that
+// takes the name and the line of another, which goes on for the overlap under a RetiredName.
 func RotateKey(a Account, old ledger.Key, k FreshKey, overlap time.Duration, retired string, taken bool, by By) (
 	Change, error,
 ) {

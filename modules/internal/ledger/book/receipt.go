@@ -34,9 +34,9 @@ type Proven struct {
 	Attempt Attempt // likewise; it waits no more
 }
 
-// DecideReceipt charges what the seq-th attempt of a settled request is proven to have used; taken is false, and nothing
-// changes, where it does not wait. ErrNotFound where there is no such attempt, ErrUsage where the usage says nothing or
-// cannot be priced.
+// DecideReceipt charges what the seq-th attempt of a settled request is proven to have used; taken is false, and
+// nothing changes, where it does not wait. ErrNotFound where there is no such attempt, ErrUsage where the usage says
+// nothing or cannot be priced.
 func DecideReceipt(p Payer, r *Request, attempts []Attempt, seq int64, usage llm.Usage, now time.Time) (
 	c Proven, taken bool, err error,
 ) {

@@ -39,8 +39,8 @@ func BeginAttempt(a ledger.Attempt, price, cost config.Price, now time.Time) Att
 // Waits reports whether a receipt may add to an attempt of a settled request.
 func (a *Attempt) Waits() bool { return a.Outcome == ledger.Unproven && a.Receipt.IsZero() }
 
-// CheckHold checks what a hold says by itself. lost is ledger.ErrLost, with what to do, while nobody has decided about
-// what the ledger has lost (GAP-133), else nil: nothing is held then, but for a request that can cost nothing.
+// CheckHold checks what a hold says by itself. lost is ledger.ErrLost, with what to do, while nobody has decided
+// about what the ledger has lost (GAP-133), else nil: nothing is held then, but for a request that can cost nothing.
 func CheckHold(h *ledger.Hold, lost error) error {
 	switch {
 	case h.Request == "" || h.Microcents < 0 || h.Tokens < 0 || h.Headroom < 0:
@@ -62,8 +62,8 @@ func isAttempt(id, request string, seq int64) bool {
 	return id == ledger.AttemptID(request, seq)
 }
 
-// RepeatsHold reports whether a hold is one of a request that runs (nil: none of its id does): it changes nothing then.
-// ErrExists where the id is another account's, or of a request that is settled.
+// RepeatsHold reports whether a hold is one of a request that runs (nil: none of its id does): it changes nothing
+// then. ErrExists where the id is another account's, or of a request that is settled.
 func RepeatsHold(h *ledger.Hold, r *Running, settled bool) (bool, error) {
 	switch {
 	case r != nil && r.Account != h.Account:
@@ -115,8 +115,8 @@ func CheckAttempt(n *ledger.Next, r *Running) error {
 	return nil
 }
 
-// RepeatsAttempt reports whether a request has an attempt already: it changes nothing then. ErrInvalid for one that is
-// not the next.
+// RepeatsAttempt reports whether a request has an attempt already: it changes nothing then. ErrInvalid for one that
+// is not the next.
 func RepeatsAttempt(n *ledger.Next, r *Running) (bool, error) {
 	for i := range r.Attempts {
 		if r.Attempts[i].ID == n.Attempt.ID {

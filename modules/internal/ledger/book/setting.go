@@ -15,8 +15,8 @@ import (
 // AccountPrefix is how ids of accounts begin, and no account's name does.
 const AccountPrefix = "acct_"
 
-// CreateAccount makes an active account without credits; taken is whether another one has its name. Its first period is
-// begun as that of any other: see EndPeriods.
+// CreateAccount makes an active account without credits; taken is whether another one has its name. Its first period
+// is begun as that of any other: see EndPeriods.
 func CreateAccount(id, name, plan string, taken bool, by By) (Change, error) {
 	if err := cmp.Or(checkAccountName(name, taken), checkText("a plan", plan)); err != nil {
 		return Change{}, err

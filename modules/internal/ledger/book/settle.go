@@ -29,8 +29,8 @@ func CheckSettlement(st *ledger.Settlement) error {
 	return nil
 }
 
-// Settled is a request that has ended: it runs no more, and is on record with what its settlement says, its attempts as
-// they are in the running request, and this.
+// Settled is a request that has ended: it runs no more, and is on record with what its settlement says, its attempts
+// as they are in the running request, and this.
 type Settled struct {
 	Charged
 	Pending bool // an attempt waits for a receipt
@@ -54,8 +54,8 @@ func (s *Settled) Answer() ledger.Charge {
 // DecideSettlement ends a running request. unmade are attempts that were never made although they are on record.
 //
 // It concludes the attempts of r where they are, which costs nothing: a settlement that is refused after that leaves
-// nothing behind that the next one does not set anew. ErrNotFound for a result of an attempt that r has not, ErrInvalid
-// for a balance that would leave its range.
+// nothing behind that the next one does not set anew. ErrNotFound for a result of an attempt that r has not,
+// ErrInvalid for a balance that would leave its range.
 func DecideSettlement(st *ledger.Settlement, p Payer, r *Running, unmade map[string]bool, now time.Time) (
 	s Settled, err error,
 ) {
@@ -98,8 +98,8 @@ func (r *Running) detail(st *ledger.Settlement, now time.Time) ledger.Digest {
 	return record.Detail()
 }
 
-// conclude ends the attempts (see ledger.Result.Conclude). Those of a call for comparison are the operator's, and so is
-// one that was made beside another, where nobody says how they ended.
+// conclude ends the attempts (see ledger.Result.Conclude). Those of a call for comparison are the operator's, and so
+// is one that was made beside another, where nobody says how they ended.
 func (r *Running) conclude(results []ledger.Result, unmade map[string]bool) (left []LeftOut, err error) {
 	for i := range r.Attempts {
 		a := &r.Attempts[i]
@@ -143,8 +143,8 @@ func (a *Attempt) conclude(r *ledger.Result, left []LeftOut) []LeftOut {
 	return left
 }
 
-// SettleUnanswered is the settlement of a request whose hold was committed when nobody waited for it any more: its call
-// was never made.
+// SettleUnanswered is the settlement of a request whose hold was committed when nobody waited for it any more: its
+// call was never made.
 func SettleUnanswered(r *Running) *ledger.Settlement {
 	st := &ledger.Settlement{Request: r.ID, Reason: "hold_not_answered", Free: true}
 	if len(r.Attempts) > 0 {

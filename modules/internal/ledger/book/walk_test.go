@@ -61,7 +61,6 @@ type walk struct {
 	net, held             int64
 	spent, tokens, waived int64 // in the period
 	of, heldBy            [2]int64
-	from                  time.Time // the period's beginning
 	given                 map[string]bool
 }
 
@@ -69,7 +68,6 @@ type walked struct {
 	book.Running
 	line int
 	book.Request
-	serviceLimit bool
 }
 
 var unit = config.Price{Input: 1_000_000, CacheRead: 1_000_000, CacheWrite: 1_000_000, Output: 1_000_000}
@@ -222,13 +220,15 @@ func (w *walk) covered(line int, microcents, tokens, own int64) bool {
 }
 
 func (w *walk) attempt(request string, seq int64) book.Attempt {
-	a := ledger.Attempt{ID: ledger.AttemptID(request, seq), Route: "r", PriceVersion: w.upTo(2), Worst: w.upTo(400_000) - 1}
+	a := ledger.Attempt{ID: ledger.AttemptID(request, seq), Route: "r", PriceVersion: w.upTo(2),
+		Worst: w.upTo(400_000) - 1}
 	return book.BeginAttempt(a, unit, unit, w.now)
 }
 
 func (w *walk) hold() error {
 	line := w.random.IntN(2)
-	h := &ledger.Hold{Request: fmt.Sprint("req_", w.n), Account: "acct_1", Microcents: w.upTo(800_000), Tokens: w.upTo(800_000)}
+	h := &ledger.Hold{Request: fmt.Sprint("req_", w.n), Account: "acct_1", Microcents: w.upTo(800_000),
+		Tokens: w.upTo(800_000)}
 	var first *book.Attempt
 	if !w.chance(5) {
 		a := w.attempt(h.Request, 1)

@@ -16,8 +16,8 @@ import (
 	"github.com/fareway/fareway/plugins/llm"
 )
 
-// OpenMemory opens a store that keeps its rows in maps: what a store has to do beside the rules of money (package book),
-// and nothing else. It is for tests of the rules, which it lets run without a disk.
+// OpenMemory opens a store that keeps its rows in maps: what a store has to do beside the rules of money (package
+// book), and nothing else. It is for tests of the rules, which it lets run without a disk.
 func OpenMemory(t testing.TB, o Options) ledger.Store {
 	kept, known := memories.LoadOrStore(o.Dir, &rows{
 		accounts: map[string]*accountRow{}, keys: map[string]*keyRow{}, running: map[string]*runningRow{},

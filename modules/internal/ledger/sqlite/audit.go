@@ -34,8 +34,8 @@ const selectAct = `SELECT u.n, u.created, u.actor, u.action, a.id, a.name, u.sub
 func scanAct(row *sqlite.Stmt) (a ledger.Act) {
 	var n, account int64
 	var hash ledger.Digest
-	readColumns(row, 0, &n, &a.Created, &a.Actor, &a.Action, &a.Account, &a.AccountName, &a.Subject, &a.Before, &a.After, &a.Prev,
-		&hash, &account, &a.Seq, &a.Format)
+	readColumns(row, 0, &n, &a.Created, &a.Actor, &a.Action, &a.Account, &a.AccountName, &a.Subject, &a.Before, &a.After,
+		&a.Prev, &hash, &account, &a.Seq, &a.Format)
 	if a.Format == 1 {
 		a.N = n
 	}

@@ -94,8 +94,8 @@ func (d *detail) scan(row *sqlite.Stmt) {
 
 func scanTried(row *sqlite.Stmt) (t tried) {
 	u := &t.usage
-	readColumns(row, 1, &t.seq, &t.route, &t.provider, &t.model, &t.version, (*string)(&t.outcome), &u.Input, &u.CacheRead,
-		&u.CacheWrite, &u.Output, &u.Reasoning, &u.Estimated, &t.created, &t.receipt)
+	readColumns(row, 1, &t.seq, &t.route, &t.provider, &t.model, &t.version, (*string)(&t.outcome), &u.Input,
+		&u.CacheRead, &u.CacheWrite, &u.Output, &u.Reasoning, &u.Estimated, &t.created, &t.receipt)
 	t.worst, t.estimate = columnWorst(row, 35), columnEstimate(row, 36)
 	readColumns(row, 38, &t.key, &t.operator)
 	return t

@@ -19,9 +19,9 @@ const entryWidth = 19
 
 // scanEntry gives as N where the row lies, see published.
 func scanEntry(row *sqlite.Stmt) (e ledger.Entry) {
-	readColumns(row, 0, &e.N, &e.Account, &e.Seq, (*string)(&e.Kind), (*string)(&e.Book), &e.Request, &e.Reference, &e.Reason,
-		&e.Prices, &e.Microcents, &e.Credits, &e.Accrued, &e.Created, &e.Format, &e.Prev, &e.Waived, &e.Over, &e.Tokens,
-		&e.Detail)
+	readColumns(row, 0, &e.N, &e.Account, &e.Seq, (*string)(&e.Kind), (*string)(&e.Book), &e.Request, &e.Reference,
+		&e.Reason, &e.Prices, &e.Microcents, &e.Credits, &e.Accrued, &e.Created, &e.Format, &e.Prev, &e.Waived, &e.Over,
+		&e.Tokens, &e.Detail)
 	return e
 }
 

@@ -174,7 +174,8 @@ func TestRowThatCannotBeWritten(t *testing.T) {
 	require.NoError(t, errs[0])
 	require.ErrorIs(t, errs[1], ledger.ErrExists)
 	require.NoError(t, errs[2])
-	_, errs = queue(t, p.Store, settle("r2"), settle("r3"), func(t *tx) error { _, err := t.nameTaken("free"); return err })
+	asked := func(t *tx) error { _, err := t.nameTaken("free"); return err }
+	_, errs = queue(t, p.Store, settle("r2"), settle("r3"), asked)
 	require.ErrorIs(t, errs[0], ledger.ErrExists)
 	require.NoError(t, errs[1])
 	require.NoError(t, errs[2], "it only asked")

@@ -18,8 +18,8 @@ const selectKey = `SELECT k.id, a.id, a.name, k.name, k.last4, k.revoked, k.crea
 	`k.root `
 
 func scanKey(row *sqlite.Stmt) (k ledger.Key) {
-	readColumns(row, 0, &k.ID, &k.Account, &k.AccountName, &k.Name, &k.Last4, &k.Revoked, &k.Created, &k.Expires, &k.SpendCap,
-		&k.Spent)
+	readColumns(row, 0, &k.ID, &k.Account, &k.AccountName, &k.Name, &k.Last4, &k.Revoked, &k.Created, &k.Expires,
+		&k.SpendCap, &k.Spent)
 	return k
 }
 
@@ -169,8 +169,8 @@ func (s *Store) Lookup(ctx context.Context, hash [32]byte) (ledger.Principal, er
 		err = run(conn, principalQuery,
 			func(row *sqlite.Stmt) error {
 				a, k := &p.Account, &p.Key
-				readColumns(row, 0, &k.ID, &k.Name, &k.Last4, &k.Revoked, &k.Created, &k.Expires, &k.SpendCap, &a.ID, &a.Name, &a.Plan,
-					(*string)(&a.State), &a.Created)
+				readColumns(row, 0, &k.ID, &k.Name, &k.Last4, &k.Revoked, &k.Created, &k.Expires, &k.SpendCap, &a.ID, &a.Name,
+					&a.Plan, (*string)(&a.State), &a.Created)
 				own := scanSettings(row, 12)
 				k.Account, a.Limits, a.Profile, a.Requires = a.ID, own.Limits, own.Profile, own.Requires
 				return nil

@@ -18,10 +18,13 @@ func (s *Store) RecordAct(ctx context.Context, action, account, subject string, 
 		if err != nil {
 			return err
 		}
-		id, trail := "", book.Trail{}
-		if a != nil {
-			id, trail = a.ID, a.Trail
-		} else if trail, err = t.trail(); err != nil {
+		trail, id := book.Trail{}, ""
+		if a == nil {
+			trail, err = t.trail()
+		} else {
+			trail, id = a.Trail, a.ID
+		}
+		if err != nil {
 			return err
 		}
 		act, err := book.RecordAct(trail, id, action, subject, nil, after, t.by(ctx))
