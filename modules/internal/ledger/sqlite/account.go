@@ -130,16 +130,10 @@ const saveBalance = `INSERT OR REPLACE INTO balances
 // changes.
 func bindBalance(row *rows, changed **account) {
 	a := *changed
-	row.number(a.n)
-	row.number(a.Credits)
-	row.number(a.Accrued)
+	row.number(a.n, a.Credits, a.Accrued)
 	row.bytes(a.Head[:])
 	row.optionalNumber(a.last)
-	row.number(a.Entries)
-	row.number(a.Requests)
-	row.number(a.Ever.Spent)
-	row.number(a.Ever.Tokens)
-	row.number(a.Ever.Waived)
+	row.number(a.Entries, a.Requests, a.Ever.Spent, a.Ever.Tokens, a.Ever.Waived)
 	row.optionalNumber(a.payer)
 	row.number(a.owed)
 	a.dirty = false

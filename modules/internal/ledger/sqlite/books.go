@@ -87,10 +87,7 @@ func (b *books) Plans(ctx context.Context) (plans []string, err error) {
 		return run(conn, `WITH RECURSIVE used(plan) AS (
 			SELECT min(plan) FROM accounts WHERE plan > ''
 			UNION ALL SELECT (SELECT min(plan) FROM accounts WHERE plan > used.plan) FROM used WHERE plan IS NOT NULL
-		) SELECT plan FROM used WHERE plan IS NOT NULL`, func(row *sqlite.Stmt) error {
-			plans = append(plans, row.ColumnText(0))
-			return nil
-		})
+		) SELECT plan FROM used WHERE plan IS NOT NULL`, appendTo(&plans, firstText))
 	})
 	return result(plans, err, "listing plans")
 }

@@ -34,29 +34,19 @@ func (t *tx) post(a *account, is book.Account, e book.Entry) {
 }
 
 func bindEntry(row *rows, e *posted) {
-	row.number(e.N)
-	row.number(e.account)
-	row.number(e.Seq)
+	row.number(e.N, e.account, e.Seq)
 	row.optionalNumber(e.before)
-	row.usual(string(e.Kind))
-	row.usual(string(e.Book))
+	row.usual(string(e.Kind), string(e.Book))
 	row.optional(e.Request)
 	row.optional(e.Reference)
-	row.usual(e.Reason)
-	row.usual(e.Prices)
-	row.number(e.Microcents)
-	row.number(e.Waived)
-	row.number(e.Over)
-	row.number(e.Tokens)
+	row.usual(e.Reason, e.Prices)
+	row.number(e.Microcents, e.Waived, e.Over, e.Tokens)
 	if e.Detail == (ledger.Digest{}) {
 		row.null()
 	} else {
 		row.bytes(e.Detail[:])
 	}
-	row.number(e.Credits)
-	row.number(e.Accrued)
-	row.number(e.Created.UnixNano())
-	row.number(e.Format)
+	row.number(e.Credits, e.Accrued, e.Created.UnixNano(), e.Format)
 	row.bytes(e.Prev[:])
 	row.bytes(e.Hash[:])
 }
@@ -84,10 +74,7 @@ func (t *tx) findSeen(a *account, reference string) (seen *book.Seen, err error)
 		return nil, err
 	}
 	seen.Charge = r.Charge
-	return seen, t.query(laterEntries, func(row *sqlite.Stmt) error {
-		seen.Later = append(seen.Later, scanEntry(row))
-		return nil
-	}, seen.Request)
+	return seen, t.query(laterEntries, appendTo(&seen.Later, scanEntry), seen.Request)
 }
 
 // AddCredit implements ledger.Store.

@@ -14,12 +14,10 @@ func (s *Store) Learn(ctx context.Context, fold func(kept []ledger.Learned) []le
 	err := s.write(ctx, "learn", func(t *tx) error {
 		var kept []ledger.Learned
 		err := t.query(`SELECT route, model, kind, worked, failed, good, bad, at FROM learned ORDER BY route, model, kind`,
-			func(row *sqlite.Stmt) error {
-				var l ledger.Learned
+			appendTo(&kept, func(row *sqlite.Stmt) (l ledger.Learned) {
 				readColumns(row, 0, &l.Route, &l.Model, &l.Kind, &l.Worked, &l.Failed, &l.Good, &l.Bad, &l.At)
-				kept = append(kept, l)
-				return nil
-			})
+				return l
+			}))
 		if err != nil {
 			return err
 		}

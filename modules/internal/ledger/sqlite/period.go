@@ -168,10 +168,8 @@ func (o *Options) overdueAccounts(conn *sqlite.Conn, plan string) (ids []string,
 		searches = []search{{where: `period_end IS NOT NULL`}}
 	}
 	for _, s := range searches {
-		err := run(conn, `SELECT id FROM accounts WHERE plan = ? AND `+s.where+` LIMIT ?`, func(row *sqlite.Stmt) error {
-			ids = append(ids, row.ColumnText(0))
-			return nil
-		}, slices.Concat([]any{plan}, s.args, []any{periodBatch})...)
+		err := run(conn, `SELECT id FROM accounts WHERE plan = ? AND `+s.where+` LIMIT ?`, appendTo(&ids, firstText),
+			slices.Concat([]any{plan}, s.args, []any{periodBatch})...)
 		if err != nil {
 			return nil, err
 		}

@@ -44,11 +44,7 @@ func (s *Store) Prune(ctx context.Context, before time.Time) (requests int64, er
 // promises it, so each call reads on to where it finds as many as it looks for.
 func (s *Store) prunable(ctx context.Context, before int64, after string) (ids []string, err error) {
 	err = s.chore(ctx, "find_prunable", func(conn *sqlite.Conn) error {
-		return run(conn, selectPrunable,
-			func(row *sqlite.Stmt) error {
-				ids = append(ids, row.ColumnText(0))
-				return nil
-			}, before, after, pruneBatch)
+		return run(conn, selectPrunable, appendTo(&ids, firstText), before, after, pruneBatch)
 	})
 	return ids, err
 }

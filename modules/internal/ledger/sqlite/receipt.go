@@ -27,15 +27,11 @@ func (s *Store) Waiting(ctx context.Context, provider, after string, limit int) 
 			FROM waiting AS w CROSS JOIN attempts AS a ON a.request = w.request AND a.seq = w.seq
 			WHERE w.provider = ? AND (w.created, w.request, w.seq) > (?, ?, ?)
 			ORDER BY w.created, w.request, w.seq LIMIT ?`,
-			func(row *sqlite.Stmt) error {
-				var w ledger.Waiting
-				var request string
-				var seq int64
-				readColumns(row, 0, &request, &seq, &w.Route, &w.Created, &w.Reference, &w.Key)
-				w.Attempt = ledger.AttemptID(request, seq)
-				all = append(all, w)
-				return nil
-			}, provider, begun, request, seq, limit)
+			appendTo(&all, func(row *sqlite.Stmt) (w ledger.Waiting) {
+				w.Attempt = ledger.AttemptID(row.ColumnText(0), row.ColumnInt64(1))
+				readColumns(row, 2, &w.Route, &w.Created, &w.Reference, &w.Key)
+				return w
+			}), provider, begun, request, seq, limit)
 	})
 	return result(all, err, "listing attempts that wait for a receipt")
 }
@@ -76,44 +72,53 @@ func (t *tx) addReceipt(id string, usage llm.Usage) (c ledger.Charge, applied bo
 		}
 		return ledger.Charge{Balance: a.Balance}, false, nil // its settlement will say
 	}
-	r, found, err := t.settledRequest(request)
+	s, err := t.readOnRecord(request)
 	switch {
 	case err != nil:
 		return c, false, err
-	case !found:
+	case s == nil:
 		return c, false, book.NoAttempt()
 	}
-	a, l, attempts, err := t.readSettled(&r)
-	if err != nil {
-		return c, false, err
-	}
-	p, taken, err := book.DecideReceipt(t.payer(a, l), &r.Request, attempts, seq, usage, t.now())
+	p, taken, err := book.DecideReceipt(t.payer(s.account, s.line), &s.Request, s.attempts, seq, usage, t.now())
 	switch {
 	case err != nil:
 		return c, false, err
 	case !taken:
-		return r.Answer(a.Balance), false, nil
+		return s.Answer(s.account.Balance), false, nil
 	}
 	c = p.Request.Answer(p.Account.Balance)
 	c.Added, c.OverAdded = p.Charge, p.Over
-	return c, true, t.prove(a, l, &p)
+	return c, true, t.prove(s, &p)
 }
 
-// readSettled reads what a receipt or a closing needs of a settled request.
-func (t *tx) readSettled(r *settledRequest) (a *account, l *line, attempts []book.Attempt, err error) {
-	if attempts, err = t.attemptsOf(r.ID); err != nil {
-		return nil, nil, nil, err
+// onRecord is what a receipt or a closing needs of a settled request.
+type onRecord struct {
+	settledRequest
+	account  *account
+	line     *line
+	attempts []book.Attempt
+}
+
+// readOnRecord reads a settled request; nil where there is none.
+func (t *tx) readOnRecord(request string) (s *onRecord, err error) {
+	r, found, err := t.settledRequest(request)
+	if err != nil || !found {
+		return nil, err
 	}
-	if a, err = t.account(r.Account); err != nil {
-		return nil, nil, nil, err
+	s = &onRecord{settledRequest: r}
+	if s.attempts, err = t.attemptsOf(r.ID); err != nil {
+		return nil, err
 	}
-	l, err = t.lineOf(a, r.key)
-	return a, l, attempts, err
+	if s.account, err = t.account(r.Account); err != nil {
+		return nil, err
+	}
+	s.line, err = t.lineOf(s.account, r.key)
+	return s, err
 }
 
 // prove writes what a receipt or a closing changes.
-func (t *tx) prove(a *account, l *line, p *book.Proven) error {
-	if err := t.charge(a, l, &p.Charged); err != nil {
+func (t *tx) prove(s *onRecord, p *book.Proven) error {
+	if err := t.charge(s.account, s.line, &p.Charged); err != nil {
 		return err
 	}
 	r, this := &p.Request, &p.Attempt
@@ -199,26 +204,21 @@ func (s *Store) CloseUnproven(ctx context.Context, before time.Time) (ledger.Clo
 
 func (t *tx) closeUnproven(before time.Time) (ledger.Closings, error) {
 	closed := ledger.Closings{Charged: map[string]int64{}, Over: map[string]int64{}}
-	type waiting struct {
-		request string
-		seq     int64
-	}
-	var all []waiting
+	var all []string // ids of attempts
 	// The providers are read from the index one by one: there are few, and of each only what is old is looked at.
 	err := t.query(`WITH RECURSIVE used(provider) AS (
 			SELECT min(provider) FROM waiting
 			UNION ALL SELECT (SELECT min(provider) FROM waiting WHERE provider > used.provider) FROM used WHERE provider IS `+
 		`NOT NULL
 		) SELECT w.request, w.seq FROM used CROSS JOIN waiting AS w
-		ON w.provider = used.provider AND w.created < ? LIMIT ?`, func(row *sqlite.Stmt) error {
-		all = append(all, waiting{row.ColumnText(0), row.ColumnInt64(1)})
-		return nil
-	}, before, closeBatch)
+		ON w.provider = used.provider AND w.created < ? LIMIT ?`, appendTo(&all, func(row *sqlite.Stmt) string {
+		return ledger.AttemptID(row.ColumnText(0), row.ColumnInt64(1))
+	}), before, closeBatch)
 	if err != nil {
 		return closed, err
 	}
-	for _, w := range all {
-		if err := t.closeOne(w.request, w.seq, &closed); err != nil {
+	for _, id := range all {
+		if err := t.closeOne(id, &closed); err != nil {
 			return closed, err
 		}
 	}
@@ -227,23 +227,16 @@ func (t *tx) closeUnproven(before time.Time) (ledger.Closings, error) {
 }
 
 // closeOne closes an attempt that waits, at its estimate, and adds what that comes to.
-func (t *tx) closeOne(request string, seq int64, closed *ledger.Closings) error {
-	r, found, err := t.settledRequest(request)
-	if err != nil {
+func (t *tx) closeOne(id string, closed *ledger.Closings) error {
+	request, seq, _ := ledger.ParseAttemptID(id)
+	s, err := t.readOnRecord(request)
+	switch {
+	case err != nil:
 		return err
-	}
-	var attempts []book.Attempt
-	var a *account
-	var l *line
-	if found {
-		if a, l, attempts, err = t.readSettled(&r); err != nil {
-			return err
-		}
-	}
-	if seq > int64(len(attempts)) {
+	case s == nil || seq > int64(len(s.attempts)):
 		return fmt.Errorf("%w: attempt %d of request %q, which waits", ledger.ErrNotFound, seq, request)
 	}
-	p, err := book.DecideClosing(t.payer(a, l), &r.Request, attempts, seq, t.now())
+	p, err := book.DecideClosing(t.payer(s.account, s.line), &s.Request, s.attempts, seq, t.now())
 	if err != nil {
 		return err
 	}
@@ -255,5 +248,5 @@ func (t *tx) closeOne(request string, seq int64, closed *ledger.Closings) error 
 		t.opts.Logger.Warn("an attempt was closed at less than its estimate, which is more than was held for it",
 			"attempt", p.Attempt.ID, "route", p.Attempt.Route, "over_microcents", p.Over)
 	}
-	return t.prove(a, l, &p)
+	return t.prove(s, &p)
 }

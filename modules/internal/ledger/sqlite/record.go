@@ -142,10 +142,7 @@ func (b *books) Pruned(ctx context.Context, id string) (ledger.PrunedRequest, er
 // PrunedBefore implements ledger.Books.
 func (b *books) PrunedBefore(ctx context.Context) (before time.Time, err error) {
 	err = b.brief(ctx, "pruned_before", func(conn *sqlite.Conn) error {
-		return run(conn, `SELECT pruned_before FROM meta WHERE pruned_before <> 0`, func(row *sqlite.Stmt) error {
-			before = moment(row.ColumnInt64(0))
-			return nil
-		})
+		return run(conn, `SELECT pruned_before FROM meta WHERE pruned_before <> 0`, to(&before))
 	})
 	return result(before, err, "reading what was pruned")
 }
@@ -162,10 +159,7 @@ const (
 
 // entriesOf are those that moved money for a request: its charge, and what came later.
 func entriesOf(conn *sqlite.Conn, d *detail) (entries []ledger.Entry, err error) {
-	row := func(row *sqlite.Stmt) error {
-		entries = append(entries, published(scanEntry(row)))
-		return nil
-	}
+	row := appendTo(&entries, func(row *sqlite.Stmt) ledger.Entry { return published(scanEntry(row)) })
 	if d.entry != nil {
 		if err := run(conn, entryByNumber, row, *d.entry); err != nil {
 			return nil, err
@@ -181,27 +175,15 @@ func runningRecord(conn *sqlite.Conn, id string) (r ledger.RequestRecord, found 
 	err = run(conn, `SELECT seq, route, provider, model, price_version, created, account, key, owner, endpoint, profile,
 		hold, worst
 		FROM holds WHERE request = ? ORDER BY seq`, func(row *sqlite.Stmt) error {
-		t := tried{
-			seq:      row.ColumnInt64(0),
-			route:    row.ColumnText(1),
-			provider: row.ColumnText(2),
-			model:    row.ColumnText(3),
-			version:  row.ColumnInt64(4),
-			created:  row.ColumnInt64(5),
-			worst:    columnWorst(row, 12),
-		}
+		var t tried
+		is := ledger.RequestRecord{ID: id, Running: true}
+		readColumns(row, 0, &t.seq, &t.route, &t.provider, &t.model, &t.version, &t.created, &account, &key, &is.Owner,
+			&is.Endpoint, &is.Profile, &is.Held)
+		t.worst = columnWorst(row, 12)
 		if !found {
 			found = true
-			account, key = row.ColumnInt64(6), row.ColumnInt64(7)
-			r = ledger.RequestRecord{
-				ID:       id,
-				Running:  true,
-				Owner:    row.ColumnText(8),
-				Endpoint: row.ColumnText(9),
-				Profile:  row.ColumnText(10),
-				Held:     row.ColumnInt64(11),
-				Created:  moment(t.created),
-			}
+			r = is
+			r.Created = moment(t.created)
 		}
 		if t.seq == 0 { // the hold's own
 			return nil

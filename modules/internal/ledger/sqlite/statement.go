@@ -179,6 +179,17 @@ func to(into ...any) func(*sqlite.Stmt) error {
 	}
 }
 
+// appendTo adds what scan makes of each row.
+func appendTo[T any](all *[]T, scan func(*sqlite.Stmt) T) func(*sqlite.Stmt) error {
+	return func(row *sqlite.Stmt) error {
+		*all = append(*all, scan(row))
+		return nil
+	}
+}
+
+// firstText is a row's first column.
+func firstText(row *sqlite.Stmt) string { return row.ColumnText(0) }
+
 // readColumns reads columns from col on, in their order. NULL is nil, "", 0 or the zero time.
 func readColumns(row *sqlite.Stmt, col int, into ...any) {
 	for _, p := range into {
