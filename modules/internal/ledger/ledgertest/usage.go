@@ -178,107 +178,142 @@ func floor(r *big.Rat) int64 { return new(big.Int).Div(r.Num(), r.Denom()).Int64
 
 // usageOf groups settled requests. names are those of accounts and keys by their ids.
 func usageOf(records []ledger.RequestRecord, names map[string]string, q ledger.UsageQuery) []ledger.UsageRow {
-	type group struct{ account, key, route, day string }
-	groups := map[group]*ledger.UsageRow{}
-	by := func(d ledger.Dimension) bool { return slices.Contains(q.By, d) }
-	routed := by(ledger.ByRoute) || q.Route != ""
-	for _, r := range records {
-		if r.Running || q.Account != "" && r.Account != q.Account || q.Key != "" && r.Key != q.Key ||
-			!q.Since.IsZero() && r.Settled.Before(q.Since) || !q.Until.IsZero() && !r.Settled.Before(q.Until) {
-			continue
-		}
-		seen := map[group]bool{}
-		worth, before, payer := int64(0), int64(0), 0 // the last attempt that is the account's
-		for i, a := range r.Attempts {
-			if !a.Operator {
-				worth, payer = worth+floor(exactly(a.Usage, a.Price)), i
-			}
-		}
-		attempts := r.Attempts
-		if len(attempts) == 0 && q.Route == "" { // it is of no route, and not lost
-			attempts = []ledger.AttemptRecord{{}}
-		}
-		for i, a := range attempts {
-			begin := before
-			if !a.Operator {
-				before += floor(exactly(a.Usage, a.Price))
-			}
-			share := func(amount int64) int64 {
-				upTo := func(part int64, last bool) int64 {
-					switch {
-					case last:
-						return amount
-					case worth == 0:
-						return 0
-					}
-					return floor(new(big.Rat).Mul(big.NewRat(amount, 1), big.NewRat(part, worth)))
-				}
-				return upTo(before, i >= payer) - upTo(begin, i > payer)
-			}
-			if q.Route != "" && a.Route != q.Route {
-				continue
-			}
-			var g group
-			if by(ledger.ByAccount) || by(ledger.ByKey) {
-				g.account = r.Account
-			}
-			if by(ledger.ByKey) {
-				g.key = r.Key
-			}
-			if by(ledger.ByRoute) {
-				g.route = a.Route
-			}
-			if by(ledger.ByDay) {
-				g.day = r.Settled.UTC().Format(time.DateOnly)
-			}
-			row := groups[g]
-			if row == nil {
-				row = &ledger.UsageRow{
-					Account: g.account, AccountName: names[g.account], Key: g.key, KeyName: names[g.key], Route: g.route, Day: g.day,
-				}
-				groups[g] = row
-			}
-			if !seen[g] {
-				seen[g] = true
-				if r.Endpoint != ledger.Shadow {
-					row.Requests++
-				}
-				if r.Pending {
-					row.Pending++
-				}
-				if !routed {
-					row.Microcents += r.Microcents
-					row.Waived += r.Waived
-					row.Over += r.Over
-					row.Refunded += r.Refunded
-				}
-			}
-			if len(r.Attempts) > 0 {
-				row.Attempts++
-			}
-			row.Cost += floor(exactly(a.Usage, a.Cost))
-			if routed {
-				row.Microcents += share(r.Microcents)
-				row.Waived += share(r.Waived)
-				row.Over += share(r.Over)
-				row.Refunded += share(r.Refunded)
-			}
-			for _, c := range []struct{ sum, n **int64 }{
-				{&row.Tokens.Input, &a.Usage.Input}, {&row.Tokens.CacheRead, &a.Usage.CacheRead},
-				{&row.Tokens.CacheWrite, &a.Usage.CacheWrite}, {&row.Tokens.Output, &a.Usage.Output},
-				{&row.Tokens.Reasoning, &a.Usage.Reasoning},
-			} {
-				if *c.n != nil {
-					sum := llm.Tokens(*c.sum) + **c.n
-					*c.sum = &sum
-				}
-			}
-			row.Tokens.Estimated = row.Tokens.Estimated || a.Usage.Estimated
+	u := usageRows{query: q, names: names, rows: map[ledger.UsageRow]*ledger.UsageRow{}}
+	for i := range records {
+		if r := &records[i]; u.wants(r) {
+			u.add(r)
 		}
 	}
 	var rows []ledger.UsageRow
-	for row := range maps.Values(groups) {
+	for row := range maps.Values(u.rows) {
 		rows = append(rows, *row)
 	}
 	return rows
+}
+
+// usageRows are the sums of a query's groups, by rows that say nothing but the group.
+type usageRows struct {
+	query ledger.UsageQuery
+	names map[string]string
+	rows  map[ledger.UsageRow]*ledger.UsageRow
+}
+
+func (u *usageRows) by(d ledger.Dimension) bool { return slices.Contains(u.query.By, d) }
+
+// routed: amounts are the shares of attempts.
+func (u *usageRows) routed() bool { return u.by(ledger.ByRoute) || u.query.Route != "" }
+
+func (u *usageRows) wants(r *ledger.RequestRecord) bool {
+	q := &u.query
+	return !r.Running && within(q.Query, r.Account, r.Settled) && (q.Key == "" || r.Key == q.Key)
+}
+
+// add counts a request in the groups of its attempts; one without an attempt is of no route, and not lost.
+func (u *usageRows) add(r *ledger.RequestRecord) {
+	if len(r.Attempts) == 0 {
+		if u.query.Route == "" {
+			row := u.row(r, "")
+			countRequest(row, r)
+			addAmounts(row, r, func(amount int64) int64 { return amount })
+		}
+		return
+	}
+	seen := map[*ledger.UsageRow]bool{}
+	shares := sharesOf(r.Attempts)
+	for i := range r.Attempts {
+		a := &r.Attempts[i]
+		if u.query.Route != "" && a.Route != u.query.Route {
+			continue
+		}
+		row := u.row(r, a.Route)
+		if !seen[row] {
+			countRequest(row, r)
+			if !u.routed() {
+				addAmounts(row, r, func(amount int64) int64 { return amount })
+			}
+		}
+		seen[row] = true
+		if u.routed() {
+			addAmounts(row, r, shares[i])
+		}
+		row.Attempts++
+		row.Cost += floor(exactly(a.Usage, a.Cost))
+		addTokens(&row.Tokens, &a.Usage)
+	}
+}
+
+// row is the row of a request's group on a route.
+func (u *usageRows) row(r *ledger.RequestRecord, route string) *ledger.UsageRow {
+	var group ledger.UsageRow
+	if u.by(ledger.ByAccount) || u.by(ledger.ByKey) {
+		group.Account, group.AccountName = r.Account, u.names[r.Account]
+	}
+	if u.by(ledger.ByKey) {
+		group.Key, group.KeyName = r.Key, u.names[r.Key]
+	}
+	if u.by(ledger.ByRoute) {
+		group.Route = route
+	}
+	if u.by(ledger.ByDay) {
+		group.Day = r.Settled.UTC().Format(time.DateOnly)
+	}
+	if u.rows[group] == nil {
+		u.rows[group] = new(group)
+	}
+	return u.rows[group]
+}
+
+func countRequest(row *ledger.UsageRow, r *ledger.RequestRecord) {
+	if r.Endpoint != ledger.Shadow {
+		row.Requests++
+	}
+	if r.Pending {
+		row.Pending++
+	}
+}
+
+func addAmounts(row *ledger.UsageRow, r *ledger.RequestRecord, share func(amount int64) int64) {
+	row.Microcents += share(r.Microcents)
+	row.Waived += share(r.Waived)
+	row.Over += share(r.Over)
+	row.Refunded += share(r.Refunded)
+}
+
+// sharesOf divides amounts over attempts in proportion to what they come to by themselves, without a rest: each attempt
+// has what all up to it have less what those before it have, and the last that is the account's has what is left.
+func sharesOf(attempts []ledger.AttemptRecord) (shares []func(amount int64) int64) {
+	upTo, payer := make([]int64, len(attempts)+1), 0 // of each, what all before it come to
+	for i, a := range attempts {
+		upTo[i+1] = upTo[i]
+		if !a.Operator {
+			upTo[i+1] += floor(exactly(a.Usage, a.Price))
+			payer = i
+		}
+	}
+	before := func(i int, amount int64) int64 { // what of an amount falls to the attempts before the i-th
+		switch worth := upTo[len(attempts)]; {
+		case i > payer:
+			return amount
+		case worth == 0:
+			return 0
+		default:
+			return floor(new(big.Rat).Mul(big.NewRat(amount, 1), big.NewRat(upTo[i], worth)))
+		}
+	}
+	for i := range attempts {
+		shares = append(shares, func(amount int64) int64 { return before(i+1, amount) - before(i, amount) })
+	}
+	return shares
+}
+
+func addTokens(sum, u *llm.Usage) {
+	for _, c := range []struct{ sum, n **int64 }{
+		{&sum.Input, &u.Input}, {&sum.CacheRead, &u.CacheRead}, {&sum.CacheWrite, &u.CacheWrite}, {&sum.Output, &u.Output},
+		{&sum.Reasoning, &u.Reasoning},
+	} {
+		if *c.n != nil {
+			*c.sum = new(llm.Tokens(*c.sum) + **c.n)
+		}
+	}
+	sum.Estimated = sum.Estimated || u.Estimated
 }

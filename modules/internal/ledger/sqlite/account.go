@@ -2,35 +2,20 @@ package sqlite
 
 import (
 	"fmt"
+	"strings"
 	"time"
 
 	"zombiezen.com/go/sqlite"
 
 	"github.com/fareway/fareway/modules/internal/ledger"
+	"github.com/fareway/fareway/modules/internal/ledger/book"
 )
 
-// account is an account's row in memory, with the lines of keys that were used.
+// account is an account's rows in memory, with the lines of keys that were used.
 type account struct {
-	n       int64
-	id      string
-	name    string
-	plan    string
-	state   ledger.State
-	created time.Time
-	ledger.Balance
-
-	head     ledger.Digest // of its chain
-	last     int64         // number of the head's entry, 0 without one
-	entries  int64
-	requests int64 // settled ever
-
-	acts  int64         // about it
-	trail ledger.Digest // of the last of them
-	settings
-
-	period *period // nil: it has none
-	ever   counters
-	before counters // ever, when the period began; zero without periods
+	n int64
+	book.Account
+	last int64 // number of its last entry, 0 without one
 
 	// payer is the root of the line of keys that paid last, and owed what it spent and its own row does not say yet:
 	// so a request of an account that uses one key writes one row. Both are 0 or none is.
@@ -41,47 +26,13 @@ type account struct {
 	dirty bool
 }
 
-type period struct {
-	number   int64
-	end      time.Time
-	allotted bool // it has its plan's credits, or could not take them
-}
-
-// counters are what was charged, used and waived.
-type counters struct{ spent, tokens, waived int64 }
-
-// line is what a key and those that replaced it share.
+// line is a line of keys in memory.
 type line struct {
-	root   int64
-	cap    int64 // microcents a period; 0: none
-	spent  int64 // ever
-	before int64 // spent, when the account's period began
-	of     *account
-	row    int64 // spent, as its row has it
-	dirty  bool
-}
-
-// now is what was counted in the current period.
-func (a *account) now() counters {
-	return counters{
-		spent:  a.ever.spent - a.before.spent,
-		tokens: a.ever.tokens - a.before.tokens,
-		waived: a.ever.waived - a.before.waived,
-	}
-}
-
-// view is the account as its users see it.
-func (a *account) view() ledger.Account {
-	now := a.now()
-	v := ledger.Account{
-		ID: a.id, Name: a.name, Plan: a.plan, State: a.state, Created: a.created, Limits: a.limits, Profile: a.profile,
-		Requires: a.requires, Balance: a.Balance,
-		Period: ledger.Period{Spent: now.spent, Tokens: now.tokens, Waived: now.waived},
-	}
-	if a.period != nil {
-		v.Period.End = a.period.end
-	}
-	return v
+	root int64
+	book.Line
+	of    *account
+	row   int64 // Spent, as its row has it
+	dirty bool
 }
 
 // accountColumns are of accounts AS a and balances AS b.
@@ -103,29 +54,17 @@ const (
 
 // scanRow reads an account without what it holds, which its rows do not say.
 func scanRow(row *sqlite.Stmt) *account {
-	a := &account{
-		n:        row.ColumnInt64(0),
-		id:       row.ColumnText(1),
-		name:     row.ColumnText(2),
-		plan:     row.ColumnText(3),
-		state:    ledger.State(row.ColumnText(4)),
-		created:  columnTime(row, 5),
-		before:   counters{row.ColumnInt64(8), row.ColumnInt64(9), row.ColumnInt64(10)},
-		Balance:  ledger.Balance{Credits: row.ColumnInt64(11), Accrued: row.ColumnInt64(12)},
-		head:     columnHash(row, 13),
-		last:     row.ColumnInt64(14),
-		entries:  row.ColumnInt64(15),
-		requests: row.ColumnInt64(16),
-		ever:     counters{row.ColumnInt64(17), row.ColumnInt64(18), row.ColumnInt64(19)},
-		payer:    row.ColumnInt64(20),
-		owed:     row.ColumnInt64(21),
-		acts:     row.ColumnInt64(22),
-		trail:    columnHash(row, 23),
+	a := &account{}
+	var period *int64
+	var end time.Time
+	var allotted bool
+	readColumns(row, 0, &a.n, &a.ID, &a.Name, &a.Plan, (*string)(&a.State), &a.Created, &period, &end, &a.Before.Spent,
+		&a.Before.Tokens, &a.Before.Waived, &a.Credits, &a.Accrued, &a.Head, &a.last, &a.Entries, &a.Requests,
+		&a.Ever.Spent, &a.Ever.Tokens, &a.Ever.Waived, &a.payer, &a.owed, &a.Trail.Acts, &a.Trail.Head, &allotted)
+	if period != nil {
+		a.Period = book.Period{Number: *period, End: end, Allotted: allotted}
 	}
-	if !row.ColumnIsNull(6) {
-		a.period = &period{number: row.ColumnInt64(6), end: columnTime(row, 7), allotted: row.ColumnBool(24)}
-	}
-	a.settings = scanSettings(row, 25)
+	a.Settings = scanSettings(row, accountWidth-settingsWidth)
 	return a
 }
 
@@ -138,19 +77,16 @@ func (m *memory) readAccount(conn *sqlite.Conn, id string) (a *account, err erro
 			return nil
 		}, id)
 	if err == nil && a == nil {
-		err = fmt.Errorf("%w: account %q", ledger.ErrNotFound, id)
+		err = book.NoAccount(id)
 	}
 	return a, err
 }
 
 // scanLine reads four columns from col on: the root, the cap, and what was spent ever and before the period.
 func scanLine(row *sqlite.Stmt, col int) *line {
-	return &line{
-		root:   row.ColumnInt64(col),
-		cap:    row.ColumnInt64(col + 1),
-		spent:  row.ColumnInt64(col + 2),
-		before: row.ColumnInt64(col + 3),
-	}
+	l := &line{}
+	readColumns(row, col, &l.root, &l.Cap, &l.Spent, &l.Before)
+	return l
 }
 
 // keep remembers a line of the account, which has just been read.
@@ -158,7 +94,7 @@ func (a *account) keep(l *line) {
 	if a.lines == nil {
 		a.lines = make(map[int64]*line)
 	}
-	l.of, l.row = a, l.spent
+	l.of, l.row = a, l.Spent
 	if l.root == a.payer {
 		l.row -= a.owed
 	}
@@ -194,29 +130,42 @@ const saveBalance = `INSERT OR REPLACE INTO balances
 // changes.
 func bindBalance(row *rows, changed **account) {
 	a := *changed
-	row.number(a.n)
-	row.number(a.Credits)
-	row.number(a.Accrued)
-	row.bytes(a.head[:])
+	row.number(a.n, a.Credits, a.Accrued)
+	row.bytes(a.Head[:])
 	row.optionalNumber(a.last)
-	row.number(a.entries)
-	row.number(a.requests)
-	row.number(a.ever.spent)
-	row.number(a.ever.tokens)
-	row.number(a.ever.waived)
+	row.number(a.Entries, a.Requests, a.Ever.Spent, a.Ever.Tokens, a.Ever.Waived)
 	row.optionalNumber(a.payer)
 	row.number(a.owed)
 	a.dirty = false
 }
 
+// saveAccount writes what operators and periods change of an account. What it requires SetRequires writes, so that a
+// text that cannot be read stays.
+func (t *tx) saveAccount(a *account) error {
+	var number, end, allotted any
+	if p := a.Period; p.Begun() {
+		number, end, allotted = p.Number, p.End, p.Allotted
+	}
+	args := []any{a.Name, a.Plan, string(a.State), number, end, allotted, a.Before.Spent, a.Before.Tokens,
+		a.Before.Waived, a.Trail.Acts, a.Trail.Head, a.Profile}
+	for _, limit := range a.Limits {
+		args = append(args, limit)
+	}
+	return t.exec(updateAccount, append(args, a.n)...)
+}
+
+var updateAccount = `UPDATE accounts SET name = ?, plan = ?, state = ?, period = ?, period_end = ?, allotted = ?,
+	spent_before = ?, tokens_before = ?, waived_before = ?, acts = ?, trail = ?, profile = ?, ` +
+	strings.Join(limitColumns[:], ` = ?, `) + ` = ? WHERE n = ?`
+
 const updateLine = `UPDATE keys SET spent = ? WHERE n = ?`
 
 func (l *line) save(stmt *sqlite.Stmt) error {
-	stmt.BindInt64(1, l.spent)
+	stmt.BindInt64(1, l.Spent)
 	stmt.BindInt64(2, l.root)
 	if err := done(stmt); err != nil {
 		return fmt.Errorf("writing what a key spent: %w", err)
 	}
-	l.row = l.spent
+	l.row = l.Spent
 	return nil
 }

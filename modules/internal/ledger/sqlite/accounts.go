@@ -2,38 +2,31 @@ package sqlite
 
 import (
 	"context"
-	"fmt"
-	"strings"
-	"time"
-	"unicode/utf8"
 
 	"zombiezen.com/go/sqlite"
 
 	"github.com/fareway/fareway/modules/internal/ledger"
-)
-
-const (
-	accountPrefix = "acct_"
-	// maxName bounds names, references and reasons, in bytes.
-	maxName = 256
+	"github.com/fareway/fareway/modules/internal/ledger/book"
 )
 
 // CreateAccount implements ledger.Store.
 func (s *Store) CreateAccount(ctx context.Context, name, plan string) (ledger.Account, error) {
 	var v ledger.Account
 	err := s.write(ctx, "create_account", func(t *tx) error {
-		if err := t.checkAccountName(name); err != nil {
+		taken, err := t.nameTaken(name)
+		if err != nil {
 			return err
 		}
-		if err := checkText("a plan", plan); err != nil {
+		id, err := t.newID(book.AccountPrefix)
+		if err != nil {
 			return err
 		}
-		id, err := t.newID(accountPrefix)
+		c, err := book.CreateAccount(id, name, plan, taken, t.by(ctx))
 		if err != nil {
 			return err
 		}
 		err = t.exec(`INSERT INTO accounts (id, name, plan, state, created) VALUES (?, ?, ?, ?, ?)`,
-			id, name, plan, string(ledger.Active), t.now())
+			id, name, plan, string(c.Account.State), c.Account.Created)
 		if err != nil {
 			return err
 		}
@@ -45,148 +38,117 @@ func (s *Store) CreateAccount(ctx context.Context, name, plan string) (ledger.Ac
 		if err != nil {
 			return err
 		}
-		v = a.view()
-		return t.act(ctx, "account.create", a, id, nil, fields{
-			"name": name, "plan": plan, "state": a.state, "created": a.created.Format(time.RFC3339Nano),
-		})
+		v = a.Show()
+		return t.record(a, c.Acts...)
 	})
-	if err != nil {
-		return ledger.Account{}, fmt.Errorf("creating account %q: %w", name, err)
-	}
-	return v, nil
+	return result(v, err, "creating account %q", name)
+}
+
+// nameTaken reports whether there is an account of this name.
+func (t *tx) nameTaken(name string) (bool, error) {
+	return t.exists(`SELECT 1 FROM accounts WHERE name = ?`, name)
 }
 
 // RenameAccount implements ledger.Store.
 func (s *Store) RenameAccount(ctx context.Context, id, name string) (ledger.Account, error) {
-	v, err := s.changeAccount(ctx, "rename_account", id, func(t *tx, a *account) error {
-		if a.name == name {
-			return nil
+	v, _, err := s.change(ctx, "rename_account", byID(id), func(t *tx, a *account, by book.By) (book.Change, error) {
+		taken, err := t.nameTaken(name)
+		if err != nil {
+			return book.Change{}, err
 		}
-		if err := t.checkAccountName(name); err != nil {
-			return err
-		}
-		if err := t.exec(`UPDATE accounts SET name = ? WHERE n = ?`, name, a.n); err != nil {
-			return err
-		}
-		was := a.name
-		a.name = name
-		return t.act(ctx, "account.rename", a, a.id, fields{"name": was}, fields{"name": name})
+		return book.RenameAccount(a.Account, name, taken, by)
 	})
-	if err != nil {
-		return v, fmt.Errorf("renaming account %q: %w", id, err)
-	}
-	return v, nil
+	return result(v, err, "renaming account %q", id)
 }
 
 // SetPlan implements ledger.Store. Periods that are over end on the terms of the plan before.
 func (s *Store) SetPlan(ctx context.Context, id, plan string) (ledger.Account, error) {
-	v, err := s.changeAccount(ctx, "set_plan", id, func(t *tx, a *account) error {
-		if a.plan == plan {
-			return nil
-		}
-		if err := checkText("a plan", plan); err != nil {
-			return err
-		}
-		if err := t.exec(`UPDATE accounts SET plan = ? WHERE n = ?`, plan, a.n); err != nil {
-			return err
-		}
-		was := a.plan
-		a.plan = plan
-		if err := t.act(ctx, "account.set_plan", a, a.id, fields{"plan": was}, fields{"plan": plan}); err != nil {
-			return err
-		}
-		return t.endPeriods(a)
+	v, _, err := s.change(ctx, "set_plan", byID(id), func(_ *tx, a *account, by book.By) (book.Change, error) {
+		return book.SetPlan(a.Account, plan, by)
 	})
-	if err != nil {
-		return v, fmt.Errorf("setting the plan of account %q: %w", id, err)
-	}
-	return v, nil
+	return result(v, err, "setting the plan of account %q", id)
 }
 
 // SetState implements ledger.Store.
 func (s *Store) SetState(ctx context.Context, id string, state ledger.State) (ledger.Account, error) {
-	v, err := s.changeAccount(ctx, "set_state", id, func(t *tx, a *account) error {
-		switch state {
-		case ledger.Active, ledger.Suspended, ledger.Inactive:
-		default:
-			return fmt.Errorf("%w: state %q; there are active, suspended and inactive", ledger.ErrInvalid, state)
-		}
-		if a.state == state {
-			return nil
-		}
-		if err := t.exec(`UPDATE accounts SET state = ? WHERE n = ?`, string(state), a.n); err != nil {
-			return err
-		}
-		was := a.state
-		a.state = state
-		return t.act(ctx, "account.set_state", a, a.id, fields{"state": was}, fields{"state": state})
+	v, _, err := s.change(ctx, "set_state", byID(id), func(_ *tx, a *account, by book.By) (book.Change, error) {
+		return book.SetState(a.Account, state, by)
 	})
-	if err != nil {
-		return v, fmt.Errorf("setting the state of account %q: %w", id, err)
-	}
-	return v, nil
+	return result(v, err, "setting the state of account %q", id)
 }
 
-// changeAccount runs an operation on an account and returns the account as it is after it.
-func (s *Store) changeAccount(ctx context.Context, operation, id string,
-	fn func(*tx, *account) error) (v ledger.Account, err error) {
+// change finds an account, and changes it and its rows as is decided. It returns the account as it is then, in its
+// period.
+func (s *Store) change(ctx context.Context, operation string, find func(*tx) (*account, error),
+	decide func(*tx, *account, book.By) (book.Change, error)) (v ledger.Account, c book.Change, err error) {
 	err = s.write(ctx, operation, func(t *tx) error {
-		a, err := t.account(id)
+		a, err := find(t)
 		if err != nil {
 			return err
 		}
-		if err := fn(t, a); err != nil {
+		if c, err = decide(t, a, t.by(ctx)); err != nil {
 			return err
 		}
-		v = a.view()
+		if len(c.Acts) > 0 {
+			if err := t.apply(a, &c); err != nil {
+				return err
+			}
+			if err := t.endPeriods(a); err != nil { // another plan may have others
+				return err
+			}
+		}
+		v = a.Show()
 		return nil
 	})
 	if err != nil {
-		return ledger.Account{}, err
+		return ledger.Account{}, book.Change{}, err
 	}
-	return v, nil
+	return v, c, nil
 }
 
-func (t *tx) checkAccountName(name string) error {
-	if err := checkName("an account's name", name); err != nil {
-		return err
-	}
-	if strings.HasPrefix(name, accountPrefix) {
-		return fmt.Errorf("%w: a name that begins like an account id, %q", ledger.ErrInvalid, accountPrefix)
-	}
-	return t.absent(`SELECT 1 FROM accounts WHERE name = ?`, name)
+// byID finds an account by its id.
+func byID(id string) func(*tx) (*account, error) {
+	return func(t *tx) (*account, error) { return t.account(id) }
 }
 
-// absent returns ErrExists when the query has a row.
-func (t *tx) absent(query string, args ...any) error {
-	found := false
-	err := t.query(query, func(*sqlite.Stmt) error { found = true; return nil }, args...)
-	if err == nil && found {
-		return ledger.ErrExists
+// apply writes a change of an account.
+func (t *tx) apply(a *account, c *book.Change) error {
+	t.wrote = true
+	if c.Entry.Seq > 0 {
+		t.post(a, c.Account, c.Entry)
 	}
-	return err
+	if c.Entry.Kind == ledger.Refund {
+		err := t.resum(c.Entry.Request, func() error {
+			return t.exec(`UPDATE requests SET refunded = ? WHERE id = ?`, c.Refunded, c.Entry.Request)
+		})
+		if err != nil {
+			return err
+		}
+	}
+	is, was := book.RequiredTexts(c.Account.Requires), book.RequiredTexts(a.Requires)
+	a.Account = c.Account
+	if is != was {
+		err := t.exec(`UPDATE accounts SET requires_region = ?, requires_retention = ? WHERE n = ?`, is.Regions,
+			is.Retention, a.n)
+		if err != nil {
+			return err
+		}
+	}
+	if c.Key.ID != "" {
+		if err := t.saveKey(a, &c.Key); err != nil {
+			return err
+		}
+	}
+	if c.Fresh.ID != "" {
+		if err := t.insertKey(a, &c.Fresh, c.Key.ID); err != nil {
+			return err
+		}
+	}
+	return t.record(a, c.Acts...)
 }
 
-func checkName(what, name string) error {
-	if name == "" {
-		return fmt.Errorf("%w: %s is empty", ledger.ErrInvalid, what)
-	}
-	return checkText(what, name)
-}
-
-// checkTexts checks what an entry says about itself.
-func checkTexts(reference, reason string) error {
-	if err := checkText("a reference", reference); err != nil {
-		return err
-	}
-	return checkText("a reason", reason)
-}
-
-func checkText(what, text string) error {
-	if len(text) > maxName || !utf8.ValidString(text) ||
-		strings.ContainsFunc(text, func(r rune) bool { return r < ' ' || r == 0x7f }) {
-		return fmt.Errorf("%w: %s has to be UTF-8 without control characters, of at most %d bytes", ledger.ErrInvalid, what,
-			maxName)
-	}
-	return nil
+// exists reports whether a query has a row.
+func (t *tx) exists(query string, args ...any) (found bool, err error) {
+	err = t.query(query, func(*sqlite.Stmt) error { found = true; return nil }, args...)
+	return found, err
 }

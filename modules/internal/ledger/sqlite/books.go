@@ -2,7 +2,6 @@ package sqlite
 
 import (
 	"context"
-	"fmt"
 	"math"
 	"strings"
 	"time"
@@ -10,6 +9,7 @@ import (
 	"zombiezen.com/go/sqlite"
 
 	"github.com/fareway/fareway/modules/internal/ledger"
+	"github.com/fareway/fareway/modules/internal/ledger/book"
 )
 
 // Account implements ledger.Books.
@@ -17,20 +17,17 @@ func (b *books) Account(ctx context.Context, idOrName string) (a ledger.Account,
 	err = b.brief(ctx, "account", func(conn *sqlite.Conn) error {
 		row, err := findRow(conn, idOrName)
 		if err == nil {
-			a = row.view()
+			a = row.Show()
 		}
 		return err
 	})
-	if err != nil {
-		return ledger.Account{}, fmt.Errorf("finding an account: %w", err)
-	}
-	return a, nil
+	return result(a, err, "finding an account")
 }
 
 // findRow reads an account by its id or by its name, which never begins like an id.
 func findRow(conn *sqlite.Conn, idOrName string) (a *account, err error) {
 	where := `WHERE a.name = ?`
-	if strings.HasPrefix(idOrName, accountPrefix) {
+	if strings.HasPrefix(idOrName, book.AccountPrefix) {
 		where = `WHERE a.id = ?`
 	}
 	err = run(conn, `SELECT `+accountColumns+`, `+accountHeld+` FROM accounts AS a JOIN balances AS b ON b.n = a.n `+where,
@@ -40,7 +37,7 @@ func findRow(conn *sqlite.Conn, idOrName string) (a *account, err error) {
 			return nil
 		}, idOrName)
 	if err == nil && a == nil {
-		err = fmt.Errorf("%w: account %q", ledger.ErrNotFound, idOrName)
+		err = book.NoAccount(idOrName)
 	}
 	return a, err
 }
@@ -61,13 +58,10 @@ func (b *books) Accounts(ctx context.Context, each func(ledger.Account) error) e
 		return run(conn, allAccounts, func(row *sqlite.Stmt) error {
 			a := scanRow(row)
 			a.Held = held[a.n]
-			return give(each, a.view())
+			return give(each, a.Show())
 		})
 	})
-	if err != nil {
-		return fmt.Errorf("listing accounts: %w", err)
-	}
-	return nil
+	return doing(err, "listing accounts")
 }
 
 // Keys implements ledger.Books; they are in the order of their creation.
@@ -83,10 +77,7 @@ func (b *books) Keys(ctx context.Context, account string, each func(ledger.Key) 
 		}
 		return run(conn, selectKey+`WHERE k.account = ? ORDER BY k.n`, row, n)
 	})
-	if err != nil {
-		return fmt.Errorf("listing keys: %w", err)
-	}
-	return nil
+	return doing(err, "listing keys")
 }
 
 // Plans implements ledger.Books, in alphabetical order.
@@ -96,25 +87,16 @@ func (b *books) Plans(ctx context.Context) (plans []string, err error) {
 		return run(conn, `WITH RECURSIVE used(plan) AS (
 			SELECT min(plan) FROM accounts WHERE plan > ''
 			UNION ALL SELECT (SELECT min(plan) FROM accounts WHERE plan > used.plan) FROM used WHERE plan IS NOT NULL
-		) SELECT plan FROM used WHERE plan IS NOT NULL`, func(row *sqlite.Stmt) error {
-			plans = append(plans, row.ColumnText(0))
-			return nil
-		})
+		) SELECT plan FROM used WHERE plan IS NOT NULL`, appendTo(&plans, firstText))
 	})
-	if err != nil {
-		return nil, fmt.Errorf("listing plans: %w", err)
-	}
-	return plans, nil
+	return result(plans, err, "listing plans")
 }
 
 // accountNumber is how the tables name the account with this id.
 func accountNumber(conn *sqlite.Conn, id string) (n int64, err error) {
-	err = run(conn, `SELECT n FROM accounts WHERE id = ?`, func(row *sqlite.Stmt) error {
-		n = row.ColumnInt64(0)
-		return nil
-	}, id)
+	err = run(conn, `SELECT n FROM accounts WHERE id = ?`, to(&n), id)
 	if err == nil && n == 0 {
-		err = fmt.Errorf("%w: account %q", ledger.ErrNotFound, id)
+		err = book.NoAccount(id)
 	}
 	return n, err
 }

@@ -2,7 +2,6 @@ package sqlite
 
 import (
 	"context"
-	"fmt"
 	"time"
 
 	"zombiezen.com/go/sqlite"
@@ -12,17 +11,9 @@ import (
 
 const selectCheckpoint = `SELECT n, entries, created, prev, hash, format, acts, trail FROM checkpoints `
 
-func scanCheckpoint(row *sqlite.Stmt) ledger.Checkpoint {
-	return ledger.Checkpoint{
-		N:       row.ColumnInt64(0),
-		Entries: row.ColumnInt64(1),
-		Created: columnTime(row, 2),
-		Prev:    columnHash(row, 3),
-		Hash:    columnHash(row, 4),
-		Format:  row.ColumnInt64(5),
-		Acts:    row.ColumnInt64(6),
-		Trail:   columnHash(row, 7),
-	}
+func scanCheckpoint(row *sqlite.Stmt) (c ledger.Checkpoint) {
+	readColumns(row, 0, &c.N, &c.Entries, &c.Created, &c.Prev, &c.Hash, &c.Format, &c.Acts, &c.Trail)
+	return c
 }
 
 // newestCheckpoint is the zero Checkpoint when there is none.
@@ -40,10 +31,7 @@ func (b *books) Checkpoints(ctx context.Context, each func(ledger.Checkpoint) er
 		return run(conn, selectCheckpoint+`ORDER BY n`,
 			func(row *sqlite.Stmt) error { return give(each, scanCheckpoint(row)) })
 	})
-	if err != nil {
-		return fmt.Errorf("listing checkpoints: %w", err)
-	}
-	return nil
+	return doing(err, "listing checkpoints")
 }
 
 // MakeCheckpoint implements ledger.Store. The heads are read beside the running operations: entries and acts never
@@ -74,20 +62,14 @@ func (s *Store) MakeCheckpoint(ctx context.Context) (ledger.Checkpoint, error) {
 			return t.exec(`UPDATE meta SET checkpoints = ?, checkpoint = ?`, next.N, next.Hash)
 		})
 	}
-	if err != nil {
-		return ledger.Checkpoint{}, fmt.Errorf("making a checkpoint: %w", err)
-	}
-	return next, nil
+	return result(next, err, "making a checkpoint")
 }
 
 // following is the checkpoint after last over all entries and acts that there are, or last when it has them all.
 func following(conn *sqlite.Conn, last ledger.Checkpoint, now time.Time) (ledger.Checkpoint, error) {
 	next := ledger.Checkpoint{Format: ledger.CheckpointFormat, N: last.N + 1, Created: now, Prev: last.Hash}
 	err := run(conn, `SELECT coalesce((SELECT max(n) FROM entries), 0), coalesce((SELECT max(n) FROM audit), 0)`,
-		func(row *sqlite.Stmt) error {
-			next.Entries, next.Acts = row.ColumnInt64(0), row.ColumnInt64(1)
-			return nil
-		})
+		to(&next.Entries, &next.Acts))
 	if err != nil || next.Entries <= last.Entries && next.Acts <= last.Acts {
 		return last, err
 	}
@@ -109,10 +91,7 @@ func sealed(conn *sqlite.Conn, c, last ledger.Checkpoint) (ledger.Checkpoint, er
 	c.Trail = ledger.Digest{}
 	var err error
 	if c.Format < 3 {
-		err = run(conn, `SELECT hash FROM audit WHERE n = ?`, func(row *sqlite.Stmt) error {
-			c.Trail = columnHash(row, 0)
-			return nil
-		}, c.Acts)
+		err = run(conn, `SELECT hash FROM audit WHERE n = ?`, to(&c.Trail), c.Acts)
 	} else {
 		var acts ledger.Heads
 		acts, err = headsOf(conn, movedActs, last.Acts, c.Acts)

@@ -7,6 +7,7 @@ import (
 	"zombiezen.com/go/sqlite"
 
 	"github.com/fareway/fareway/modules/internal/ledger"
+	"github.com/fareway/fareway/modules/internal/ledger/book"
 )
 
 // The Store shows accounts and keys in their current period, which the file alone cannot: it knows no plans.
@@ -17,17 +18,16 @@ func (s *Store) Account(ctx context.Context, idOrName string) (a ledger.Account,
 	err = s.read(ctx, "account", func(conn *sqlite.Conn) error {
 		row, err := findRow(conn, idOrName)
 		if err == nil {
-			a, overdue = row.view(), s.opts.overdue(row)
+			a, overdue = row.Show(), s.opts.overdue(row)
 		}
 		return err
 	})
 	if err == nil && overdue {
-		a, err = s.changeAccount(ctx, "account", a.ID, func(*tx, *account) error { return nil })
+		a, _, err = s.change(ctx, "account", byID(a.ID), func(_ *tx, a *account, _ book.By) (book.Change, error) {
+			return book.Change{}, nil
+		})
 	}
-	if err != nil {
-		return ledger.Account{}, fmt.Errorf("finding an account: %w", err)
-	}
-	return a, nil
+	return result(a, err, "finding an account")
 }
 
 // Accounts implements ledger.Store, in the same way.

@@ -98,10 +98,7 @@ func (d *database) inPlace() error {
 		return err
 	}
 	left := false
-	rescue := run(d.conn, `PRAGMA wal_checkpoint(TRUNCATE)`, func(row *sqlite.Stmt) error {
-		left = row.ColumnBool(0)
-		return nil
-	})
+	rescue := run(d.conn, `PRAGMA wal_checkpoint(TRUNCATE)`, to(&left))
 	if rescue != nil || left {
 		return errors.Join(err, rescue)
 	}

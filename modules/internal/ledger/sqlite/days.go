@@ -56,13 +56,13 @@ func (u *unsummed) count(conn *sqlite.Conn, e *ended) error {
 		return nil
 	}
 	u.d = detail{
-		account: e.key.account, key: e.key.n, endpoint: e.endpoint, charge: e.charge, waived: e.waived, over: e.over,
+		account: e.key.account, key: e.key.n, endpoint: e.Endpoint, charge: e.Charge, waived: e.Waived, over: e.Over,
 		pending: e.pending, settled: e.settled.UnixNano(), attempts: u.d.attempts[:0],
 	}
-	for i := range e.attempts {
-		a := &e.attempts[i]
+	for i := range e.Attempts {
+		a := &e.Attempts[i]
 		u.d.attempts = append(u.d.attempts, tried{
-			route: a.Route, version: a.PriceVersion, usage: a.usage, operator: a.operator,
+			route: a.Route, version: a.PriceVersion, usage: a.Usage, operator: a.Operator,
 		})
 	}
 	u.cells.conn, u.cells.prices.conn = conn, conn // it may have been opened anew
@@ -170,10 +170,7 @@ const removeDay = `DELETE FROM days WHERE day = ? AND key = ? AND route = ? AND 
 // sumAll fills in the sums of days of a ledger that has none.
 func sumAll(conn *sqlite.Conn) error {
 	summed := false
-	err := run(conn, `SELECT summed <> 0 FROM meta`, func(row *sqlite.Stmt) error {
-		summed = row.ColumnBool(0)
-		return nil
-	})
+	err := run(conn, `SELECT summed <> 0 FROM meta`, to(&summed))
 	if err != nil || summed {
 		return err
 	}

@@ -71,7 +71,7 @@ func eachDetail(conn *sqlite.Conn, where string, each func(*detail) error, args 
 						return err
 					}
 				}
-				d.scan(id, row)
+				d.scan(row)
 			}
 			if !row.ColumnIsNull(1) {
 				d.attempts = append(d.attempts, scanTried(row))
@@ -84,56 +84,21 @@ func eachDetail(conn *sqlite.Conn, where string, each func(*detail) error, args 
 	return each(&d)
 }
 
-func (d *detail) scan(id string, row *sqlite.Stmt) {
-	*d = detail{
-		id:           id,
-		account:      row.ColumnInt64(15),
-		key:          row.ColumnInt64(16),
-		owner:        row.ColumnText(17),
-		endpoint:     row.ColumnText(18),
-		profile:      row.ColumnText(19),
-		hold:         row.ColumnInt64(20),
-		status:       row.ColumnInt(21),
-		reason:       row.ColumnText(22),
-		free:         row.ColumnBool(23),
-		serviceLimit: row.ColumnBool(24),
-		surcharge:    row.ColumnInt64(25),
-		charge:       row.ColumnInt64(26),
-		waived:       row.ColumnInt64(27),
-		tokens:       row.ColumnInt64(28),
-		refunded:     row.ColumnInt64(29),
-		pending:      row.ColumnBool(30),
-		created:      row.ColumnInt64(31),
-		settled:      row.ColumnInt64(32),
-		entry:        columnCount(row, 33),
-		over:         row.ColumnInt64(34),
-		attempts:     d.attempts[:0],
-	}
+func (d *detail) scan(row *sqlite.Stmt) {
+	*d = detail{attempts: d.attempts[:0]}
+	readColumns(row, 0, &d.id)
+	readColumns(row, 15, &d.account, &d.key, &d.owner, &d.endpoint, &d.profile, &d.hold, &d.status, &d.reason, &d.free,
+		&d.serviceLimit, &d.surcharge, &d.charge, &d.waived, &d.tokens, &d.refunded, &d.pending, &d.created, &d.settled,
+		&d.entry, &d.over)
 }
 
-func scanTried(row *sqlite.Stmt) tried {
-	return tried{
-		seq:      row.ColumnInt64(1),
-		route:    row.ColumnText(2),
-		provider: row.ColumnText(3),
-		model:    row.ColumnText(4),
-		version:  row.ColumnInt64(5),
-		outcome:  ledger.Outcome(row.ColumnText(6)),
-		usage: llm.Usage{
-			Input:      columnCount(row, 7),
-			CacheRead:  columnCount(row, 8),
-			CacheWrite: columnCount(row, 9),
-			Output:     columnCount(row, 10),
-			Reasoning:  columnCount(row, 11),
-			Estimated:  row.ColumnBool(12),
-		},
-		created:  row.ColumnInt64(13),
-		receipt:  columnCount(row, 14),
-		worst:    columnWorst(row, 35),
-		estimate: columnEstimate(row, 36),
-		key:      row.ColumnText(38),
-		operator: row.ColumnBool(39),
-	}
+func scanTried(row *sqlite.Stmt) (t tried) {
+	u := &t.usage
+	readColumns(row, 1, &t.seq, &t.route, &t.provider, &t.model, &t.version, (*string)(&t.outcome), &u.Input,
+		&u.CacheRead, &u.CacheWrite, &u.Output, &u.Reasoning, &u.Estimated, &t.created, &t.receipt)
+	t.worst, t.estimate = columnWorst(row, 35), columnEstimate(row, 36)
+	readColumns(row, 38, &t.key, &t.operator)
+	return t
 }
 
 // tariff is what a price version says, in microcents per million tokens.

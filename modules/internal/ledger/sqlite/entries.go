@@ -18,28 +18,11 @@ const entryColumns = `e.n, a.id, e.seq, e.kind, e.book, e.request, e.reference, 
 const entryWidth = 19
 
 // scanEntry gives as N where the row lies, see published.
-func scanEntry(row *sqlite.Stmt) ledger.Entry {
-	return ledger.Entry{
-		N:          row.ColumnInt64(0),
-		Account:    row.ColumnText(1),
-		Seq:        row.ColumnInt64(2),
-		Kind:       ledger.EntryKind(row.ColumnText(3)),
-		Book:       ledger.Book(row.ColumnText(4)),
-		Request:    row.ColumnText(5),
-		Reference:  row.ColumnText(6),
-		Reason:     row.ColumnText(7),
-		Prices:     row.ColumnText(8),
-		Microcents: row.ColumnInt64(9),
-		Credits:    row.ColumnInt64(10),
-		Accrued:    row.ColumnInt64(11),
-		Created:    columnTime(row, 12),
-		Format:     row.ColumnInt64(13),
-		Prev:       columnHash(row, 14),
-		Waived:     row.ColumnInt64(15),
-		Over:       row.ColumnInt64(16),
-		Tokens:     row.ColumnInt64(17),
-		Detail:     columnHash(row, 18),
-	}
+func scanEntry(row *sqlite.Stmt) (e ledger.Entry) {
+	readColumns(row, 0, &e.N, &e.Account, &e.Seq, (*string)(&e.Kind), (*string)(&e.Book), &e.Request, &e.Reference,
+		&e.Reason, &e.Prices, &e.Microcents, &e.Credits, &e.Accrued, &e.Created, &e.Format, &e.Prev, &e.Waived, &e.Over,
+		&e.Tokens, &e.Detail)
+	return e
 }
 
 // published is an entry as others see it: since format 3 it has no number but its account's.
@@ -101,10 +84,7 @@ func (b *books) Entries(ctx context.Context, q ledger.Query, each func(ledger.En
 		}
 		return run(conn, query, row, n, since, until, covered)
 	})
-	if err != nil {
-		return fmt.Errorf("listing entries: %w", err)
-	}
-	return nil
+	return doing(err, "listing entries")
 }
 
 // coveredBy is how far in the journal a checkpoint reaches; to its end for 0.
@@ -113,10 +93,7 @@ func coveredBy(conn *sqlite.Conn, checkpoint int64) (n int64, err error) {
 		return math.MaxInt64, nil
 	}
 	n = -1
-	err = run(conn, `SELECT entries FROM checkpoints WHERE n = ?`, func(row *sqlite.Stmt) error {
-		n = row.ColumnInt64(0)
-		return nil
-	}, checkpoint)
+	err = run(conn, `SELECT entries FROM checkpoints WHERE n = ?`, to(&n), checkpoint)
 	if err == nil && n < 0 {
 		err = fmt.Errorf("%w: checkpoint %d", ledger.ErrNotFound, checkpoint)
 	}

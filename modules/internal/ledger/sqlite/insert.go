@@ -5,6 +5,8 @@ import (
 	"strings"
 
 	"zombiezen.com/go/sqlite"
+
+	"github.com/fareway/fareway/plugins/llm"
 )
 
 // rowsAtOnce is how many rows one statement inserts where there are so many. They share what a statement costs, and
@@ -96,19 +98,23 @@ func (r *rows) other() int {
 }
 
 // usual is text for what is mostly the same as in the rows before.
-func (r *rows) usual(s string) {
-	i := r.next()
-	if v := &r.bound[i]; v.kind != isText || v.text != s {
-		v.kind, v.text = isText, s
-		r.stmt.BindText(i, s)
+func (r *rows) usual(texts ...string) {
+	for _, s := range texts {
+		i := r.next()
+		if v := &r.bound[i]; v.kind != isText || v.text != s {
+			v.kind, v.text = isText, s
+			r.stmt.BindText(i, s)
+		}
 	}
 }
 
-func (r *rows) number(n int64) {
-	i := r.next()
-	if v := &r.bound[i]; v.kind != isNumber || v.number != n {
-		v.kind, v.number = isNumber, n
-		r.stmt.BindInt64(i, n)
+func (r *rows) number(numbers ...int64) {
+	for _, n := range numbers {
+		i := r.next()
+		if v := &r.bound[i]; v.kind != isNumber || v.number != n {
+			v.kind, v.number = isNumber, n
+			r.stmt.BindInt64(i, n)
+		}
 	}
 }
 
@@ -120,13 +126,7 @@ func (r *rows) null() {
 	}
 }
 
-func (r *rows) truth(b bool) {
-	if b {
-		r.number(1)
-	} else {
-		r.number(0)
-	}
-}
+func (r *rows) truth(b bool) { r.number(one(b)) }
 
 // optionalNumber stores 0, which numbers nothing, as NULL.
 func (r *rows) optionalNumber(n int64) {
@@ -137,11 +137,13 @@ func (r *rows) optionalNumber(n int64) {
 	}
 }
 
-func (r *rows) count(n *int64) {
-	if n == nil {
-		r.null()
-	} else {
-		r.number(*n)
+func (r *rows) count(counts ...*int64) {
+	for _, n := range counts {
+		if n == nil {
+			r.null()
+		} else {
+			r.number(*n)
+		}
 	}
 }
 
@@ -161,4 +163,12 @@ func (r *rows) optional(s string) {
 	} else {
 		r.text(s)
 	}
+}
+
+// estimate stores two columns, input and output.
+func (r *rows) estimate(u *llm.Usage) {
+	if u == nil {
+		u = &llm.Usage{}
+	}
+	r.count(u.Input, u.Output)
 }

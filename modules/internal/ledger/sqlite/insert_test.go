@@ -11,6 +11,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/fareway/fareway/modules/internal/ledger"
+	"github.com/fareway/fareway/modules/internal/ledger/book"
 	"github.com/fareway/fareway/plugins/llm"
 )
 
@@ -34,7 +35,7 @@ func TestManyInOneCommit(t *testing.T) {
 				Microcents: n, Attempt: p.attempt(id(i), 1),
 			})
 			for seq := 2; seq <= attempts(i) && err == nil; seq++ {
-				err = t.next(&ledger.Next{Request: id(i), Attempt: p.attempt(id(i), int64(seq))})
+				err = t.begin(&ledger.Next{Request: id(i), Attempt: p.attempt(id(i), int64(seq))})
 			}
 			return err
 		})
@@ -85,12 +86,15 @@ func TestOperationsSeeEachOther(t *testing.T) {
 		{Attempt: "r1.1", Outcome: ledger.Unproven},
 	}}
 	hold := &ledger.Hold{Request: "r1", Account: p.account, Key: p.key, Microcents: 5, Attempt: p.attempt("r1", 1)}
+	var topUp book.Change
 	posted := func(t *tx) error {
 		a, err := t.account(p.account)
 		if err != nil {
 			return err
 		}
-		return t.post(a, ledger.Entry{Kind: ledger.TopUp, Reference: "invoice", Microcents: ledger.MicrocentsPerCredit})
+		topUp, err = book.DecideTopUp(&ledger.Credit{Credits: 1, Reference: "invoice"}, a.Account, nil, nil, t.by(ctx))
+		t.post(a, topUp.Account, topUp.Entry)
+		return err
 	}
 	var seen, applied bool
 	_, errs := queue(t, p.Store,
@@ -103,8 +107,20 @@ func TestOperationsSeeEachOther(t *testing.T) {
 			return err
 		},
 		func(t *tx) error {
-			_, _, err := t.refund(ctx, ledger.Correction{Request: "r1", Reason: "sorry", Microcents: 3})
-			return err
+			r, _, err := t.settledRequest("r1")
+			if err != nil {
+				return err
+			}
+			a, err := t.account(p.account)
+			if err != nil {
+				return err
+			}
+			refund, err := book.DecideRefund(&ledger.Correction{Request: "r1", Reason: "sorry", Microcents: 3}, a.Account,
+				&r.Request, nil, nil, t.by(ctx))
+			if err != nil {
+				return err
+			}
+			return t.apply(a, &refund)
 		},
 		posted,
 		func(t *tx) error {
@@ -112,7 +128,8 @@ func TestOperationsSeeEachOther(t *testing.T) {
 			if err != nil {
 				return err
 			}
-			seen, err = t.seen(a, "invoice", ledger.TopUp)
+			is, err := t.findSeen(a, "invoice")
+			seen = is != nil
 			return err
 		},
 		func(t *tx) error { // what made the entry; only now, for this writes everything before it reads the trail
@@ -120,8 +137,7 @@ func TestOperationsSeeEachOther(t *testing.T) {
 			if err != nil {
 				return err
 			}
-			return t.act(ctx, "credit.add", a, a.id, nil,
-				fields{"credits": 1, "reference": "invoice", "reason": "", "balance_credits": a.Credits})
+			return t.record(a, topUp.Acts...)
 		},
 	)
 	for i, err := range errs {
@@ -158,7 +174,8 @@ func TestRowThatCannotBeWritten(t *testing.T) {
 	require.NoError(t, errs[0])
 	require.ErrorIs(t, errs[1], ledger.ErrExists)
 	require.NoError(t, errs[2])
-	_, errs = queue(t, p.Store, settle("r2"), settle("r3"), func(t *tx) error { return t.checkAccountName("free") })
+	asked := func(t *tx) error { _, err := t.nameTaken("free"); return err }
+	_, errs = queue(t, p.Store, settle("r2"), settle("r3"), asked)
 	require.ErrorIs(t, errs[0], ledger.ErrExists)
 	require.NoError(t, errs[1])
 	require.NoError(t, errs[2], "it only asked")

@@ -2,7 +2,6 @@ package sqlite
 
 import (
 	"context"
-	"fmt"
 	"slices"
 
 	"zombiezen.com/go/sqlite"
@@ -15,12 +14,10 @@ func (s *Store) Learn(ctx context.Context, fold func(kept []ledger.Learned) []le
 	err := s.write(ctx, "learn", func(t *tx) error {
 		var kept []ledger.Learned
 		err := t.query(`SELECT route, model, kind, worked, failed, good, bad, at FROM learned ORDER BY route, model, kind`,
-			func(row *sqlite.Stmt) error {
-				kept = append(kept, ledger.Learned{Route: row.ColumnText(0), Model: row.ColumnText(1), Kind: row.ColumnText(2),
-					Worked: row.ColumnFloat(3), Failed: row.ColumnFloat(4), Good: row.ColumnFloat(5), Bad: row.ColumnFloat(6),
-					At: moment(row.ColumnInt64(7))})
-				return nil
-			})
+			appendTo(&kept, func(row *sqlite.Stmt) (l ledger.Learned) {
+				readColumns(row, 0, &l.Route, &l.Model, &l.Kind, &l.Worked, &l.Failed, &l.Good, &l.Bad, &l.At)
+				return l
+			}))
 		if err != nil {
 			return err
 		}
@@ -40,8 +37,5 @@ func (s *Store) Learn(ctx context.Context, fold func(kept []ledger.Learned) []le
 		}
 		return nil
 	})
-	if err != nil {
-		return fmt.Errorf("keeping what was learned of routes: %w", err)
-	}
-	return nil
+	return doing(err, "keeping what was learned of routes")
 }

@@ -1,11 +1,9 @@
 package sqlite
 
 import (
-	"fmt"
-
 	"zombiezen.com/go/sqlite"
 
-	"github.com/fareway/fareway/modules/internal/ledger"
+	"github.com/fareway/fareway/modules/internal/ledger/book"
 )
 
 const (
@@ -41,7 +39,6 @@ type memory struct {
 // keyRef is the part of a key that never changes.
 type keyRef struct {
 	n       int64
-	id      string
 	account int64
 	root    int64 // the first key of its line
 }
@@ -83,13 +80,10 @@ func (m *memory) load(conn *sqlite.Conn) error {
 	if err := m.loadLive(conn); err != nil {
 		return err
 	}
+	var highest string
 	err := run(conn, `SELECT (SELECT coalesce(max(n), 0) FROM entries), (SELECT coalesce(max(id), '') FROM requests),
-		holds, held, marks FROM meta`, func(row *sqlite.Stmt) error {
-		m.lastEntry = row.ColumnInt64(0)
-		m.settled.reset(row.ColumnText(1))
-		m.saved = holdSums{rows: row.ColumnInt64(2), microcents: row.ColumnInt64(3), marks: row.ColumnInt64(4)}
-		return nil
-	})
+		holds, held, marks FROM meta`, to(&m.lastEntry, &highest, &m.saved.rows, &m.saved.microcents, &m.saved.marks))
+	m.settled.reset(highest)
 	if err == nil {
 		err = m.unsummed.load(conn, m.lastEntry)
 	}
@@ -109,7 +103,7 @@ func (m *memory) price(conn *sqlite.Conn, route string, version int64) (tariff, 
 	case err != nil:
 		return tariff{}, err
 	case !p.found:
-		return tariff{}, fmt.Errorf("%w: version %d of the price of route %q", ledger.ErrNotFound, version, route)
+		return tariff{}, book.NoPrice(route, version)
 	}
 	m.prices[id] = p
 	return p, nil
@@ -120,7 +114,7 @@ func (m *memory) key(conn *sqlite.Conn, a *account, id string) (keyRef, error) {
 	k, ok := m.keys.get(id)
 	if !ok {
 		err := run(conn, `SELECT n, account, root FROM keys WHERE id = ?`, func(row *sqlite.Stmt) error {
-			k, ok = keyRef{n: row.ColumnInt64(0), id: id, account: row.ColumnInt64(1), root: row.ColumnInt64(2)}, true
+			k, ok = keyRef{n: row.ColumnInt64(0), account: row.ColumnInt64(1), root: row.ColumnInt64(2)}, true
 			return nil
 		}, id)
 		if err != nil {
@@ -131,7 +125,7 @@ func (m *memory) key(conn *sqlite.Conn, a *account, id string) (keyRef, error) {
 		}
 	}
 	if !ok || k.account != a.n {
-		return keyRef{}, fmt.Errorf("%w: key %q of account %q", ledger.ErrNotFound, id, a.id)
+		return keyRef{}, book.NoKey(id, a.ID)
 	}
 	return k, nil
 }

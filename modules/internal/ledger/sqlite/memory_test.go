@@ -73,7 +73,7 @@ func TestRollbackForgets(t *testing.T) {
 			return err
 		}
 		t.change(a)
-		a.Credits, a.Held, a.ever.spent = 99, 99, 99
+		a.Credits, a.Held, a.Ever.Spent = 99, 99, 99
 		delete(t.live, "r1")
 		return refusal
 	}
@@ -211,7 +211,7 @@ func TestMemoryIsTheDatabase(t *testing.T) {
 				case 2:
 					for _, r := range t.live {
 						t.wrote = true
-						delete(t.live, r.id)
+						delete(t.live, r.ID)
 						return half
 					}
 				}
@@ -254,8 +254,8 @@ func (t *tx) compare() error {
 				if err != nil {
 					return err
 				}
-				differ("line", [...]int64{l.cap, l.spent, l.before, l.row},
-					[...]int64{fresh.cap, fresh.spent, fresh.before, fresh.row})
+				differ("line", [...]int64{l.Cap, l.Spent, l.Before, l.row},
+					[...]int64{fresh.Cap, fresh.Spent, fresh.Before, fresh.row})
 			}
 			is := *a
 			is.lines, row.lines = nil, nil

@@ -2,14 +2,13 @@ package sqlite
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"slices"
-	"time"
 
 	"zombiezen.com/go/sqlite"
 
 	"github.com/fareway/fareway/modules/internal/ledger"
+	"github.com/fareway/fareway/modules/internal/ledger/book"
 )
 
 // planTerms are those of a plan, none without Options.Terms.
@@ -21,23 +20,11 @@ func (o *Options) planTerms(plan string) ledger.Terms {
 }
 
 // terms are those of an account: its plan's, but for what was set for the account itself.
-func (o *Options) terms(a *account) ledger.Terms { return a.limits.Over(o.planTerms(a.plan)) }
+func (o *Options) terms(a *account) ledger.Terms { return a.Limits.Over(o.planTerms(a.Plan)) }
 
 // overdue reports whether the account's periods and credits are not what its plan and the clock say. Who does not know
 // the plans ends no periods.
-func (o *Options) overdue(a *account) bool {
-	if o.Terms == nil {
-		return false
-	}
-	switch terms := o.terms(a); {
-	case !terms.HasPeriods():
-		return a.period != nil
-	case a.period == nil || !o.Now().Before(a.period.end):
-		return true
-	default:
-		return !a.period.allotted && terms.MonthlyCredits > 0
-	}
-}
+func (o *Options) overdue(a *account) bool { return o.Terms != nil && a.Overdue(o.terms(a), o.Now()) }
 
 // endPeriods brings the account's periods up to date. It counts for itself: when the running operation is
 // refused, it stays done.
@@ -47,103 +34,49 @@ func (t *tx) endPeriods(a *account) error {
 	}
 	wrote := t.wrote
 	if err := t.movePeriods(a); err != nil {
-		return fmt.Errorf("ending a period of account %q: %w", a.id, err)
+		return fmt.Errorf("ending a period of account %q: %w", a.ID, err)
 	}
 	t.wrote = wrote
 	return nil
 }
 
 func (t *tx) movePeriods(a *account) error {
-	terms, now, was := t.opts.terms(a), t.now(), a.period
-	t.change(a)
-	switch {
-	case !terms.HasPeriods():
-		a.period = nil
-	case a.period == nil:
-		a.period = periodOf(a.created, ledger.PeriodAt(a.created, now))
-	}
-	for a.period != nil && !now.Before(a.period.end) {
-		a.period = periodOf(a.created, a.period.number+1)
-		if err := t.allot(a, terms.MonthlyCredits, now); err != nil {
-			return err
-		}
-	}
-	if err := t.allot(a, terms.MonthlyCredits, now); err != nil {
+	c, err := book.EndPeriods(&a.Account, t.opts.terms(a), t.now(), func(name string) (seen bool, err error) {
+		err = t.query(findReference, func(*sqlite.Stmt) error { seen = true; return nil }, a.n, true, name)
+		return seen, err
+	})
+	if err != nil {
 		return err
 	}
-	if a.period != was {
+	for _, err := range c.Refused {
+		t.opts.Logger.Error("an account goes without its plan's credits", "account", a.ID, "error", err)
+	}
+	for _, e := range c.Entries {
+		t.post(a, c.Account, e)
+	}
+	t.change(a)
+	a.Account = c.Account
+	if c.Began {
 		if err := t.beginCounters(a); err != nil {
 			return err
 		}
 	}
-	return t.savePeriod(a)
+	return t.saveAccount(a)
 }
 
-func periodOf(created time.Time, number int64) *period {
-	return &period{number: number, end: ledger.PeriodEnd(created, number)}
-}
-
-// beginning names the account's period in its allotment.
-func (a *account) beginning() string {
-	return ledger.PeriodBegin(a.created, a.period.number).Format(time.RFC3339)
-}
-
-// allot adds the credits of the account's period, unless it has them. They may be there although the period does not
-// know it: the account had the period before, and a plan without periods, or with fewer, in between. A balance that
-// cannot take them goes without.
-func (t *tx) allot(a *account, credits int64, now time.Time) error {
-	if a.period == nil || a.period.allotted {
-		return nil
-	}
-	seen, err := t.seen(a, a.beginning(), ledger.Allotment)
-	if err != nil {
-		return err
-	}
-	a.period.allotted = seen || credits > 0
-	if seen || credits == 0 {
-		return nil
-	}
-	err = t.post(a, ledger.Entry{
-		Kind: ledger.Allotment, Reference: a.beginning(), Reason: a.plan, Microcents: credits * ledger.MicrocentsPerCredit,
-		Created: now,
-	})
-	if errors.Is(err, ledger.ErrInvalid) {
-		t.opts.Logger.Error("an account goes without its plan's credits", "account", a.id, "error", err)
-		return nil
-	}
-	return err
-}
-
-// beginCounters lets the counters of the account and of its keys begin anew; without periods they count for
-// ever. savePeriod writes those of the account.
+// beginCounters lets the counters of the account's keys begin anew.
 func (t *tx) beginCounters(a *account) error {
 	if err := t.payOff(a); err != nil {
 		return err
 	}
-	a.before = counters{}
 	query := `UPDATE keys SET spent_before = 0 WHERE account = ? AND spent_before <> 0`
-	if a.period != nil {
-		a.before = a.ever
+	if a.Period.Begun() {
 		query = `UPDATE keys SET spent_before = spent WHERE account = ? AND spent_before <> spent`
 	}
 	for _, l := range a.lines {
-		l.before = 0
-		if a.period != nil {
-			l.before = l.spent
-		}
+		l.Line = l.BeginPeriod(a.Period)
 	}
 	return t.exec(query, a.n)
-}
-
-// savePeriod writes the account's period and where its counters began.
-func (t *tx) savePeriod(a *account) error {
-	var number, end, allotted any
-	if p := a.period; p != nil {
-		number, end, allotted = p.number, p.end, p.allotted
-	}
-	return t.exec(`UPDATE accounts SET period = ?, period_end = ?, allotted = ?, spent_before = ?, tokens_before = ?, `+
-		`waived_before = ?
-		WHERE n = ?`, number, end, allotted, a.before.spent, a.before.tokens, a.before.waived, a.n)
 }
 
 // payOff writes what the account's balance says of a line of keys into that line's own row.
@@ -235,10 +168,8 @@ func (o *Options) overdueAccounts(conn *sqlite.Conn, plan string) (ids []string,
 		searches = []search{{where: `period_end IS NOT NULL`}}
 	}
 	for _, s := range searches {
-		err := run(conn, `SELECT id FROM accounts WHERE plan = ? AND `+s.where+` LIMIT ?`, func(row *sqlite.Stmt) error {
-			ids = append(ids, row.ColumnText(0))
-			return nil
-		}, slices.Concat([]any{plan}, s.args, []any{periodBatch})...)
+		err := run(conn, `SELECT id FROM accounts WHERE plan = ? AND `+s.where+` LIMIT ?`, appendTo(&ids, firstText),
+			slices.Concat([]any{plan}, s.args, []any{periodBatch})...)
 		if err != nil {
 			return nil, err
 		}

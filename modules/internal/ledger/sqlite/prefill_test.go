@@ -11,6 +11,7 @@ import (
 
 	"github.com/fareway/fareway/config"
 	"github.com/fareway/fareway/modules/internal/ledger"
+	"github.com/fareway/fareway/modules/internal/ledger/book"
 	"github.com/fareway/fareway/plugins/llm"
 )
 
@@ -61,7 +62,7 @@ func (f *filler) begin() error {
 		}
 	}
 	for i := range f.accounts {
-		f.accounts[i] = account{n: int64(i) + 1, id: fmt.Sprintf("acct_%024x", i+1), created: fillStart}
+		f.accounts[i] = account{n: int64(i) + 1, Account: book.Account{ID: fmt.Sprintf("acct_%024x", i+1), Created: fillStart}}
 		err := f.post(&f.accounts[i], ledger.Entry{
 			Kind: ledger.TopUp, Microcents: ledger.MaxTopUp * ledger.MicrocentsPerCredit, Created: fillStart,
 			Format: 1, // from before there was an audit trail
@@ -79,16 +80,16 @@ func (f *filler) post(a *account, e ledger.Entry) (err error) {
 		return err
 	}
 	f.entries++
-	a.entries++
-	e.N, e.Account, e.Seq, e.Book, e.Format, e.Prev = f.entries, a.id, a.entries, e.Kind.Book(), cmp.Or(e.Format, 2),
-		a.head
+	a.Entries++
+	e.N, e.Account, e.Seq, e.Book, e.Format, e.Prev = f.entries, a.ID, a.Entries, e.Kind.Book(), cmp.Or(e.Format, 2),
+		a.Head
 	e.Credits, e.Accrued = a.Credits, a.Accrued
-	a.head, a.last = e.Hash(), e.N
+	a.Head, a.last = e.Hash(), e.N
 	return run(f.conn, `INSERT INTO entries (n, account, seq, before, kind, book, request, reference, reason, prices,
 		microcents, waived, over, tokens, credits, accrued, created, format, prev, hash)
 		VALUES (?, ?, ?, NULLIF(?, 0), ?, ?, NULLIF(?, ''), NULL, ?, ?, ?, 0, 0, 0, ?, ?, ?, ?, ?, ?)`, nil,
 		e.N, a.n, e.Seq, before, string(e.Kind), string(e.Book), e.Request, e.Reason, e.Prices,
-		e.Microcents, e.Credits, e.Accrued, e.Created, e.Format, e.Prev, a.head)
+		e.Microcents, e.Credits, e.Accrued, e.Created, e.Format, e.Prev, a.Head)
 }
 
 // filledID is the id of the i-th request.
@@ -111,7 +112,7 @@ func (f *filler) charge(i int64) error {
 		if err := tally.Add(u, fillPrice); err != nil {
 			return err
 		}
-		used += tokens(u)
+		used += book.CountTokens(u)
 		err := run(f.conn, `INSERT INTO attempts (request, seq, route, provider, model, price_version, outcome, input, `+
 			`cache_read, output, estimated, created)
 			VALUES (?, ?, ?, 'provider', 'model', 1, 'finished', ?, ?, ?, 0, ?)`, nil,
@@ -131,9 +132,9 @@ func (f *filler) charge(i int64) error {
 	if err != nil {
 		return err
 	}
-	a.requests++
-	a.ever.spent += microcents
-	a.ever.tokens += used
+	a.Requests++
+	a.Ever.Spent += microcents
+	a.Ever.Tokens += used
 	return run(f.conn, `INSERT INTO requests (id, account, key, owner, endpoint, profile, hold, status, reason, free, `+
 		`service_limit,
 		surcharge, charge, waived, tokens, pending, created, settled, entry)
@@ -145,23 +146,23 @@ func (f *filler) end() error {
 	for i := range f.accounts {
 		a := &f.accounts[i]
 		err := run(f.conn, `INSERT INTO accounts (n, id, name, plan, state, created) VALUES (?, ?, ?, '', 'active', ?)`, nil,
-			a.n, a.id, fmt.Sprintf("account %d", a.n), a.created)
+			a.n, a.ID, fmt.Sprintf("account %d", a.n), a.Created)
 		if err != nil {
 			return err
 		}
 		err = run(f.conn,
 			`INSERT INTO balances (n, credits, accrued, head, last, entries, requests, spent, tokens) VALUES (?, ?, ?, ?, ?, `+
 				`?, ?, ?, ?)`, nil,
-			a.n, a.Credits, a.Accrued, a.head, a.last, a.entries, a.requests, a.ever.spent, a.ever.tokens)
+			a.n, a.Credits, a.Accrued, a.Head, a.last, a.Entries, a.Requests, a.Ever.Spent, a.Ever.Tokens)
 		if err != nil {
 			return err
 		}
 		var hash [32]byte
-		copy(hash[:], a.id)
+		copy(hash[:], a.ID)
 		err = run(f.conn,
 			`INSERT INTO keys (n, id, account, name, hash, last4, created, root, spent) VALUES (?1, ?2, ?1, 'key', ?3, '', ?4,`+
 				` ?1, ?5)`, nil,
-			a.n, fmt.Sprintf("key_%024x", a.n), hash, a.created, a.ever.spent)
+			a.n, fmt.Sprintf("key_%024x", a.n), hash, a.Created, a.Ever.Spent)
 		if err != nil {
 			return err
 		}

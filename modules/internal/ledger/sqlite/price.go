@@ -8,60 +8,37 @@ import (
 	"zombiezen.com/go/sqlite"
 
 	"github.com/fareway/fareway/config"
-	"github.com/fareway/fareway/modules/internal/ledger"
+	"github.com/fareway/fareway/modules/internal/ledger/book"
 )
 
 // PriceVersion implements ledger.Store.
 func (s *Store) PriceVersion(ctx context.Context, route string, price, cost config.Price) (version int64, err error) {
 	err = s.write(ctx, "price_version", func(t *tx) error {
-		for _, p := range [...]config.Price{price, cost} {
-			if err := checkPrice(p); err != nil {
-				return err
-			}
-		}
-		version = 0
-		var last, lastCost config.Price
+		var last book.Price
 		err := t.query(`SELECT version, `+priceColumns+` FROM prices WHERE route = ? ORDER BY version DESC LIMIT 1`,
-			func(row *sqlite.Stmt) error {
-				version = row.ColumnInt64(0)
-				last, lastCost, err = scanPrices(row, 1)
+			func(row *sqlite.Stmt) (err error) {
+				last.Version = row.ColumnInt64(0)
+				last.Price, last.Cost, err = scanPrices(row, 1)
 				return err
 			}, route)
-		if err != nil || version > 0 && last.Equal(price) && lastCost.Equal(cost) {
+		if err != nil {
 			return err
 		}
-		version++
+		version, err = book.DecidePrice(last, price, cost)
+		if err != nil || version == last.Version {
+			return err
+		}
 		return t.exec(`INSERT INTO prices (route, version, `+priceColumns+`, since) `+
 			`VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)`,
 			route, version, price.Input, price.CacheRead, price.CacheWrite, price.Output, tiersText(price.Tiers),
 			cost.Input, cost.CacheRead, cost.CacheWrite, cost.Output, tiersText(cost.Tiers), t.now())
 	})
-	if err != nil {
-		return 0, fmt.Errorf("recording the price of route %q: %w", route, err)
-	}
-	return version, nil
+	return result(version, err, "recording the price of route %q", route)
 }
 
 // priceColumns are what scanPrices reads.
 const priceColumns = `input, cache_read, cache_write, output, tiers, ` +
 	`cost_input, cost_cache_read, cost_cache_write, cost_output, cost_tiers`
-
-func checkPrice(p config.Price) error {
-	above := int64(0)
-	for _, t := range p.Tiers {
-		if t.Above <= above {
-			return fmt.Errorf("%w: tiers of a price that do not rise", ledger.ErrInvalid)
-		}
-		above = t.Above
-		if min(t.Input, t.CacheRead, t.CacheWrite, t.Output) < 0 {
-			return fmt.Errorf("%w: a negative price", ledger.ErrInvalid)
-		}
-	}
-	if min(p.Input, p.CacheRead, p.CacheWrite, p.Output) < 0 {
-		return fmt.Errorf("%w: a negative price", ledger.ErrInvalid)
-	}
-	return nil
-}
 
 // tiersText is how tiers are stored: as JSON, and no tiers as "".
 func tiersText(tiers []config.Tier) string {
@@ -84,17 +61,13 @@ func scanPrices(row *sqlite.Stmt, col int) (price, cost config.Price, err error)
 }
 
 func scanPrice(row *sqlite.Stmt, col int) (config.Price, error) {
-	p := config.Price{
-		Input:      row.ColumnInt64(col),
-		CacheRead:  row.ColumnInt64(col + 1),
-		CacheWrite: row.ColumnInt64(col + 2),
-		Output:     row.ColumnInt64(col + 3),
-	}
+	var p config.Price
+	readColumns(row, col, &p.Input, &p.CacheRead, &p.CacheWrite, &p.Output)
 	if text := row.ColumnText(col + 4); text != "" {
 		if err := json.Unmarshal([]byte(text), &p.Tiers); err != nil {
 			return p, fmt.Errorf("the tiers of a price cannot be read: %w", err)
 		}
-		if err := checkPrice(p); err != nil {
+		if err := book.CheckPrice(p); err != nil {
 			return p, err
 		}
 	}

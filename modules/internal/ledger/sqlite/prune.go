@@ -2,10 +2,11 @@ package sqlite
 
 import (
 	"context"
-	"fmt"
 	"time"
 
 	"zombiezen.com/go/sqlite"
+
+	"github.com/fareway/fareway/modules/internal/ledger/book"
 )
 
 const (
@@ -36,21 +37,14 @@ func (s *Store) Prune(ctx context.Context, before time.Time) (requests int64, er
 		}
 		requests += removed
 	}
-	if err != nil {
-		return requests, fmt.Errorf("removing the detail of old requests: %w", err)
-	}
-	return requests, nil
+	return requests, doing(err, "removing the detail of old requests")
 }
 
 // prunable are the ids of the next requests after one that can be removed. Ids begin with the time, and yet nobody
 // promises it, so each call reads on to where it finds as many as it looks for.
 func (s *Store) prunable(ctx context.Context, before int64, after string) (ids []string, err error) {
 	err = s.chore(ctx, "find_prunable", func(conn *sqlite.Conn) error {
-		return run(conn, selectPrunable,
-			func(row *sqlite.Stmt) error {
-				ids = append(ids, row.ColumnText(0))
-				return nil
-			}, before, after, pruneBatch)
+		return run(conn, selectPrunable, appendTo(&ids, firstText), before, after, pruneBatch)
 	})
 	return ids, err
 }
@@ -98,22 +92,21 @@ func (t *tx) prune(ctx context.Context, before int64, ids []string) (removed int
 
 // movePrunedBefore records since when every request has to be there.
 func (t *tx) movePrunedBefore(ctx context.Context, before int64) error {
-	var was int64
-	err := t.query(`SELECT pruned_before FROM meta`, func(row *sqlite.Stmt) error {
-		was = row.ColumnInt64(0)
-		return nil
-	})
-	if err != nil || was >= before {
+	var was time.Time
+	err := t.query(`SELECT pruned_before FROM meta WHERE pruned_before <> 0`, to(&was))
+	if err != nil {
+		return err
+	}
+	trail, err := t.trail()
+	if err != nil {
+		return err
+	}
+	act, err := book.MovePruned(trail, was, moment(before), t.by(ctx))
+	if err != nil || act.Seq == 0 {
 		return err
 	}
 	if err := t.exec(`UPDATE meta SET pruned_before = ?`, before); err != nil {
 		return err
 	}
-	named := func(ns int64) fields {
-		if ns == 0 {
-			return nil
-		}
-		return fields{"settled_before": moment(ns).Format(time.RFC3339Nano)}
-	}
-	return t.act(ctx, "ledger.prune", nil, "", named(was), named(before))
+	return t.record(nil, act)
 }

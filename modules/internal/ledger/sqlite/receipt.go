@@ -8,6 +8,7 @@ import (
 	"zombiezen.com/go/sqlite"
 
 	"github.com/fareway/fareway/modules/internal/ledger"
+	"github.com/fareway/fareway/modules/internal/ledger/book"
 	"github.com/fareway/fareway/plugins/llm"
 )
 
@@ -18,10 +19,7 @@ func (s *Store) Waiting(ctx context.Context, provider, after string, limit int) 
 	err := s.read(ctx, "waiting", func(conn *sqlite.Conn) error {
 		request, seq, _ := ledger.ParseAttemptID(after)
 		begun := int64(-1 << 63)
-		err := run(conn, `SELECT created FROM attempts WHERE request = ? AND seq = ?`, func(row *sqlite.Stmt) error {
-			begun = row.ColumnInt64(0)
-			return nil
-		}, request, seq)
+		err := run(conn, `SELECT created FROM attempts WHERE request = ? AND seq = ?`, to(&begun), request, seq)
 		if err != nil {
 			return err
 		}
@@ -29,21 +27,13 @@ func (s *Store) Waiting(ctx context.Context, provider, after string, limit int) 
 			FROM waiting AS w CROSS JOIN attempts AS a ON a.request = w.request AND a.seq = w.seq
 			WHERE w.provider = ? AND (w.created, w.request, w.seq) > (?, ?, ?)
 			ORDER BY w.created, w.request, w.seq LIMIT ?`,
-			func(row *sqlite.Stmt) error {
-				all = append(all, ledger.Waiting{
-					Attempt:   ledger.AttemptID(row.ColumnText(0), row.ColumnInt64(1)),
-					Route:     row.ColumnText(2),
-					Created:   columnTime(row, 3),
-					Reference: row.ColumnText(4),
-					Key:       row.ColumnText(5),
-				})
-				return nil
-			}, provider, begun, request, seq, limit)
+			appendTo(&all, func(row *sqlite.Stmt) (w ledger.Waiting) {
+				w.Attempt = ledger.AttemptID(row.ColumnText(0), row.ColumnInt64(1))
+				readColumns(row, 2, &w.Route, &w.Created, &w.Reference, &w.Key)
+				return w
+			}), provider, begun, request, seq, limit)
 	})
-	if err != nil {
-		return nil, fmt.Errorf("listing attempts that wait for a receipt: %w", err)
-	}
-	return all, nil
+	return result(all, err, "listing attempts that wait for a receipt")
 }
 
 // CountWaiting implements ledger.Store. It reads the whole table, which has only what waits.
@@ -55,14 +45,8 @@ func (s *Store) CountWaiting(ctx context.Context) (map[string]int64, error) {
 			return nil
 		})
 	})
-	if err != nil {
-		return nil, fmt.Errorf("counting attempts that wait for a receipt: %w", err)
-	}
-	return waiting, nil
+	return result(waiting, err, "counting attempts that wait for a receipt")
 }
-
-// waits reports whether a receipt may add to the attempt.
-func (a *attempt) waits() bool { return a.outcome == ledger.Unproven && a.receipt.IsZero() }
 
 // AddReceipt implements ledger.Store.
 func (s *Store) AddReceipt(ctx context.Context, id string, usage llm.Usage) (c ledger.Charge, applied bool, err error) {
@@ -81,104 +65,87 @@ func (t *tx) addReceipt(id string, usage llm.Usage) (c ledger.Charge, applied bo
 	if !ok {
 		return c, false, fmt.Errorf("%w: it is no attempt's id", ledger.ErrNotFound)
 	}
-	if r, ok := t.live[request]; ok && seq <= int64(len(r.attempts)) {
-		a, err := t.account(r.account)
+	if r, ok := t.live[request]; ok && seq <= int64(len(r.Attempts)) {
+		a, err := t.account(r.Account)
 		if err != nil {
 			return c, false, err
 		}
 		return ledger.Charge{Balance: a.Balance}, false, nil // its settlement will say
 	}
-	r, found, err := t.settledRequest(request)
-	if err != nil {
-		return c, false, err
-	}
-	attempts, err := t.attemptsOf(request)
+	s, err := t.readOnRecord(request)
 	switch {
 	case err != nil:
 		return c, false, err
-	case !found || seq > int64(len(attempts)):
-		return c, false, fmt.Errorf("%w: no attempt has this id", ledger.ErrNotFound)
+	case s == nil:
+		return c, false, book.NoAttempt()
 	}
-	a, err := t.account(r.account)
-	if err != nil {
+	p, taken, err := book.DecideReceipt(t.payer(s.account, s.line), &s.Request, s.attempts, seq, usage, t.now())
+	switch {
+	case err != nil:
 		return c, false, err
+	case !taken:
+		return s.Answer(s.account.Balance), false, nil
 	}
-	this := &attempts[seq-1]
-	if !r.pending || !this.waits() {
-		return r.result(a), false, nil
-	}
-	l, err := t.lineOf(a, r.key)
-	if err != nil {
-		return c, false, err
-	}
-	if !usage.Known() {
-		return c, false, fmt.Errorf("%w: the receipt says nothing", ledger.ErrUsage)
-	}
-	this.usage, this.receipt = usage, t.now()
-	p, err := t.prove(a, l, &r, attempts, this, ledger.Receipt)
-	if err != nil {
-		return c, false, err
-	}
-	c = r.result(a)
-	c.Added, c.OverAdded = p.charge, p.over
-	return c, true, nil
+	c = p.Request.Answer(p.Account.Balance)
+	c.Added, c.OverAdded = p.Charge, p.Over
+	return c, true, t.prove(s, &p)
 }
 
-// prove adds to a settled request what one of its attempts is now known, or taken, to have used: kind is why. What it
-// adds is at most that attempt's worst, and with what the request is charged already at most its hold (GAP-123).
-func (t *tx) prove(a *account, l *line, r *settledRequest, attempts []attempt, this *attempt, kind ledger.EntryKind) (
-	p part, err error,
-) {
-	due, err := billOf(attempts, r.surcharge)
-	if err != nil {
-		return p, err
+// onRecord is what a receipt or a closing needs of a settled request.
+type onRecord struct {
+	settledRequest
+	account  *account
+	line     *line
+	attempts []book.Attempt
+}
+
+// readOnRecord reads a settled request; nil where there is none.
+func (t *tx) readOnRecord(request string) (s *onRecord, err error) {
+	r, found, err := t.settledRequest(request)
+	if err != nil || !found {
+		return nil, err
 	}
-	ceiling, prices := max(0, r.hold-r.charge-r.waived), ""
-	if this.Worst >= 0 {
-		ceiling = min(ceiling, this.Worst)
+	s = &onRecord{settledRequest: r}
+	if s.attempts, err = t.attemptsOf(r.ID); err != nil {
+		return nil, err
 	}
-	if this.usage.Known() {
-		p = t.judge(a, r.serviceLimit, due.microcents-r.charge-r.waived-r.over, ceiling, tokens(this.usage))
-		prices = this.priceName()
+	if s.account, err = t.account(r.Account); err != nil {
+		return nil, err
 	}
-	now, detail := this.receipt, this.record()
-	if kind == ledger.Closing {
-		now = t.now()
+	s.line, err = t.lineOf(s.account, r.key)
+	return s, err
+}
+
+// prove writes what a receipt or a closing changes.
+func (t *tx) prove(s *onRecord, p *book.Proven) error {
+	if err := t.charge(s.account, s.line, &p.Charged); err != nil {
+		return err
 	}
-	err = t.charge(a, l, p, ledger.Entry{
-		Kind: kind, Request: r.id, Prices: prices, Created: now, Detail: detail.Detail(),
-	})
-	if err != nil {
-		return p, err
-	}
-	r.charge, r.waived, r.over, r.pending = r.charge+p.charge, r.waived+p.waived, r.over+p.over, due.Pending
+	r, this := &p.Request, &p.Attempt
 	request, seq, _ := ledger.ParseAttemptID(this.ID)
-	err = t.resum(r.id, func() error {
+	err := t.resum(r.ID, func() error {
 		err := t.exec(`UPDATE requests SET charge = ?, waived = ?, over = ?, tokens = tokens + ?, pending = ? WHERE id = ?`,
-			r.charge, r.waived, r.over, p.tokens, r.pending, r.id)
+			r.Charge, r.Waived, r.Over, p.Tokens, r.Pending, r.ID)
 		if err != nil {
 			return err
 		}
-		u := this.usage
+		u := this.Usage
 		return t.exec(`UPDATE attempts SET outcome = ?, input = ?, cache_read = ?, cache_write = ?, output = ?,
 			reasoning = ?, estimated = ?, receipt = ? WHERE request = ? AND seq = ?`,
-			string(this.outcome), u.Input, u.CacheRead, u.CacheWrite, u.Output, u.Reasoning, u.Estimated,
-			optionalTime(this.receipt), request, seq)
+			string(this.Outcome), u.Input, u.CacheRead, u.CacheWrite, u.Output, u.Reasoning, u.Estimated,
+			optionalTime(this.Receipt), request, seq)
 	})
 	if err != nil {
-		return p, err
+		return err
 	}
-	return p, t.exec(`DELETE FROM waiting WHERE provider = ? AND created = ? AND request = ? AND seq = ?`,
-		this.Provider, this.created, request, seq)
+	return t.exec(`DELETE FROM waiting WHERE provider = ? AND created = ? AND request = ? AND seq = ?`,
+		this.Provider, this.Created, request, seq)
 }
 
 // lineOf finds the line of a key by the key's number.
 func (t *tx) lineOf(a *account, key int64) (*line, error) {
 	var root int64
-	err := run(t.conn, `SELECT root FROM keys WHERE n = ?`, func(row *sqlite.Stmt) error {
-		root = row.ColumnInt64(0)
-		return nil
-	}, key)
+	err := run(t.conn, `SELECT root FROM keys WHERE n = ?`, to(&root), key)
 	if err != nil {
 		return nil, err
 	}
@@ -186,40 +153,24 @@ func (t *tx) lineOf(a *account, key int64) (*line, error) {
 }
 
 // attemptsOf reads the attempts of a settled request, in their order.
-func (t *tx) attemptsOf(request string) ([]attempt, error) {
-	var all []attempt
-	err := t.query(`SELECT seq, route, provider, model, price_version, outcome,
-		input, cache_read, cache_write, output, reasoning, estimated, created, receipt,
-		worst, estimate_input, estimate_output, provider_key, operator
-		FROM attempts WHERE request = ? ORDER BY seq`, func(row *sqlite.Stmt) error {
-		a := attempt{
-			Attempt: ledger.Attempt{
-				ID:           ledger.AttemptID(request, row.ColumnInt64(0)),
-				Route:        row.ColumnText(1),
-				Provider:     row.ColumnText(2),
-				Model:        row.ColumnText(3),
-				PriceVersion: row.ColumnInt64(4),
-				Worst:        columnWorst(row, 14),
-				Key:          row.ColumnText(17),
-			},
-			outcome: ledger.Outcome(row.ColumnText(5)),
-			usage: llm.Usage{
-				Input:      columnCount(row, 6),
-				CacheRead:  columnCount(row, 7),
-				CacheWrite: columnCount(row, 8),
-				Output:     columnCount(row, 9),
-				Reasoning:  columnCount(row, 10),
-				Estimated:  row.ColumnBool(11),
-			},
-			created:  columnTime(row, 12),
-			receipt:  columnOptionalTime(row, 13),
-			estimate: columnEstimate(row, 15),
-			operator: row.ColumnBool(18),
+func (t *tx) attemptsOf(request string) ([]book.Attempt, error) {
+	if err := t.flush(); err != nil {
+		return nil, err
+	}
+	var all []book.Attempt
+	prices := newTariffs(t.conn)
+	err := eachDetail(t.conn, `WHERE r.id = ?`, func(d *detail) error {
+		for _, tried := range d.attempts {
+			if _, err := t.price(t.conn, tried.route, tried.version); err != nil {
+				return err
+			}
+			a, err := tried.record(request, prices)
+			if err != nil {
+				return err
+			}
+			all = append(all, book.Attempt{AttemptRecord: a})
 		}
-		var err error
-		a.tariff, err = t.price(t.conn, a.Route, a.PriceVersion)
-		all = append(all, a)
-		return err
+		return nil
 	}, request)
 	return all, err
 }
@@ -253,26 +204,21 @@ func (s *Store) CloseUnproven(ctx context.Context, before time.Time) (ledger.Clo
 
 func (t *tx) closeUnproven(before time.Time) (ledger.Closings, error) {
 	closed := ledger.Closings{Charged: map[string]int64{}, Over: map[string]int64{}}
-	type waiting struct {
-		request string
-		seq     int64
-	}
-	var all []waiting
+	var all []string // ids of attempts
 	// The providers are read from the index one by one: there are few, and of each only what is old is looked at.
 	err := t.query(`WITH RECURSIVE used(provider) AS (
 			SELECT min(provider) FROM waiting
 			UNION ALL SELECT (SELECT min(provider) FROM waiting WHERE provider > used.provider) FROM used WHERE provider IS `+
 		`NOT NULL
 		) SELECT w.request, w.seq FROM used CROSS JOIN waiting AS w
-		ON w.provider = used.provider AND w.created < ? LIMIT ?`, func(row *sqlite.Stmt) error {
-		all = append(all, waiting{row.ColumnText(0), row.ColumnInt64(1)})
-		return nil
-	}, before, closeBatch)
+		ON w.provider = used.provider AND w.created < ? LIMIT ?`, appendTo(&all, func(row *sqlite.Stmt) string {
+		return ledger.AttemptID(row.ColumnText(0), row.ColumnInt64(1))
+	}), before, closeBatch)
 	if err != nil {
 		return closed, err
 	}
-	for _, w := range all {
-		if err := t.closeOne(w.request, w.seq, &closed); err != nil {
+	for _, id := range all {
+		if err := t.closeOne(id, &closed); err != nil {
 			return closed, err
 		}
 	}
@@ -281,41 +227,26 @@ func (t *tx) closeUnproven(before time.Time) (ledger.Closings, error) {
 }
 
 // closeOne closes an attempt that waits, at its estimate, and adds what that comes to.
-func (t *tx) closeOne(request string, seq int64, closed *ledger.Closings) error {
-	r, found, err := t.settledRequest(request)
-	if err != nil {
-		return err
-	}
-	attempts, err := t.attemptsOf(request)
+func (t *tx) closeOne(id string, closed *ledger.Closings) error {
+	request, seq, _ := ledger.ParseAttemptID(id)
+	s, err := t.readOnRecord(request)
 	switch {
 	case err != nil:
 		return err
-	case !found || seq > int64(len(attempts)):
+	case s == nil || seq > int64(len(s.attempts)):
 		return fmt.Errorf("%w: attempt %d of request %q, which waits", ledger.ErrNotFound, seq, request)
 	}
-	a, err := t.account(r.account)
+	p, err := book.DecideClosing(t.payer(s.account, s.line), &s.Request, s.attempts, seq, t.now())
 	if err != nil {
 		return err
 	}
-	l, err := t.lineOf(a, r.key)
-	if err != nil {
-		return err
+	if p.Charge > 0 {
+		closed.Charged[p.Attempt.Route] += p.Charge
 	}
-	this := &attempts[seq-1]
-	this.outcome = ledger.Closed
-	if this.estimate != nil {
-		this.usage = *this.estimate
-	}
-	p, err := t.prove(a, l, &r, attempts, this, ledger.Closing)
-	if p.charge > 0 {
-		closed.Charged[this.Route] += p.charge
-	}
-	if p.over > 0 {
-		closed.Over[this.Route] += p.over
-	}
-	if err == nil && p.over > 0 {
+	if p.Over > 0 {
+		closed.Over[p.Attempt.Route] += p.Over
 		t.opts.Logger.Warn("an attempt was closed at less than its estimate, which is more than was held for it",
-			"attempt", this.ID, "route", this.Route, "over_microcents", p.over)
+			"attempt", p.Attempt.ID, "route", p.Attempt.Route, "over_microcents", p.Over)
 	}
-	return err
+	return t.prove(s, &p)
 }

@@ -25,10 +25,7 @@ func (b *books) Request(ctx context.Context, id string) (ledger.RequestRecord, e
 		}
 		return err
 	})
-	if err != nil {
-		return ledger.RequestRecord{}, fmt.Errorf("reading request %q: %w", id, err)
-	}
-	return r, nil
+	return result(r, err, "reading request %q", id)
 }
 
 func settledRecord(conn *sqlite.Conn, id string) (r ledger.RequestRecord, found bool, err error) {
@@ -117,10 +114,7 @@ func (t tried) record(request string, prices *tariffs) (ledger.AttemptRecord, er
 // named fills in the ids of the account and the key.
 func named(conn *sqlite.Conn, r *ledger.RequestRecord, account, key int64) error {
 	return run(conn, `SELECT (SELECT id FROM accounts WHERE n = ?), (SELECT id FROM keys WHERE n = ?)`,
-		func(row *sqlite.Stmt) error {
-			r.Account, r.Key = row.ColumnText(0), row.ColumnText(1)
-			return nil
-		}, account, key)
+		to(&r.Account, &r.Key), account, key)
 }
 
 // Pruned implements ledger.Books. No index has the charges of requests, for it would cost every charge: the journal is
@@ -130,10 +124,7 @@ func (b *books) Pruned(ctx context.Context, id string) (ledger.PrunedRequest, er
 	err := b.list(ctx, "pruned", func(conn *sqlite.Conn) error {
 		kept, before := false, int64(0)
 		err := run(conn, `SELECT pruned_before, EXISTS (SELECT 1 FROM requests WHERE id = ?) FROM meta`,
-			func(row *sqlite.Stmt) error {
-				before, kept = row.ColumnInt64(0), row.ColumnBool(1)
-				return nil
-			}, id)
+			to(&before, &kept), id)
 		if err == nil && before != 0 && !kept {
 			err = run(conn, entriesAbout, func(row *sqlite.Stmt) error {
 				p.Add(published(scanEntry(row)))
@@ -145,24 +136,15 @@ func (b *books) Pruned(ctx context.Context, id string) (ledger.PrunedRequest, er
 		}
 		return err
 	})
-	if err != nil {
-		return ledger.PrunedRequest{}, fmt.Errorf("looking for request %q in the journal: %w", id, err)
-	}
-	return p, nil
+	return result(p, err, "looking for request %q in the journal", id)
 }
 
 // PrunedBefore implements ledger.Books.
 func (b *books) PrunedBefore(ctx context.Context) (before time.Time, err error) {
 	err = b.brief(ctx, "pruned_before", func(conn *sqlite.Conn) error {
-		return run(conn, `SELECT pruned_before FROM meta WHERE pruned_before <> 0`, func(row *sqlite.Stmt) error {
-			before = moment(row.ColumnInt64(0))
-			return nil
-		})
+		return run(conn, `SELECT pruned_before FROM meta WHERE pruned_before <> 0`, to(&before))
 	})
-	if err != nil {
-		return time.Time{}, fmt.Errorf("reading what was pruned: %w", err)
-	}
-	return before, nil
+	return result(before, err, "reading what was pruned")
 }
 
 const (
@@ -177,10 +159,7 @@ const (
 
 // entriesOf are those that moved money for a request: its charge, and what came later.
 func entriesOf(conn *sqlite.Conn, d *detail) (entries []ledger.Entry, err error) {
-	row := func(row *sqlite.Stmt) error {
-		entries = append(entries, published(scanEntry(row)))
-		return nil
-	}
+	row := appendTo(&entries, func(row *sqlite.Stmt) ledger.Entry { return published(scanEntry(row)) })
 	if d.entry != nil {
 		if err := run(conn, entryByNumber, row, *d.entry); err != nil {
 			return nil, err
@@ -196,27 +175,15 @@ func runningRecord(conn *sqlite.Conn, id string) (r ledger.RequestRecord, found 
 	err = run(conn, `SELECT seq, route, provider, model, price_version, created, account, key, owner, endpoint, profile,
 		hold, worst
 		FROM holds WHERE request = ? ORDER BY seq`, func(row *sqlite.Stmt) error {
-		t := tried{
-			seq:      row.ColumnInt64(0),
-			route:    row.ColumnText(1),
-			provider: row.ColumnText(2),
-			model:    row.ColumnText(3),
-			version:  row.ColumnInt64(4),
-			created:  row.ColumnInt64(5),
-			worst:    columnWorst(row, 12),
-		}
+		var t tried
+		is := ledger.RequestRecord{ID: id, Running: true}
+		readColumns(row, 0, &t.seq, &t.route, &t.provider, &t.model, &t.version, &t.created, &account, &key, &is.Owner,
+			&is.Endpoint, &is.Profile, &is.Held)
+		t.worst = columnWorst(row, 12)
 		if !found {
 			found = true
-			account, key = row.ColumnInt64(6), row.ColumnInt64(7)
-			r = ledger.RequestRecord{
-				ID:       id,
-				Running:  true,
-				Owner:    row.ColumnText(8),
-				Endpoint: row.ColumnText(9),
-				Profile:  row.ColumnText(10),
-				Held:     row.ColumnInt64(11),
-				Created:  moment(t.created),
-			}
+			r = is
+			r.Created = moment(t.created)
 		}
 		if t.seq == 0 { // the hold's own
 			return nil

@@ -7,15 +7,11 @@ import (
 	"os"
 	"slices"
 
-	"github.com/fareway/fareway/modules/internal/ledger"
+	"github.com/fareway/fareway/modules/internal/ledger/book"
 )
 
-const (
-	// crashed is the reason of requests that recovery settled.
-	crashed = "crashed"
-	// recoverBatch is how many requests one transaction of it settles.
-	recoverBatch = 500
-)
+// recoverBatch is how many requests one transaction of Recover settles.
+const recoverBatch = 500
 
 // signIn records that this process admits requests.
 func (d *database) signIn() error {
@@ -52,17 +48,17 @@ func (s *Store) Recover(ctx context.Context) (requests int64, err error) {
 func (t *tx) releaseDead() (requests, held int64, err error) {
 	var dead []*running
 	for _, r := range t.live {
-		if r.owner != t.opts.BootID {
+		if r.Owner != t.opts.BootID {
 			dead = append(dead, r)
 		}
 	}
-	slices.SortFunc(dead, func(a, b *running) int { return cmp.Compare(a.first().n, b.first().n) })
+	slices.SortFunc(dead, func(a, b *running) int { return cmp.Compare(a.first().Row.N, b.first().Row.N) })
 	dead = dead[:min(len(dead), recoverBatch)]
 	for _, r := range dead {
-		if _, err := t.settle(&ledger.Settlement{Request: r.id, Reason: crashed}); err != nil {
-			return 0, 0, fmt.Errorf("releasing the hold of request %q: %w", r.id, err)
+		if _, err := t.settle(book.SettleCrashed(&r.Running)); err != nil {
+			return 0, 0, fmt.Errorf("releasing the hold of request %q: %w", r.ID, err)
 		}
-		held += r.hold
+		held += r.Held
 	}
 	return int64(len(dead)), held, nil
 }

@@ -56,10 +56,7 @@ var ErrVersion = errors.New("unusable ledger database")
 func schemaVersion(conn *sqlite.Conn) (int, error) {
 	var tables, meta, version int
 	err := run(conn, `SELECT count(*), coalesce(sum(name = 'meta'), 0) FROM sqlite_schema WHERE type = 'table'`,
-		func(row *sqlite.Stmt) error {
-			tables, meta = row.ColumnInt(0), row.ColumnInt(1)
-			return nil
-		})
+		to(&tables, &meta))
 	switch {
 	case sqlite.ErrCode(err) == sqlite.ResultNotADB:
 		return 0, fmt.Errorf("%w: the file is not an SQLite database; set store.path to another name", ErrVersion)
@@ -70,10 +67,7 @@ func schemaVersion(conn *sqlite.Conn) (int, error) {
 	case meta == 0:
 		return 0, fmt.Errorf("%w: the file is another program's database; set store.path to another name", ErrVersion)
 	}
-	err = run(conn, `SELECT version FROM meta`, func(row *sqlite.Stmt) error {
-		version = row.ColumnInt(0)
-		return nil
-	})
+	err = run(conn, `SELECT version FROM meta`, to(&version))
 	if err != nil {
 		return 0, fmt.Errorf("reading the schema version: %w", failure(err))
 	}

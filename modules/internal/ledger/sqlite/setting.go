@@ -3,7 +3,6 @@ package sqlite
 import (
 	"context"
 	"fmt"
-	"slices"
 	"strings"
 	"time"
 
@@ -11,6 +10,7 @@ import (
 
 	"github.com/fareway/fareway/config"
 	"github.com/fareway/fareway/modules/internal/ledger"
+	"github.com/fareway/fareway/modules/internal/ledger/book"
 )
 
 // limitColumns are those of accounts, in the order of ledger.AllLimits.
@@ -26,28 +26,21 @@ const settingColumns = `a.spend_cap, a.token_budget, a.fair_use, a.concurrent_re
 // settingsWidth is how many columns settingColumns names.
 const settingsWidth = len(ledger.AllLimits) + 3
 
-// settings are what was set for one account.
-type settings struct {
-	limits   ledger.Limits
-	profile  string
-	requires config.Requires
-}
-
 // scanSettings reads settingColumns from col on.
-func scanSettings(row *sqlite.Stmt, col int) (s settings) {
-	for i := range s.limits {
+func scanSettings(row *sqlite.Stmt, col int) (s book.Settings) {
+	for i := range s.Limits {
 		if !row.ColumnIsNull(col + i) {
-			s.limits[i] = new(row.ColumnInt64(col + i))
+			s.Limits[i] = new(row.ColumnInt64(col + i))
 		}
 	}
-	col += len(s.limits)
-	s.profile = row.ColumnText(col)
-	s.requires = parseRequires(row.ColumnText(col+1), row.ColumnText(col+2))
+	col += len(s.Limits)
+	s.Profile = row.ColumnText(col)
+	s.Requires = parseRequires(row.ColumnText(col+1), row.ColumnText(col+2))
 	return s
 }
 
-// parseRequires reads what requiredTexts wrote. What it did not write is required of no route: a floor that cannot be
-// read is none that everything passes.
+// parseRequires reads what book.RequiredTexts made. What that did not make is required of no route: a floor that cannot
+// be read is none that everything passes.
 func parseRequires(regions, retention string) config.Requires {
 	var list []string
 	if regions != "" {
@@ -60,93 +53,28 @@ func parseRequires(regions, retention string) config.Requires {
 	return q
 }
 
-// requiredTexts is what is required as it is kept.
-func requiredTexts(q config.Requires) (regions, retention string) {
-	list, retention := q.Texts()
-	return strings.Join(list, ","), retention
-}
-
 // SetLimit implements ledger.Store.
 func (s *Store) SetLimit(ctx context.Context, id string, limit ledger.Limit, value *int64) (ledger.Account, error) {
-	v, err := s.changeAccount(ctx, "set_limit", id, func(t *tx, a *account) error {
-		limits, ok := a.limits.With(limit, value)
-		switch {
-		case !ok:
-			return fmt.Errorf("%w: limit %q; there are %q", ledger.ErrInvalid, limit, ledger.AllLimits)
-		case value != nil && *value < 0:
-			return fmt.Errorf("%w: a limit of %d", ledger.ErrInvalid, *value)
-		}
-		was := a.limits.Of(limit)
-		if was == value || was != nil && value != nil && *was == *value {
-			return nil
-		}
-		column := limitColumns[slices.Index(ledger.AllLimits[:], limit)]
-		if err := t.exec(`UPDATE accounts SET `+column+` = ? WHERE n = ?`, value, a.n); err != nil {
-			return err
-		}
-		a.limits = limits
-		return t.act(ctx, "account.set_limit", a, a.id, fields{string(limit): was}, fields{string(limit): value})
+	v, _, err := s.change(ctx, "set_limit", byID(id), func(_ *tx, a *account, by book.By) (book.Change, error) {
+		return book.SetLimit(a.Account, limit, value, by)
 	})
-	if err != nil {
-		return v, fmt.Errorf("setting a limit of account %q: %w", id, err)
-	}
-	return v, nil
+	return result(v, err, "setting a limit of account %q", id)
 }
 
 // SetProfile implements ledger.Store.
 func (s *Store) SetProfile(ctx context.Context, id, profile string) (ledger.Account, error) {
-	v, err := s.changeAccount(ctx, "set_profile", id, func(t *tx, a *account) error {
-		if a.profile == profile {
-			return nil
-		}
-		if profiles := config.ProfileNames(); profile != "" && !slices.Contains(profiles, profile) {
-			return fmt.Errorf("%w: profile %q; there are %q", ledger.ErrInvalid, profile, profiles)
-		}
-		if err := t.exec(`UPDATE accounts SET profile = ? WHERE n = ?`, profile, a.n); err != nil {
-			return err
-		}
-		was := a.profile
-		a.profile = profile
-		return t.act(ctx, "account.set_profile", a, a.id, fields{"profile": was}, fields{"profile": profile})
+	v, _, err := s.change(ctx, "set_profile", byID(id), func(_ *tx, a *account, by book.By) (book.Change, error) {
+		return book.SetProfile(a.Account, profile, by)
 	})
-	if err != nil {
-		return v, fmt.Errorf("setting the profile of account %q: %w", id, err)
-	}
-	return v, nil
+	return result(v, err, "setting the profile of account %q", id)
 }
 
 // SetRequires implements ledger.Store.
 func (s *Store) SetRequires(ctx context.Context, id string, change ledger.RequiresChange) (ledger.Account, error) {
-	v, err := s.changeAccount(ctx, "set_requires", id, func(t *tx, a *account) error {
-		regions, retention := a.requires.Texts()
-		if change.Regions != nil {
-			regions = *change.Regions
-		}
-		if change.Retention != nil {
-			retention = *change.Retention
-		}
-		requires, err := config.ParseRequires(regions, retention)
-		if err != nil {
-			return fmt.Errorf("%w: %w", ledger.ErrInvalid, err)
-		}
-		wasRegion, wasRetention := requiredTexts(a.requires)
-		region, retention := requiredTexts(requires)
-		if region == wasRegion && retention == wasRetention {
-			return nil
-		}
-		if err := t.exec(`UPDATE accounts SET requires_region = ?, requires_retention = ? WHERE n = ?`, region, retention,
-			a.n); err != nil {
-			return err
-		}
-		a.requires = requires
-		return t.act(ctx, "account.set_requires", a, a.id,
-			fields{"requires_region": wasRegion, "requires_retention": wasRetention},
-			fields{"requires_region": region, "requires_retention": retention})
+	v, _, err := s.change(ctx, "set_requires", byID(id), func(_ *tx, a *account, by book.By) (book.Change, error) {
+		return book.SetRequires(a.Account, change, by)
 	})
-	if err != nil {
-		return v, fmt.Errorf("setting what account %q requires: %w", id, err)
-	}
-	return v, nil
+	return result(v, err, "setting what account %q requires", id)
 }
 
 // quotedSettings are what was set for accounts AS a as the audit trail says it, and unsetSettings are what they are

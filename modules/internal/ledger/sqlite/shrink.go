@@ -28,10 +28,7 @@ func readPages(conn *sqlite.Conn) (p pages, err error) {
 		name string
 		to   *int64
 	}{{"page_size", &p.size}, {"page_count", &p.all}, {"freelist_count", &p.free}} {
-		err := run(conn, `PRAGMA `+pragma.name, func(row *sqlite.Stmt) error {
-			*pragma.to = row.ColumnInt64(0)
-			return nil
-		})
+		err := run(conn, `PRAGMA `+pragma.name, to(pragma.to))
 		if err != nil {
 			return p, err
 		}
@@ -75,10 +72,7 @@ func (s *Store) Shrink(ctx context.Context) (shrunk ledger.Shrunk, err error) {
 		shrunk.After = p.all * p.size
 		err = s.truncate()
 	}
-	if err != nil {
-		return shrunk, fmt.Errorf("giving free pages of the ledger's file back: %w", err)
-	}
-	return shrunk, nil
+	return shrunk, doing(err, "giving free pages of the ledger's file back")
 }
 
 // truncate brings what the log has into the file, as far as nobody reads what was before.

@@ -170,3 +170,66 @@ func domain(err error) bool {
 	}
 	return false
 }
+
+// to reads the columns of a row, all that a query has, into what is pointed to.
+func to(into ...any) func(*sqlite.Stmt) error {
+	return func(row *sqlite.Stmt) error {
+		readColumns(row, 0, into...)
+		return nil
+	}
+}
+
+// appendTo adds what scan makes of each row.
+func appendTo[T any](all *[]T, scan func(*sqlite.Stmt) T) func(*sqlite.Stmt) error {
+	return func(row *sqlite.Stmt) error {
+		*all = append(*all, scan(row))
+		return nil
+	}
+}
+
+// firstText is a row's first column.
+func firstText(row *sqlite.Stmt) string { return row.ColumnText(0) }
+
+// readColumns reads columns from col on, in their order. NULL is nil, "", 0 or the zero time.
+func readColumns(row *sqlite.Stmt, col int, into ...any) {
+	for _, p := range into {
+		switch p := p.(type) {
+		case *int64:
+			*p = row.ColumnInt64(col)
+		case *string:
+			*p = row.ColumnText(col)
+		case *bool:
+			*p = row.ColumnBool(col)
+		case *time.Time:
+			*p = columnOptionalTime(row, col)
+		case *ledger.Digest:
+			*p = columnHash(row, col)
+		case **int64:
+			*p = columnCount(row, col)
+		case *int:
+			*p = row.ColumnInt(col)
+		case *float64:
+			*p = row.ColumnFloat(col)
+		default:
+			panic("no rule for what a column is read into") // and not its type: p would have to be on the heap
+		}
+		col++
+	}
+}
+
+// doing says what an operation was at that failed.
+func doing(err error, what string, args ...any) error {
+	if err == nil {
+		return nil
+	}
+	return fmt.Errorf(what+": %w", append(args, err)...)
+}
+
+// result is what an operation returns, or nothing and what it was at.
+func result[T any](v T, err error, what string, args ...any) (T, error) {
+	if err != nil {
+		var none T
+		return none, doing(err, what, args...)
+	}
+	return v, nil
+}

@@ -2,68 +2,75 @@ package sqlite
 
 import (
 	"context"
-	"encoding/json"
-	"fmt"
-
-	"zombiezen.com/go/sqlite"
+	"errors"
 
 	"github.com/fareway/fareway/modules/internal/ledger"
+	"github.com/fareway/fareway/modules/internal/ledger/book"
 )
 
-// fields are what an act changed. None of it is secret.
-type fields map[string]any
-
-func (f fields) text() (string, error) {
-	if f == nil {
-		return "", nil
-	}
-	b, err := json.Marshal(f)
-	if err != nil {
-		return "", fmt.Errorf("writing the audit trail: %w", err)
-	}
-	return string(b), nil
-}
-
-// act records what the actor of ctx did to an account, or to none (nil). subject is the id of what changed,
-// before what it was, nil for what was made.
-func (t *tx) act(ctx context.Context, action string, a *account, subject string, before, after fields) error {
-	was, err := before.text()
-	if err != nil {
-		return err
-	}
-	is, err := after.text()
-	if err != nil {
-		return err
-	}
-	act := ledger.Act{
-		Created: t.now(), Actor: ledger.ActorOf(ctx), Action: action, Subject: subject, Before: was, After: is,
-		Format: ledger.ActFormat,
-	}
-	var account any
-	if a != nil {
-		account, act.Account, act.Seq, act.Prev = a.n, a.id, a.acts, a.trail
-	} else {
-		err = t.query(`SELECT acts, trail FROM meta`, func(row *sqlite.Stmt) error {
-			act.Seq, act.Prev = row.ColumnInt64(0), columnHash(row, 1)
-			return nil
-		})
+// RecordAct implements ledger.Store.
+func (s *Store) RecordAct(ctx context.Context, action, account, subject string, after map[string]any) error {
+	err := s.write(ctx, "record_act", func(t *tx) error {
+		a, err := t.account(account)
+		if account == "" || errors.Is(err, ledger.ErrNotFound) {
+			a, err = nil, nil
+		}
 		if err != nil {
 			return err
 		}
+		trail, id := book.Trail{}, ""
+		if a == nil {
+			trail, err = t.trail()
+		} else {
+			trail, id = a.Trail, a.ID
+		}
+		if err != nil {
+			return err
+		}
+		act, err := book.RecordAct(trail, id, action, subject, nil, after, t.by(ctx))
+		if err != nil {
+			return err
+		}
+		return t.record(a, act)
+	})
+	return doing(err, "recording %s of %s", action, subject)
+}
+
+// by is who decides an operation of ctx, now.
+func (t *tx) by(ctx context.Context) book.By {
+	return book.By{Actor: ledger.ActorOf(ctx), Now: t.now()}
+}
+
+// trail is that of the acts about no account.
+func (t *tx) trail() (trail book.Trail, err error) {
+	err = t.query(`SELECT acts, trail FROM meta`, to(&trail.Acts, &trail.Head))
+	return trail, err
+}
+
+// record writes acts about an account, with what they changed of it, or about none (nil), with their trail.
+func (t *tx) record(a *account, acts ...book.Act) error {
+	var account any
+	if a != nil {
+		account = a.n
 	}
-	act.Seq++
-	hash := act.Hash()
-	t.moved.acts++
-	t.moved.move(act.Prev, hash)
-	err = t.exec(`INSERT INTO audit (created, actor, action, account, subject, before, after, prev, hash, seq, format)
-		VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)`,
-		act.Created, act.Actor, act.Action, account, act.Subject, act.Before, act.After, act.Prev, hash, act.Seq, act.Format)
-	switch {
-	case err != nil:
-		return err
-	case a == nil:
-		return t.exec(`UPDATE meta SET acts = ?, trail = ?`, act.Seq, hash)
+	for _, act := range acts {
+		t.moved.acts++
+		t.moved.move(act.Prev, act.Hash)
+		err := t.exec(`INSERT INTO audit (created, actor, action, account, subject, before, after, prev, hash, seq, format)
+			VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)`,
+			act.Created, act.Actor, act.Action, account, act.Subject, act.Before, act.After, act.Prev, act.Hash, act.Seq,
+			act.Format)
+		if err != nil {
+			return err
+		}
+		if a != nil {
+			a.Trail = act.Trail()
+		} else if err := t.exec(`UPDATE meta SET acts = ?, trail = ?`, act.Seq, act.Hash); err != nil {
+			return err
+		}
 	}
-	a.acts, a.trail = act.Seq, hash
-	return t.exec(`UPDATE accounts SET acts = ?, trail = ? WHERE n = ?`, act.Seq, hash, a.n)
+	if a == nil {
+		return nil
+	}
+	return t.saveAccount(a)
 }

@@ -24,39 +24,24 @@ type statements struct {
 }
 
 func prepare(conn *sqlite.Conn) (*statements, error) {
-	s := &statements{}
-	for _, p := range []struct {
-		stmt  **sqlite.Stmt
-		query string
-	}{
-		{&s.begin, `BEGIN IMMEDIATE`},
-		{&s.commit, `COMMIT`},
-		{&s.version, `PRAGMA data_version`},
-		{&s.deleteHolds, deleteHolds},
-		{&s.updateLine, updateLine},
-		{&s.updateHolds, updateHolds},
-	} {
-		var err error
-		if *p.stmt, err = conn.Prepare(p.query); err != nil {
-			return nil, fmt.Errorf("preparing a statement: %w", err)
-		}
+	var errs []error
+	stmt := func(query string) *sqlite.Stmt {
+		s, err := conn.Prepare(query)
+		errs = append(errs, err)
+		return s
 	}
-	for _, p := range []struct {
-		in    **inserter
-		query string
-	}{
-		{&s.insertHold, insertHold},
-		{&s.insertRequest, insertRequest},
-		{&s.insertAttempt, insertAttempt},
-		{&s.insertEntry, insertEntry},
-		{&s.saveBalance, saveBalance},
-	} {
-		var err error
-		if *p.in, err = newInserter(conn, p.query); err != nil {
-			return nil, fmt.Errorf("preparing a statement: %w", err)
-		}
+	into := func(query string) *inserter {
+		in, err := newInserter(conn, query)
+		errs = append(errs, err)
+		return in
 	}
-	return s, nil
+	s := &statements{
+		begin: stmt(`BEGIN IMMEDIATE`), commit: stmt(`COMMIT`), version: stmt(`PRAGMA data_version`),
+		deleteHolds: stmt(deleteHolds), updateLine: stmt(updateLine), updateHolds: stmt(updateHolds),
+		insertHold: into(insertHold), insertRequest: into(insertRequest), insertAttempt: into(insertAttempt),
+		insertEntry: into(insertEntry), saveBalance: into(saveBalance),
+	}
+	return result(s, errors.Join(errs...), "preparing a statement")
 }
 
 // tx is what an operation sees of the transaction it runs in.
@@ -73,7 +58,6 @@ type tx struct {
 	// unmade are attempts that were recorded after their caller had given up: they were never made.
 	unmade   map[string]bool
 	progress *progress
-	record   ledger.RequestRecord // of the request that is settled, to be hashed
 	unwritten
 }
 
@@ -121,8 +105,9 @@ func (t *tx) account(id string) (*account, error) {
 	return a, t.endPeriods(a)
 }
 
-// payer is account for a request: it reads the account's key and the key's line with it, which the request needs, too.
-func (t *tx) payer(id, key string) (*account, error) {
+// readPayer is account for a request: it reads the account's key and the key's line with it, which the request needs,
+// too.
+func (t *tx) readPayer(id, key string) (*account, error) {
 	if a, ok := t.accounts.get(id); ok {
 		return a, t.endPeriods(a)
 	}

@@ -80,10 +80,7 @@ func (b *books) Usage(ctx context.Context, q ledger.UsageQuery, each func(ledger
 		}
 		return u.list(each)
 	})
-	if err != nil {
-		return fmt.Errorf("summing usage: %w", err)
-	}
-	return nil
+	return doing(err, "summing usage")
 }
 
 func newUsage(conn *sqlite.Conn, q ledger.UsageQuery) (*usage, error) {
@@ -130,10 +127,7 @@ func (u *usage) narrow(conn *sqlite.Conn) (where string, args []any, err error) 
 
 // keyNumber is how the tables name the key with this id.
 func keyNumber(conn *sqlite.Conn, id string) (n int64, err error) {
-	err = run(conn, `SELECT n FROM keys WHERE id = ?`, func(row *sqlite.Stmt) error {
-		n = row.ColumnInt64(0)
-		return nil
-	}, id)
+	err = run(conn, `SELECT n FROM keys WHERE id = ?`, to(&n), id)
 	if err == nil && n == 0 {
 		err = fmt.Errorf("%w: key %q; keys are named by their id, which begins with key_", ledger.ErrNotFound, id)
 	}

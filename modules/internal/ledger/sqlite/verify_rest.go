@@ -67,8 +67,8 @@ func (v *verification) verifyRunning() error {
 		return err
 	}
 	for _, r := range m.live {
-		for seq := r.from(); seq <= len(r.attempts); seq++ {
-			marks -= r.row(seq).mark
+		for seq := r.from(); seq <= len(r.Attempts); seq++ {
+			marks -= r.row(seq).Row.Mark
 		}
 	}
 	if marks != 0 {

@@ -7,6 +7,7 @@ import (
 	"zombiezen.com/go/sqlite"
 
 	"github.com/fareway/fareway/modules/internal/ledger"
+	"github.com/fareway/fareway/modules/internal/ledger/book"
 )
 
 // verifyPairs compares how many entries are about requests with how many of them the requests accounted for. Each
@@ -193,24 +194,24 @@ func (v *verification) account(row *sqlite.Stmt) error {
 	requests, tokens, charge, waived, givenBack := column(3), column(4), column(5), column(6), column(7)
 	switch {
 	case row.ColumnIsNull(balanceColumn):
-		return disagree(a.id, "the account has no balance")
-	case a.entries != entries:
-		return disagree(a.id, "the account counts %d entries and the journal has %d", a.entries, entries)
-	case a.requests != requests:
-		return disagree(a.id, "the account counts %d settled requests, and with those that were pruned there are %d",
-			a.requests, requests)
+		return disagree(a.ID, "the account has no balance")
+	case a.Entries != entries:
+		return disagree(a.ID, "the account counts %d entries and the journal has %d", a.Entries, entries)
+	case a.Requests != requests:
+		return disagree(a.ID, "the account counts %d settled requests, and with those that were pruned there are %d",
+			a.Requests, requests)
 	case charge != spent:
-		return disagree(a.id, "its requests were charged %d microcents, the journal says %d", charge, spent)
+		return disagree(a.ID, "its requests were charged %d microcents, the journal says %d", charge, spent)
 	case givenBack != refunded:
-		return disagree(a.id, "%d microcents of its requests were refunded, the journal says %d", givenBack, refunded)
-	case a.ever.spent != spent:
-		return disagree(a.id, "the account counts %d microcents as spent, its charges make %d", a.ever.spent, spent)
-	case a.ever.tokens != tokens:
-		return disagree(a.id, "the account counts %d tokens, its requests make %d", a.ever.tokens, tokens)
-	case a.ever.waived != waived:
-		return disagree(a.id, "the account counts %d microcents as left free, its requests make %d", a.ever.waived, waived)
+		return disagree(a.ID, "%d microcents of its requests were refunded, the journal says %d", givenBack, refunded)
+	case a.Ever.Spent != spent:
+		return disagree(a.ID, "the account counts %d microcents as spent, its charges make %d", a.Ever.Spent, spent)
+	case a.Ever.Tokens != tokens:
+		return disagree(a.ID, "the account counts %d tokens, its requests make %d", a.Ever.Tokens, tokens)
+	case a.Ever.Waived != waived:
+		return disagree(a.ID, "the account counts %d microcents as left free, its requests make %d", a.Ever.Waived, waived)
 	case !row.ColumnBool(accountWidth + 11):
-		return disagree(a.id, "the account names a key that paid last without what that spent, or the other way round")
+		return disagree(a.ID, "the account names a key that paid last without what that spent, or the other way round")
 	}
 	if err := v.lastEntry(a, row.ColumnBool(accountWidth+10)); err != nil {
 		return err
@@ -230,15 +231,15 @@ func (v *verification) lastEntry(a *account, none bool) error {
 	switch {
 	case err != nil:
 		return err
-	case none != (a.entries == 0):
-		return disagree(a.id, "the account has %d entries and names entry %d of the journal as its last", a.entries, a.last)
-	case !none && l.account != a.n || l.seq != a.entries:
-		return disagree(a.id, "entry %d of the journal, which the account names as its last, is not its entry %d", a.last,
-			a.entries)
-	case a.head != l.hash:
-		return disagree(a.id, "the head of the account's hash chain is not its last entry's hash")
+	case none != (a.Entries == 0):
+		return disagree(a.ID, "the account has %d entries and names entry %d of the journal as its last", a.Entries, a.last)
+	case !none && l.account != a.n || l.seq != a.Entries:
+		return disagree(a.ID, "entry %d of the journal, which the account names as its last, is not its entry %d", a.last,
+			a.Entries)
+	case a.Head != l.hash:
+		return disagree(a.ID, "the head of the account's hash chain is not its last entry's hash")
 	case a.Credits != l.credits || a.Accrued != l.accrued:
-		return disagree(a.id, "the account has %d credits and %d microcents accrued, its entries make %d and %d",
+		return disagree(a.ID, "the account has %d credits and %d microcents accrued, its entries make %d and %d",
 			a.Credits, a.Accrued, l.credits, l.accrued)
 	}
 	return nil
@@ -249,29 +250,29 @@ func (v *verification) lastEntry(a *account, none bool) error {
 // known to be no more than what was ever; nor is what a plan gives, so that a period may have no allotment.
 func (v *verification) verifyPeriod(a *account, noNumber, noEnd, noAllotted bool) error {
 	if noNumber != noEnd || noNumber != noAllotted {
-		return disagree(a.id, "the account has a part of a period: its number, its end, or whether it has its credits")
+		return disagree(a.ID, "the account has a part of a period: its number, its end, or whether it has its credits")
 	}
-	ever, before := a.ever, a.before
-	if a.period == nil {
-		if before != (counters{}) {
-			return disagree(a.id, "the account has no periods, and what it counts does not begin with nothing")
+	ever, before := a.Ever, a.Before
+	if !a.Period.Begun() {
+		if before != (book.Counters{}) {
+			return disagree(a.ID, "the account has no periods, and what it counts does not begin with nothing")
 		}
 		return nil
 	}
-	switch end := ledger.PeriodEnd(a.created, a.period.number); {
-	case !end.Equal(a.period.end):
-		return disagree(a.id, "period %d of the account ends at %s, and not at %s", a.period.number, end, a.period.end)
-	case outside(before.spent, ever.spent) || outside(before.tokens, ever.tokens) || outside(before.waived, ever.waived):
-		return disagree(a.id, "the account's period began at %d microcents spent, %d tokens and %d microcents left free; "+
+	switch end := ledger.PeriodEnd(a.Created, a.Period.Number); {
+	case !end.Equal(a.Period.End):
+		return disagree(a.ID, "period %d of the account ends at %s, and not at %s", a.Period.Number, end, a.Period.End)
+	case outside(before.Spent, ever.Spent) || outside(before.Tokens, ever.Tokens) || outside(before.Waived, ever.Waived):
+		return disagree(a.ID, "the account's period began at %d microcents spent, %d tokens and %d microcents left free; "+
 			"there are %d, %d and %d now",
-			before.spent, before.tokens, before.waived, ever.spent, ever.tokens, ever.waived)
-	case a.period.allotted:
+			before.Spent, before.Tokens, before.Waived, ever.Spent, ever.Tokens, ever.Waived)
+	case a.Period.Allotted:
 		return nil
 	}
 	return run(v.conn, findReference, func(*sqlite.Stmt) error {
-		return disagree(a.id, "period %d of the account does not say that it has its credits, and the journal has them",
-			a.period.number)
-	}, a.n, true, a.beginning())
+		return disagree(a.ID, "period %d of the account does not say that it has its credits, and the journal has them",
+			a.Period.Number)
+	}, a.n, true, a.PeriodName())
 }
 
 func outside(n, limit int64) bool { return n < 0 || n > limit }

@@ -184,15 +184,15 @@ func TestVerifySeesWhatNoOperatorDid(t *testing.T) {
 		run(v.conn,
 			`SELECT (SELECT id FROM accounts WHERE n = b.n), credits, accrued, entries, head, last FROM balances AS b WHERE n `+
 				`= ?`, func(row *sqlite.Stmt) error {
-				a.id, a.Credits, a.Accrued = row.ColumnText(0), row.ColumnInt64(1), row.ColumnInt64(2)
-				a.entries, a.head, a.last = row.ColumnInt64(3), columnHash(row, 4), row.ColumnInt64(5)
+				a.ID, a.Credits, a.Accrued = row.ColumnText(0), row.ColumnInt64(1), row.ColumnInt64(2)
+				a.Entries, a.Head, a.last = row.ColumnInt64(3), columnHash(row, 4), row.ColumnInt64(5)
 				return nil
 			}, a.n))
 	require.NoError(t, run(v.conn, `SELECT max(n) + 1, max(created) FROM entries`, func(row *sqlite.Stmt) error {
 		e.N, e.Created = row.ColumnInt64(0), columnTime(row, 1)
 		return nil
 	}))
-	e.Account, e.Seq, e.Prev, e.Credits, e.Accrued = a.id, a.entries+1, a.head, a.Credits+1, a.Accrued
+	e.Account, e.Seq, e.Prev, e.Credits, e.Accrued = a.ID, a.Entries+1, a.Head, a.Credits+1, a.Accrued
 	p := v.problem(func() error {
 		err := run(v.conn, `INSERT INTO entries (n, account, seq, before, kind, book, reason, prices, microcents,
 			waived, over, tokens, credits, accrued, created, format, prev, hash) VALUES (?, ?, ?, ?, ?, ?, '', '', ?, 0, 0, 0,`+
@@ -205,10 +205,10 @@ func TestVerifySeesWhatNoOperatorDid(t *testing.T) {
 		return run(v.conn, `UPDATE balances SET credits = ?, entries = ?, head = ?, last = ? WHERE n = ?`, nil, e.Credits,
 			e.Seq, e.Hash(), e.N, a.n)
 	})
-	require.Equal(t, fmt.Sprintf("%s/%d: the audit trail does not say who made it", a.id, e.Seq), p)
+	require.Equal(t, fmt.Sprintf("%s/%d: the audit trail does not say who made it", a.ID, e.Seq), p)
 
 	act := ledger.Act{
-		Created: e.Created, Action: "credit.add", Account: a.id, Subject: a.id,
+		Created: e.Created, Action: "credit.add", Account: a.ID, Subject: a.ID,
 		After: `{"credits":1,"reference":"","reason":""}`, Format: ledger.ActFormat,
 	}
 	n := int64(0)
@@ -225,7 +225,7 @@ func TestVerifySeesWhatNoOperatorDid(t *testing.T) {
 	}
 	p = v.problem(forged)
 	require.Equal(t, fmt.Sprintf("%s: it counts %d acts about it and the audit trail has %d, or the last of them is "+
-		"another", a.id, act.Seq-1, act.Seq), p)
+		"another", a.ID, act.Seq-1, act.Seq), p)
 	p = v.problem(func() error {
 		if err := forged(); err != nil {
 			return err

@@ -8,6 +8,7 @@ import (
 	"zombiezen.com/go/sqlite"
 
 	"github.com/fareway/fareway/modules/internal/ledger"
+	"github.com/fareway/fareway/modules/internal/ledger/book"
 )
 
 // verifyTrail checks that the acts are what their hashes were made of, and each account's a chain with as many links
@@ -224,7 +225,7 @@ func (v *verification) compareCreated(s *said) error {
 func (v *verification) compareKey(s *said) error {
 	return run(v.conn, `SELECT expires, root, n <> root, spend_cap FROM keys WHERE id = ?`, func(row *sqlite.Stmt) error {
 		expires, ok := s.values["expires"]
-		if is := quoted(expiry(ledger.Key{Expires: columnOptionalTime(row, 0)})); ok && expires != is {
+		if is := quoted(book.SayExpiry(ledger.Key{Expires: columnOptionalTime(row, 0)})); ok && expires != is {
 			return disagree(s.subject, "it expires %s, act %d of the audit trail says %s", is, s.at["expires"], expires)
 		}
 		says, ok := s.values["spend_cap_microcents"]

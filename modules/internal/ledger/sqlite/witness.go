@@ -15,6 +15,7 @@ import (
 	"zombiezen.com/go/sqlite"
 
 	"github.com/fareway/fareway/modules/internal/ledger"
+	"github.com/fareway/fareway/modules/internal/ledger/book"
 )
 
 // extent says how far a ledger has come: how many movements of money and acts of operators it has, and the sum of the
@@ -47,10 +48,7 @@ func (e extent) plus(moved extent) extent {
 // readExtent reads how far the ledger has come. It reads the head of every account.
 func readExtent(conn *sqlite.Conn) (e extent, err error) {
 	err = run(conn, `SELECT coalesce((SELECT max(n) FROM entries), 0), coalesce((SELECT max(n) FROM audit), 0)`,
-		func(row *sqlite.Stmt) error {
-			e.entries, e.acts = row.ColumnInt64(0), row.ColumnInt64(1)
-			return nil
-		})
+		to(&e.entries, &e.acts))
 	if err == nil {
 		err = run(conn, `SELECT head FROM balances UNION ALL SELECT trail FROM accounts UNION ALL SELECT trail FROM meta`,
 			func(row *sqlite.Stmt) error {
@@ -299,35 +297,24 @@ func (s *Store) Loss() *ledger.Loss { return s.db.progress.lost.Load() }
 // AcceptLoss implements ledger.Store.
 func (s *Store) AcceptLoss(ctx context.Context, reason string) (loss ledger.Loss, err error) {
 	err = s.write(ctx, "accept_loss", func(t *tx) error {
+		trail, err := t.trail()
+		if err != nil {
+			return err
+		}
 		lost := t.progress.lost.Load()
-		if lost == nil {
-			return fmt.Errorf("%w: nothing of the ledger is missing", ledger.ErrInvalid)
-		}
-		if reason == "" {
-			return fmt.Errorf("%w: accepting a loss needs a reason", ledger.ErrInvalid)
-		}
-		if err := checkTexts("", reason); err != nil {
+		act, err := book.AcceptLoss(trail, lost, reason, t.by(ctx))
+		if err != nil {
 			return err
 		}
 		loss, t.accepted = *lost, true
-		what := fields{
-			"reason": reason, "has_entries": loss.HasEntries, "seen_entries": loss.SeenEntries,
-			"has_acts": loss.HasActs, "seen_acts": loss.SeenActs,
-		}
-		if loss.Log != nil {
-			what["log_damaged_at"], what["log_commits"] = loss.Log.Byte, loss.Log.Commits
-		}
-		return t.act(ctx, "ledger.accept_loss", nil, "ledger", nil, what)
+		return t.record(nil, act)
 	})
 	if err == nil {
 		if kept := acceptLogs(s.opts.Path); kept != nil {
 			s.opts.Logger.Error("the loss was accepted", "error", kept)
 		}
 	}
-	if err != nil {
-		return ledger.Loss{}, fmt.Errorf("accepting what the ledger has lost: %w", err)
-	}
-	return loss, nil
+	return result(loss, err, "accepting what the ledger has lost")
 }
 
 // undecided is ledger.ErrLost while an operator has not decided about what is missing: what is charged or paid in now

@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"github.com/fareway/fareway/modules/internal/ledger"
+	"github.com/fareway/fareway/modules/internal/ledger/book"
 )
 
 const (
@@ -367,7 +368,7 @@ func (w *writer) releaseOrphans() {
 			if !running {
 				continue
 			}
-			if _, err := t.settle(r.unanswered()); err != nil {
+			if _, err := t.settle(book.SettleUnanswered(&r.Running)); err != nil {
 				return err
 			}
 			released++

@@ -1,0 +1,97 @@
+package book
+
+import (
+	"fmt"
+	"math"
+
+	"github.com/fareway/fareway/modules/internal/ledger"
+)
+
+// Payer is who pays for a request: the rows of an account and of the line of the key, and what bounds them.
+type Payer struct {
+	Account *Account
+	Line    *Line
+	Terms   ledger.Terms // the account's: ledger.Limits.Over its plan's
+	Held    int64        // microcents that the running requests of the line's keys hold; only a Line with a Cap asks
+}
+
+// CheckPayer returns what a hold of so much would be refused with.
+func CheckPayer(p Payer, microcents, tokens int64) error {
+	if microcents < 0 || tokens < 0 {
+		return fmt.Errorf("%w: an amount that is negative", ledger.ErrInvalid)
+	}
+	return p.admit(need{microcents: microcents, tokens: tokens, others: p.Held})
+}
+
+// need is a request's worst case.
+type need struct {
+	microcents int64 // what it comes to in all, as are tokens
+	tokens     int64
+	held       int64 // of its microcents, what is set aside already
+	others     int64 // what the key, and those that it shares its cap with, hold for other requests
+}
+
+// admit decides whether the account can pay for a request's worst case. What it returns is a ledger.Refusal.
+func (p Payer) admit(n need) error {
+	if err := p.Account.Refuse(n.microcents-n.held, n.held); err != nil {
+		return p.refuse(n, err)
+	}
+	return p.within(n)
+}
+
+// refuse is a refusal with what would be covered.
+func (p Payer) refuse(n need, why error) error {
+	now, limits := p.Account.CountPeriod(), ledger.Bounds{Held: n.held}
+	if available := p.Account.Available(); available > 0 {
+		limits.Available = available * ledger.MicrocentsPerCredit
+	}
+	if p.Terms.SpendCap > 0 {
+		limits.SpendCap = new(p.Terms.SpendCap - now.Spent)
+	}
+	if p.Terms.TokenBudget > 0 {
+		limits.TokenBudget = new(p.Terms.TokenBudget - now.Tokens)
+	}
+	if p.Line.Cap > 0 {
+		limits.KeyCap = new(p.Line.Cap - p.Line.counted() - n.others)
+	}
+	return limits.Refuse(why)
+}
+
+// within is admit for a request that holds enough already. Limits of the account are about what was settled (GAP-53);
+// the cap of a key is strict, for it bounds what others than the account's owner can spend (GAP-115).
+func (p Payer) within(n need) error {
+	now, spent, own := p.Account.CountPeriod(), p.Line.counted(), max(n.microcents, n.held)
+	switch {
+	case crosses(now.Spent, n.microcents, p.Terms.SpendCap):
+		return p.refuse(n, ledger.ErrSpendCap)
+	case crosses(now.Tokens, n.tokens, p.Terms.TokenBudget):
+		return p.refuse(n, ledger.ErrTokenBudget)
+	case crosses(spent, own, p.Line.Cap):
+		return p.refuse(n, ledger.ErrKeySpendCap)
+	case crosses(spent, sum(n.others, own), p.Line.Cap):
+		return p.refuse(n, ledger.ErrKeyHeld)
+	}
+	return nil
+}
+
+// crosses reports whether a limit is reached already, or would be passed; to reach it exactly is allowed
+// (GAP-53). A limit of 0 is none.
+func crosses(settled, more, limit int64) bool {
+	return limit > 0 && (settled >= limit || more > limit-settled)
+}
+
+// times multiplies what is not negative. What no balance covers stays so.
+func times(n, amount int64) int64 {
+	if amount > math.MaxInt64/n {
+		return math.MaxInt64
+	}
+	return n * amount
+}
+
+// sum adds what is not negative. What no balance covers stays so.
+func sum(a, b int64) int64 {
+	if a > math.MaxInt64-b {
+		return math.MaxInt64
+	}
+	return a + b
+}

@@ -1,0 +1,46 @@
+package book
+
+import (
+	"fmt"
+
+	"github.com/fareway/fareway/config"
+	"github.com/fareway/fareway/modules/internal/ledger"
+)
+
+// Price is a version of a route's price, and of what the route costs the operator.
+type Price struct {
+	Version     int64 // 0: there is none yet
+	Price, Cost config.Price
+}
+
+// DecidePrice is the version of a price: the last one where that is the same, or else the next, which is to be kept
+// then.
+func DecidePrice(last Price, price, cost config.Price) (version int64, err error) {
+	for _, p := range [...]config.Price{price, cost} {
+		if err := CheckPrice(p); err != nil {
+			return 0, err
+		}
+	}
+	if last.Version > 0 && last.Price.Equal(price) && last.Cost.Equal(cost) {
+		return last.Version, nil
+	}
+	return last.Version + 1, nil
+}
+
+// CheckPrice is ErrInvalid for what no price can be.
+func CheckPrice(p config.Price) error {
+	above := int64(0)
+	for _, t := range p.Tiers {
+		if t.Above <= above {
+			return fmt.Errorf("%w: tiers of a price that do not rise", ledger.ErrInvalid)
+		}
+		above = t.Above
+		if min(t.Input, t.CacheRead, t.CacheWrite, t.Output) < 0 {
+			return fmt.Errorf("%w: a negative price", ledger.ErrInvalid)
+		}
+	}
+	if min(p.Input, p.CacheRead, p.CacheWrite, p.Output) < 0 {
+		return fmt.Errorf("%w: a negative price", ledger.ErrInvalid)
+	}
+	return nil
+}

@@ -1,0 +1,372 @@
+package ledgertest
+
+import (
+	"cmp"
+	"context"
+	"maps"
+	"slices"
+	"time"
+
+	"github.com/fareway/fareway/modules/internal/ledger"
+	"github.com/fareway/fareway/modules/internal/ledger/book"
+)
+
+// What the store in memory has to show.
+
+// entriesOf are the entries of a request, its charge first.
+func (m *memory) entriesOf(s *settledRow) (all []ledger.Entry) {
+	for _, e := range m.entries[s.entry:] {
+		if e.Request == s.ID {
+			all = append(all, e)
+		}
+	}
+	return all
+}
+
+func (m *memory) recordOf(s *settledRow) ledger.RequestRecord {
+	r := s.record
+	r.Microcents, r.Waived, r.Over, r.Refunded, r.Pending = s.Charge, s.Waived, s.Over, s.Refunded, s.Pending
+	r.Attempts, r.Entries = recordsOf(s.attempts), m.entriesOf(s)
+	return r
+}
+
+func recordsOf(attempts []book.Attempt) (all []ledger.AttemptRecord) {
+	for i := range attempts {
+		all = append(all, attempts[i].AttemptRecord)
+	}
+	return all
+}
+
+// Request implements ledger.Books.
+func (m *memory) Request(_ context.Context, id string) (ledger.RequestRecord, error) {
+	leave, err := m.enter()
+	defer leave()
+	if err != nil {
+		return ledger.RequestRecord{}, err
+	}
+	if s := m.settled[id]; s != nil {
+		return m.recordOf(s), nil
+	}
+	r := m.running[id]
+	if r == nil {
+		return ledger.RequestRecord{}, ledger.ErrNotFound
+	}
+	return ledger.RequestRecord{ID: id, Account: r.Account, Key: r.Key, Endpoint: r.Endpoint, Profile: r.Profile,
+		Owner: r.Owner, Running: true, Held: r.Held, Created: r.Created, Attempts: recordsOf(r.Attempts)}, nil
+}
+
+func (m *memory) prunedRequest(id string) (p ledger.PrunedRequest, found bool) {
+	p.ID = id
+	for _, r := range m.pruned {
+		if r.ID == id {
+			found = true
+			for _, e := range m.entries {
+				if e.Request == id {
+					p.Add(e)
+				}
+			}
+		}
+	}
+	return p, found
+}
+
+// Pruned implements ledger.Books.
+func (m *memory) Pruned(_ context.Context, id string) (ledger.PrunedRequest, error) {
+	leave, err := m.enter()
+	defer leave()
+	p, found := m.prunedRequest(id)
+	if err == nil && !found {
+		err = ledger.ErrNotFound
+	}
+	return p, err
+}
+
+// PrunedBefore implements ledger.Books.
+func (m *memory) PrunedBefore(context.Context) (time.Time, error) {
+	leave, err := m.enter()
+	defer leave()
+	return m.prunedUntil, err
+}
+
+// Account implements ledger.Books.
+func (m *memory) Account(_ context.Context, idOrName string) (ledger.Account, error) {
+	leave, err := m.enter()
+	defer leave()
+	if err != nil {
+		return ledger.Account{}, err
+	}
+	for id, a := range m.accounts {
+		if id == idOrName || a.Name == idOrName {
+			a, err = m.look(id)
+			return a.Show(), err
+		}
+	}
+	return ledger.Account{}, book.NoAccount(idOrName)
+}
+
+// list gives rows that were collected to each.
+func list[T any](rows []T, each func(T) error) error {
+	for _, row := range rows {
+		if err := each(row); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// collect is what is to be listed, as of one moment.
+func collect[T any](m *memory, account string, rows func() []T) ([]T, error) {
+	leave, err := m.enter()
+	defer leave()
+	if err != nil {
+		return nil, err
+	}
+	if account != "" && m.accounts[account] == nil {
+		return nil, book.NoAccount(account)
+	}
+	return rows(), nil
+}
+
+// Accounts implements ledger.Books.
+func (m *memory) Accounts(_ context.Context, each func(ledger.Account) error) error {
+	rows, err := collect(m, "", func() (all []ledger.Account) {
+		for _, a := range slices.SortedFunc(maps.Values(m.accounts), func(a, b *accountRow) int { return a.made - b.made }) {
+			a, _ := m.look(a.ID)
+			all = append(all, a.Show())
+		}
+		return all
+	})
+	return cmp.Or(err, list(rows, each))
+}
+
+// Keys implements ledger.Books.
+func (m *memory) Keys(_ context.Context, account string, each func(ledger.Key) error) error {
+	rows, err := collect(m, account, func() (all []ledger.Key) {
+		for _, k := range slices.SortedFunc(maps.Values(m.keys), func(a, b *keyRow) int { return a.made - b.made }) {
+			if account == "" || k.Account == account {
+				_, _ = m.look(k.Account)
+				all = append(all, m.show(k))
+			}
+		}
+		return all
+	})
+	return cmp.Or(err, list(rows, each))
+}
+
+// Plans implements ledger.Books.
+func (m *memory) Plans(context.Context) ([]string, error) {
+	return collect(m, "", func() []string {
+		plans := map[string]bool{}
+		for _, a := range m.accounts {
+			if a.Plan != "" {
+				plans[a.Plan] = true
+			}
+		}
+		return sortedKeys(plans)
+	})
+}
+
+func within(q ledger.Query, account string, at time.Time) bool {
+	return (q.Account == "" || q.Account == account) && (q.Since.IsZero() || !at.Before(q.Since)) &&
+		(q.Until.IsZero() || at.Before(q.Until))
+}
+
+// Entries implements ledger.Books.
+func (m *memory) Entries(_ context.Context, q ledger.Query, each func(ledger.Entry) error) error {
+	covered := true
+	rows, err := collect(m, q.Account, func() (all []ledger.Entry) {
+		until := int64(len(m.entries))
+		if covered = q.Checkpoint <= int64(len(m.checkpoints)); covered && q.Checkpoint > 0 {
+			until = m.checkpoints[q.Checkpoint-1].Entries
+		}
+		for _, e := range m.entries[:until] {
+			if q.Recent && e.Account == q.Account && e.Created.Before(q.Since) {
+				all = nil
+			}
+			if within(q, e.Account, e.Created) {
+				all = append(all, e)
+			}
+		}
+		return all
+	})
+	if !covered {
+		err = ledger.ErrNotFound
+	}
+	return cmp.Or(err, list(rows, each))
+}
+
+// Audit implements ledger.Books.
+func (m *memory) Audit(_ context.Context, q ledger.Query, each func(ledger.Act) error) error {
+	rows, err := collect(m, q.Account, func() (all []ledger.Act) {
+		for _, a := range m.acts {
+			if !within(q, a.Account, a.Created) {
+				continue
+			}
+			if a.Account != "" {
+				a.AccountName = m.accounts[a.Account].Name
+			}
+			all = append(all, a)
+		}
+		return all
+	})
+	return cmp.Or(err, list(rows, each))
+}
+
+// Usage implements ledger.Books.
+func (m *memory) Usage(_ context.Context, q ledger.UsageQuery, each func(ledger.UsageRow) error) error {
+	for _, d := range q.By {
+		if !slices.Contains([]ledger.Dimension{ledger.ByAccount, ledger.ByKey, ledger.ByRoute, ledger.ByDay}, d) {
+			return ledger.ErrInvalid
+		}
+	}
+	known := true
+	rows, err := collect(m, q.Account, func() []ledger.UsageRow {
+		known = q.Key == "" || m.keys[q.Key] != nil
+		records, names := slices.Clone(m.pruned), map[string]string{}
+		for _, s := range m.settled {
+			records = append(records, m.recordOf(s))
+		}
+		for id, a := range m.accounts {
+			names[id] = a.Name
+		}
+		for id, k := range m.keys {
+			names[id] = k.Name
+		}
+		all, gone := usageOf(records, names, q), usageOf(m.pruned, names, q)
+		for i := range all {
+			for _, p := range gone {
+				if p.Account == all[i].Account && p.Key == all[i].Key && p.Route == all[i].Route && p.Day == all[i].Day {
+					all[i].Pruned = p.Requests
+				}
+			}
+		}
+		slices.SortFunc(all, func(a, b ledger.UsageRow) int {
+			order := 0
+			for _, d := range q.By {
+				order = cmp.Or(order, map[ledger.Dimension]int{
+					ledger.ByAccount: cmp.Compare(a.AccountName, b.AccountName), ledger.ByRoute: cmp.Compare(a.Route, b.Route),
+					ledger.ByKey: cmp.Compare(a.AccountName+"/"+a.KeyName, b.AccountName+"/"+b.KeyName),
+					ledger.ByDay: cmp.Compare(a.Day, b.Day),
+				}[d])
+			}
+			return order
+		})
+		return all
+	})
+	if !known {
+		err = ledger.ErrNotFound
+	}
+	return cmp.Or(err, list(rows, each))
+}
+
+// Checkpoints implements ledger.Books.
+func (m *memory) Checkpoints(_ context.Context, each func(ledger.Checkpoint) error) error {
+	rows, err := collect(m, "", func() []ledger.Checkpoint { return slices.Clone(m.checkpoints) })
+	return cmp.Or(err, list(rows, each))
+}
+
+// MakeCheckpoint implements ledger.Store.
+func (m *memory) MakeCheckpoint(context.Context) (ledger.Checkpoint, error) {
+	leave, err := m.enter()
+	defer leave()
+	var last ledger.Checkpoint
+	if n := len(m.checkpoints); n > 0 {
+		last = m.checkpoints[n-1]
+	}
+	next := ledger.Checkpoint{N: last.N + 1, Entries: int64(len(m.entries)), Acts: int64(len(m.acts)), Created: m.now(),
+		Prev: last.Hash, Format: ledger.CheckpointFormat}
+	if err != nil || next.Entries == last.Entries && next.Acts == last.Acts {
+		return last, err
+	}
+	entries, acts := map[string]ledger.Entry{}, map[string]ledger.Act{}
+	for _, e := range m.entries[last.Entries:] {
+		entries[e.Account] = e
+	}
+	for _, a := range m.acts[last.Acts:] {
+		acts[a.Account] = a
+	}
+	var heads, trail ledger.Heads
+	for _, account := range sortedKeys(entries) {
+		heads.Add(account, entries[account].Seq, entries[account].Hash())
+	}
+	for _, account := range sortedKeys(acts) {
+		trail.Add(account, acts[account].Seq, acts[account].Hash())
+	}
+	next.Trail = trail.Sum()
+	m.checkpoints = append(m.checkpoints, heads.Seal(next))
+	return m.checkpoints[next.N-1], nil
+}
+
+// Verify implements ledger.Books.
+func (m *memory) Verify(ctx context.Context, kept ...ledger.Checkpoint) (ledger.Report, error) {
+	return m.VerifyAs(ctx, ledger.Verification{Kept: kept})
+}
+
+// VerifyAs implements ledger.Books: it makes the balances, counters and chains again from the entries and acts.
+func (m *memory) VerifyAs(_ context.Context, how ledger.Verification) (ledger.Report, error) {
+	leave, err := m.enter()
+	defer leave()
+	r := ledger.Report{OK: true, Accounts: int64(len(m.accounts)), Entries: int64(len(m.entries)),
+		Requests: int64(len(m.settled)), Holds: int64(len(m.running)), Pending: int64(len(m.waiting())),
+		Checkpoints: int64(len(m.checkpoints)), Sums: map[string]int64{}}
+	disagree := func(ok bool, what, problem string) {
+		if !ok && r.OK {
+			r.OK, r.Entry, r.Problem = false, what, problem
+		}
+	}
+	was, spent := map[string]*book.Account{}, map[string]int64{}
+	held := map[string]int64{}
+	for id := range m.accounts {
+		was[id] = &book.Account{}
+	}
+	for _, e := range m.entries {
+		a := was[e.Account]
+		next, err := a.Add(e.Microcents)
+		a.Balance, a.Entries = next, a.Entries+1
+		disagree(err == nil && e.Seq == a.Entries && e.Prev == a.Head && e.Book == e.Kind.Book() &&
+			e.Credits == next.Credits && e.Accrued == next.Accrued, e.Account, "its entries are no chain")
+		a.Head = e.Hash()
+		r.Sums["accounts"] += e.Microcents
+		r.Sums[string(e.Book)] -= e.Microcents
+		a.Ever.Tokens += e.Tokens
+		a.Ever.Waived += e.Waived
+		if e.Kind == ledger.Charged {
+			a.Requests++
+		}
+		if e.Book == ledger.Revenue && e.Kind != ledger.Refund {
+			a.Ever.Spent -= e.Microcents
+		}
+	}
+	trails := map[string]book.Trail{}
+	for _, act := range m.acts {
+		t := trails[act.Account]
+		disagree(act.Prev == t.Head && act.Seq == t.Acts+1, act.Subject, "its acts are no chain")
+		trails[act.Account] = book.Trail{Acts: act.Seq, Head: act.Hash()}
+	}
+	disagree(trails[""] == m.trail, "trail", "it ends elsewhere")
+	for _, running := range m.running {
+		held[running.Account] += running.Held
+	}
+	lines := map[*lineRow]bool{}
+	for _, k := range m.keys {
+		if !lines[k.line] {
+			lines[k.line] = true
+			spent[k.Account] += k.line.Spent
+		}
+	}
+	for id, a := range m.accounts {
+		is := was[id]
+		disagree(is.Credits == a.Credits && is.Accrued == a.Accrued && is.Head == a.Head && is.Entries == a.Entries &&
+			is.Requests == a.Requests, id, "its entries make another balance")
+		disagree(is.Ever == a.Ever && spent[id] == a.Ever.Spent, id, "its counters are not those of its entries")
+		disagree(held[id] == a.Held && trails[id] == a.Trail, id, "it holds something else, or has other acts")
+	}
+	for _, s := range m.settled {
+		record, charge := m.recordOf(s), m.entries[s.entry]
+		disagree(record.Detail() == charge.Detail, s.ID, "its charge is for something else")
+	}
+	for _, c := range append(slices.Clone(how.Kept), m.checkpoints...) {
+		disagree(c.N > 0 && c.N <= int64(len(m.checkpoints)) && m.checkpoints[c.N-1] == c, "checkpoint", "it is another one")
+	}
+	return r, err
+}
