@@ -85,9 +85,9 @@ func init() {
 // (the name is taken), 503 (no gateway, or its database is away) or 500. About a request whose detail was pruned it is
 // 410 with a PrunedProblem, which has a code beside the text and what the journal still has.
 //
-// On a unix socket the socket's permissions decide who may. A request over TLS (Listener) needs
-// `Authorization: Bearer TOKEN` with the token in admin.token in the data folder, or, at Caddy's own endpoint for
-// remote administration, the client certificate that this asks for. Whatever changes something takes effect on the next
+// On a unix socket the socket's permissions decide who may. A request over TLS (Listener) needs `Authorization:
+// Bearer TOKEN` with the token in admin.token in the data folder, or, at Caddy's own endpoint for remote
+// administration, the client certificate that this asks for. Whatever changes something takes effect on the next
 // request of a client, and is recorded in the audit trail with what X-Fareway-Actor says (see actorOf).
 type API struct {
 	engine *engine.Engine // nil when this Caddy's configuration has no gateway

@@ -43,8 +43,8 @@ type PrunedRequest struct {
 
 func (p *PrunedProblem) Error() string { return p.Message }
 
-// prunedProblem is a PrunedProblem about a request that the ledger does not have, if the journal still has it: what of it is
-// not possible any more, and what is instead. Otherwise it is nil.
+// prunedProblem is a PrunedProblem about a request that the ledger does not have, if the journal still has it: what
+// of it is not possible any more, and what is instead. Otherwise it is nil.
 func (b *booksAPI) prunedProblem(ctx context.Context, id, gone, instead string) error {
 	p, err := b.books.Pruned(ctx, id)
 	if errors.Is(err, ledger.ErrNotFound) {

@@ -41,8 +41,8 @@ func (h *Handler) ServeHTTP(w http.ResponseWriter, r *http.Request, next caddyht
 	return next.ServeHTTP(w, r)
 }
 
-// identifyCaller says who asks. It is not a part of ServeHTTP, whose stack is there for as long as a stream lasts: with what
-// this takes, that of an idle one would be twice as large.
+// identifyCaller says who asks. It is not a part of ServeHTTP, whose stack is there for as long as a stream lasts:
+// with what this takes, that of an idle one would be twice as large.
 //
 //go:noinline
 func identifyCaller(r *http.Request, call *gateway.Call) *families.Error {

@@ -84,8 +84,8 @@ and free of charge; a third waits for nothing.`,
 	return cmd
 }
 
-// start brings the gateway up and says so. Where it cannot, the files are as they were: one that serves elsewhere takes
-// what is in them at its next reload.
+// start brings the gateway up and says so. Where it cannot, the files are as they were: one that serves elsewhere
+// takes what is in them at its next reload.
 func (u *upRun) start(ctx context.Context) (err error) {
 	caddy.OnExit(func(context.Context) { _ = u.written.TakeBack() }) // at a signal, too
 	caddy.TrapSignals()

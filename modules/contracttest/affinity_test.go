@@ -87,10 +87,10 @@ route "caller" {
 	}
 }
 
-// TestWhatAClientChangesCostsNothing proves GAP-134 by what ten turns cost on an upstream that keeps prefixes, for each
-// of its keys: a session whose client changes a listed header, or listed lines that end its instructions, with every
-// turn costs at most 1.05 times one that does not, on one key and over pools of them. Sent on, a header costs 5.2 to
-// 5.7 times as much, and so does a line before an upstream's mark.
+// TestWhatAClientChangesCostsNothing proves GAP-134 by what ten turns cost on an upstream that keeps prefixes, for
+// each of its keys: a session whose client changes a listed header, or listed lines that end its instructions, with
+// every turn costs at most 1.05 times one that does not, on one key and over pools of them. Sent on, a header costs
+// 5.2 to 5.7 times as much, and so does a line before an upstream's mark.
 func TestWhatAClientChangesCostsNothing(t *testing.T) {
 	t.Parallel()
 	const turns = 10

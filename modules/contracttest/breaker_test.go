@@ -12,8 +12,8 @@ import (
 	"github.com/fareway/fareway/plugins/providertest/upstream"
 )
 
-// Issue 14, "When upstreams misbehave". The clock of these gateways is the wall's, and turned; what is waited for is so
-// long that no machine is too slow.
+// Issue 14, "When upstreams misbehave". The clock of these gateways is the wall's, and turned; what is waited for is
+// so long that no machine is too slow.
 
 // breaker is the blocks of a gateway under test.
 func breaker(attributes string) string {

@@ -19,8 +19,8 @@ var offered = map[string]string{
 		`{"name":"get_weather","input_schema":{"type":"object"}}]`,
 }
 
-// TestCallsComeWhole is wire.md C through the gateway: however an upstream sends its calls, the client has all of them,
-// by their names, with their arguments, in each family, whole and streamed; or an error, and never fewer.
+// TestCallsComeWhole is wire.md C through the gateway: however an upstream sends its calls, the client has all of
+// them, by their names, with their arguments, in each family, whole and streamed; or an error, and never fewer.
 func TestCallsComeWhole(t *testing.T) {
 	t.Parallel()
 	sse := func(lines ...string) string { return "data: " + strings.Join(lines, "\n\ndata: ") + "\n\n" }

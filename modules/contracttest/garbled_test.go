@@ -8,8 +8,8 @@ import (
 	"github.com/fareway/fareway/plugins/providertest/upstream"
 )
 
-// TestGarbledUsage is an upstream whose usage is no usage: it must not become a bill that gives the reply away, nor one
-// that takes what was not used (GAP-111).
+// TestGarbledUsage is an upstream whose usage is no usage: it must not become a bill that gives the reply away, nor
+// one that takes what was not used (GAP-111).
 func TestGarbledUsage(t *testing.T) {
 	t.Parallel()
 	g := startScripted(t, setup{})

@@ -302,8 +302,8 @@ func TestHedgeAndAClientThatLeaves(t *testing.T) {
 	}
 }
 
-// TestHedgeAndShadow has both in one profile: the reply is compared, once and whoever gave it, and the account pays for
-// that alone.
+// TestHedgeAndShadow has both in one profile: the reply is compared, once and whoever gave it, and the account pays
+// for that alone.
 func TestHedgeAndShadow(t *testing.T) {
 	t.Parallel()
 	profile := strings.TrimSuffix(hedging(1), "}\n") + "  shadow {\n    route = \"third\"\n    share = 1\n  }\n}\n"

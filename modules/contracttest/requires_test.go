@@ -8,8 +8,8 @@ import (
 	"github.com/fareway/fareway/modules/internal/ledger"
 )
 
-// TestRequiresOfAPlan is issue 13's floors: what a plan requires of routes holds whatever a request asks for, also as a
-// fallback, and where no route is left nothing is charged and nothing is called.
+// TestRequiresOfAPlan is issue 13's floors: what a plan requires of routes holds whatever a request asks for, also as
+// a fallback, and where no route is left nothing is charged and nothing is called.
 func TestRequiresOfAPlan(t *testing.T) {
 	t.Parallel()
 	g := startScripted(t, setup{Routes: []route{

@@ -195,8 +195,9 @@ func (s *service) outcome(t testing.TB, route, outcome string) float64 {
 	return 0
 }
 
-// TestShadowDelaysNothing is issue 13's shadow: a reply ends though the call beside it hangs, there are at most 32 such
-// calls, and none outlives the begin of a shutdown (the harness looks for goroutines, permits and upstream calls).
+// TestShadowDelaysNothing is issue 13's shadow: a reply ends though the call beside it hangs, there are at most 32
+// such calls, and none outlives the begin of a shutdown (the harness looks for goroutines, permits and upstream
+// calls).
 func TestShadowDelaysNothing(t *testing.T) {
 	t.Parallel()
 	const most = 32

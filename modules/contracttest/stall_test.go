@@ -44,8 +44,8 @@ func (c *caller) long(pieces int, u upstream.Usage) upstream.Reply {
 		upstream.Step{Do: upstream.StepText, Text: text, Times: pieces}, upstream.Wait(c.Mark), upstream.Text("the end"))
 }
 
-// begun is the gate at which a long reply waits for its first text to be read: the end of a stream of HTTP/3 takes what
-// was not read before.
+// begun is the gate at which a long reply waits for its first text to be read: the end of a stream of HTTP/3 takes
+// what was not read before.
 func (c *caller) begun() string { return c.Mark + "begun" }
 
 // startLong reads the beginning of a long reply.

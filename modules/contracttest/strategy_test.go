@@ -195,7 +195,8 @@ func TestPanel(t *testing.T) {
 	})
 }
 
-// requireLate asks for what fails in a later step: JSON gets its status, a stream of which a step was accepted a frame.
+// requireLate asks for what fails in a later step: JSON gets its status, a stream of which a step was accepted a
+// frame.
 func requireLate(t testing.TB, c *caller, sh shape, field string, status int, code string) {
 	t.Helper()
 	a := c.Ask(sh, field)

@@ -8,8 +8,8 @@ import (
 	"github.com/fareway/fareway/plugins/providertest/upstream"
 )
 
-// TestUnfit proves GAP-127: a route that cannot carry a request is not called, another one serves it, and where none is
-// fit the client hears that it is for what the request asks.
+// TestUnfit proves GAP-127: a route that cannot carry a request is not called, another one serves it, and where none
+// is fit the client hears that it is for what the request asks.
 func TestUnfit(t *testing.T) {
 	t.Parallel()
 	const picky = `unsupported = ["forced_tool_choice"]`

@@ -124,7 +124,8 @@ func (s Step) checkOrder(last Step) string {
 	return fmt.Sprintf("%s is missing between %s and %s", last+1, last, s)
 }
 
-// Entered puts a new call on the request's context, for the steps after the first. It fails where there is one already.
+// Entered puts a new call on the request's context, for the steps after the first. It fails where there is one
+// already.
 func Entered(r *http.Request, c *Call) (*http.Request, error) {
 	if _, twice := r.Context().Value(callKey{}).(*Call); twice {
 		return nil, misplaced(StepEntry.checkOrder(StepEntry))

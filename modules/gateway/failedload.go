@@ -25,8 +25,9 @@ type loadError struct {
 func (e *loadError) Error() string { return fmt.Sprintf("loading %s: %v", e.path, e.err) }
 func (e *loadError) Unwrap() error { return e.err }
 
-// reportLoadFailure tells of a load that has reportLoadFailure, where people look for it: `gateway status` of the gateway that goes on
-// serving, and the terminal, as `gateway check` prints it. Caddy itself makes one line of an error, in its log.
+// reportLoadFailure tells of a load that has failed, where people look for it: `gateway status` of the gateway that
+// goes on serving, and the terminal, as `gateway check` prints it. Caddy itself makes one line of an error, in its
+// log.
 func (a *App) reportLoadFailure(err error) {
 	load, inFile := errors.AsType[*loadError](err)
 	diags, _ := errors.AsType[*config.Diagnostics](err)
@@ -76,8 +77,9 @@ func (p *loadPrinter) diagnostics(d *config.Diagnostics) {
 	}
 }
 
-// previewLoad prints what is wrong in the HCL file of a Caddyfile whose gateway runs in another process: this is then a
-// command, such as `reload`, that hands the configuration over, and gets an error back of which Caddy makes one line.
+// previewLoad prints what is wrong in the HCL file of a Caddyfile whose gateway runs in another process: this is then
+// a command, such as `reload`, that hands the configuration over, and gets an error back of which Caddy makes one
+// line.
 func (a *App) previewLoad(data string) {
 	if runningEngine(data) != nil || !answers(data) {
 		return

@@ -29,8 +29,8 @@ func handleHangup() {
 	})
 }
 
-// reloadOnHangup opens the log files anew, and then loads the files of all gateways of this process. What comes of it is in
-// their logs and states.
+// reloadOnHangup opens the log files anew, and then loads the files of all gateways of this process. What comes of it
+// is in their logs and states.
 func reloadOnHangup(ctx context.Context) {
 	err := openFiles.reopen()
 	for _, e := range runningEngines() {

@@ -69,8 +69,8 @@ func (h *Handler) ServeHTTP(w http.ResponseWriter, r *http.Request, next caddyht
 	return next.ServeHTTP(w, r)
 }
 
-// takeRates asks for rates and for a place among the requests in progress. It is not a part of ServeHTTP, see takeRates in
-// package auth.
+// takeRates asks for rates and for a place among the requests in progress. It is not a part of ServeHTTP, see
+// takeRates in package auth.
 //
 //go:noinline
 func takeRates(r *http.Request, call *gateway.Call) *families.Error {
@@ -159,8 +159,8 @@ func (b *body) grow(size int64) bool {
 	return true
 }
 
-// parse looks through the body, once, and sets aside the memory that decoding it will take. What is wrong with its form
-// is said when its turn comes.
+// parse looks through the body, once, and sets aside the memory that decoding it will take. What is wrong with its
+// form is said when its turn comes.
 func (b *body) parse() *families.Error {
 	if b.document, b.misformed = families.Parse(b.bytes); b.document == nil {
 		return nil

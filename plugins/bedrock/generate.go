@@ -43,7 +43,7 @@ func (b *Bedrock) generate(ctx context.Context, req *llm.Request, refuses []stri
 	return c.read(out.GetStream(), req.Bound(), func(ev llm.Event) error { return send(names.Client(ev)) })
 }
 
-// withHTTPClient makes a request withHTTPClient an HTTP client of its own.
+// withHTTPClient makes a request by an HTTP client of its own.
 func withHTTPClient(c bedrockruntime.HTTPClient) func(*bedrockruntime.Options) {
 	return func(o *bedrockruntime.Options) {
 		o.HTTPClient = c

@@ -28,9 +28,9 @@ const highestTemperature = 1
 // marks that a request may have.
 const markedTurns = 2
 
-// refuses is what Bedrock refuses for a model, see llm.Restrictions. API reference, ToolSpecification, ToolUseBlock and
-// ToolResultBlock, November 2026: names and ids match [a-zA-Z0-9_-]+ and have up to 64 characters. A tool's schema is
-// of an object (Kiro #11027, senpi #1947); texts are not blank, and the user begins.
+// refuses is what Bedrock refuses for a model, see llm.Restrictions. API reference, ToolSpecification, ToolUseBlock
+// and ToolResultBlock, November 2026: names and ids match [a-zA-Z0-9_-]+ and have up to 64 characters. A tool's
+// schema is of an object (Kiro #11027, senpi #1947); texts are not blank, and the user begins.
 func refuses(model string) []string {
 	if strings.Contains(model, "amazon.nova") {
 		return refusedByNova
@@ -202,8 +202,8 @@ func arguments(c *llm.ToolCall) document.Interface {
 	return v
 }
 
-// documentOf is an object of JSON as the library takes it: it writes the members in order of their names, each time the
-// same.
+// documentOf is an object of JSON as the library takes it: it writes the members in order of their names, each time
+// the same.
 func documentOf(raw []byte) (document.Interface, error) {
 	d := json.NewDecoder(bytes.NewReader(raw))
 	d.UseNumber()

@@ -213,7 +213,7 @@ func (c *Call) close() {
 	}
 }
 
-// callerError is the end of a call whose caller callerError, who knows why.
+// callerError is the end of a call whose caller left, who knows why.
 func callerError(ctx context.Context) error {
 	return fmt.Errorf("calling the upstream: %w", context.Cause(ctx))
 }

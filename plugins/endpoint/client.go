@@ -80,8 +80,8 @@ type connection struct {
 	http2   bool
 }
 
-// Call begins a call; the upstream is asked when it is first read. ctx ends the call, but not the connection of a reply
-// that has ended. The error is an *llm.Error.
+// Call begins a call; the upstream is asked when it is first read. ctx ends the call, but not the connection of a
+// reply that has ended. The error is an *llm.Error.
 func (c *Client) Call(ctx context.Context, source *Source, req *llm.Request) (*Call, error) {
 	call := &Call{client: c, source: source, model: req.Model, caller: ctx}
 	if e := source.cachedEndpoint(ctx, req.Model); e == nil {

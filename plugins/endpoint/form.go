@@ -51,8 +51,8 @@ func typeOf(header http.Header) form {
 // mostBlank is how many bytes of white space may stand before a reply whose form is doubtful.
 const mostBlank = 512
 
-// detectForm reads a body up to its first byte that says something, and says by it what the body is: JSON begins with a brace
-// or a bracket, which no field of an event stream does. The body that comes back has all of it.
+// detectForm reads a body up to its first byte that says something, and says by it what the body is: JSON begins with
+// a brace or a bracket, which no field of an event stream does. The body that comes back has all of it.
 func detectForm(body io.ReadCloser) (form, io.ReadCloser) {
 	r := bufio.NewReaderSize(body, mostBlank)
 	seen := struct {

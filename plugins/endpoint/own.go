@@ -10,9 +10,9 @@ import (
 )
 
 // Do makes a request of a provider whose upstream has a wire format of its own: over the connections of the endpoint,
-// with its headers and within its time-outs. Such an endpoint has no Dialect. No redirect is followed. Errors, those of
-// reading the body as well, are *llm.Error, or wrap the cause of the context's end. Closing the body gives up what is
-// left of the reply; one that was read to its end leaves its connection to the next request.
+// with its headers and within its time-outs. Such an endpoint has no Dialect. No redirect is followed. Errors, those
+// of reading the body as well, are *llm.Error, or wrap the cause of the context's end. Closing the body gives up what
+// is left of the reply; one that was read to its end leaves its connection to the next request.
 func (c *Client) Do(e *Endpoint, req *http.Request) (*http.Response, error) {
 	return c.do(e, req, streamed)
 }

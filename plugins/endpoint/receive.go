@@ -47,8 +47,8 @@ func (c *Call) stream(body io.Reader) {
 	c.events = sse.NewReader(&c.ending, maxEvent)
 }
 
-// takeEvents takes what has come of an event stream, at least one event. Behind that it takes no more than a batch has room
-// for, of whatever comes: what says nothing holds up what has been said as long as anything else.
+// takeEvents takes what has come of an event stream, at least one event. Behind that it takes no more than a batch
+// has room for, of whatever comes: what says nothing holds up what has been said as long as anything else.
 func (c *Call) takeEvents() error {
 	c.fills = 0
 	for taken, events := 0, 1; ; events++ {

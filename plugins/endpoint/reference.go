@@ -7,7 +7,8 @@ import (
 	"github.com/fareway/fareway/plugins/llm"
 )
 
-// sendReference sends what the upstream is asked by for a receipt, once, as soon as it is known (see Endpoint.References).
+// sendReference sends what the upstream is asked by for a receipt, once, as soon as it is known (see
+// Endpoint.References).
 func (c *Call) sendReference(id string) {
 	if c.refers && c.endpoint.name(id) != "" {
 		c.refers = false

@@ -12,8 +12,8 @@ import (
 	"github.com/fareway/fareway/plugins/llm"
 )
 
-// open sends the request and takes the head of the reply. Where the upstream does not take the credential, a new one is
-// asked for, once.
+// open sends the request and takes the head of the reply. Where the upstream does not take the credential, a new one
+// is asked for, once.
 func (c *Call) open() error {
 	if c.endpoint == nil {
 		e, err := c.source.get(c.caller, c.model, nil)
@@ -140,8 +140,8 @@ func (l *late) Error() string {
 
 func (l *late) failure() *llm.Error { return llm.Errorf(llm.ErrUpstream, "%v", l) }
 
-// headTimeout is how long the head of a stream may take, or a reply that is asked for in one piece up to its end, 0 for no
-// limit, and what it is then.
+// headTimeout is how long the head of a stream may take, or a reply that is asked for in one piece up to its end, 0
+// for no limit, and what it is then.
 func (e *Endpoint) headTimeout(asked form) (time.Duration, error) {
 	if t := e.Timeouts; asked == whole {
 		return t.Whole, &late{"answer", "whole_reply_timeout", t.Whole}

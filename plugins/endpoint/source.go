@@ -86,8 +86,8 @@ func (s *Source) Proves(ctx context.Context, model string) bool {
 	return e != nil && e.Timings
 }
 
-// cachedEndpoint returns the endpoint of a model, nil when nobody can say without being asked. One that nears its end is handed
-// out while a new one is asked for.
+// cachedEndpoint returns the endpoint of a model, nil when nobody can say without being asked. One that nears its end
+// is handed out while a new one is asked for.
 func (s *Source) cachedEndpoint(ctx context.Context, model string) *Endpoint {
 	now := s.now()
 	s.mu.Lock()

@@ -7,8 +7,8 @@ import (
 	"github.com/fareway/fareway/plugins/llm"
 )
 
-// stop is whether a call is to end before its reply does. Its upstream says what it has done so far: before it has said
-// that, nothing is cut off, for the work would be nobody's.
+// stop is whether a call is to end before its reply does. Its upstream says what it has done so far: before it has
+// said that, nothing is cut off, for the work would be nobody's.
 type stop struct {
 	wanted atomic.Bool
 	proven atomic.Bool // the upstream has said what it has done

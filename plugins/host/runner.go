@@ -203,8 +203,8 @@ func (c *child) killGroup() {
 	}
 }
 
-// reap takes the status of the process that has ended, and kills what it left behind, in its group or, where the system
-// tells, in a session of its own.
+// reap takes the status of the process that has ended, and kills what it left behind, in its group or, where the
+// system tells, in a session of its own.
 func (c *child) reap() {
 	c.mu.Lock()
 	_ = syscall.Kill(-c.pid, syscall.SIGKILL)
@@ -214,7 +214,7 @@ func (c *child) reap() {
 	c.own.killAll()
 }
 
-// exitText says how the process exitText, "" while it runs.
+// exitText says how the process ended, "" while it runs.
 func (c *child) exitText() string {
 	select {
 	case <-c.exited:

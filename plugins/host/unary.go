@@ -139,8 +139,8 @@ func (p *Plugin) countViolation(proc *process, err error) error {
 	return err
 }
 
-// Models lists what the provider's upstream offers. It needs the capability Models. The models count also when there is
-// an error, an *llm.Error.
+// Models lists what the provider's upstream offers. It needs the capability Models. The models count also when there
+// is an error, an *llm.Error.
 func (p *Plugin) Models(ctx context.Context) ([]llm.Model, error) {
 	proc, err := p.lease()
 	if err != nil {

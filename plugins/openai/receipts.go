@@ -48,7 +48,7 @@ func (o *OpenAI) Receipts(ctx context.Context, attempts []provider.Attempt) ([]p
 	return receipts, errors.Join(problems...)
 }
 
-// parseGeneration reads a record of a generation, nil for one that does not say what was parseGeneration.
+// parseGeneration reads a record of a generation, nil for one that does not say what was used.
 func parseGeneration(body []byte) *llm.Usage {
 	record, err := reply.Parse(body)
 	if err != nil {

@@ -1,5 +1,5 @@
-// Package backup copies a ledger whole, beside a gateway that runs or without one, and puts such a copy back. It is for
-// commands.
+// Package backup copies a ledger whole, beside a gateway that runs or without one, and puts such a copy back. It is
+// for commands.
 package backup
 
 import (
@@ -70,8 +70,8 @@ type Options struct {
 	Incomplete bool
 }
 
-// Write writes a backup of the ledger at a path, beside a gateway that runs or without one: the database as it is
-// at one moment, the spool, what was kept aside of it, and a witness. The copy is verified before any of it is written.
+// Write writes a backup of the ledger at a path, beside a gateway that runs or without one: the database as it is at
+// one moment, the spool, what was kept aside of it, and a witness. The copy is verified before any of it is written.
 // ledger.ErrLost: a part of the ledger is missing, and nobody has decided about that.
 func Write(ctx context.Context, database string, o Options, w io.Writer) (m Manifest, err error) {
 	loss, err := stores.File(database).FindLoss(ctx)
@@ -222,8 +222,8 @@ func (m Manifest) Missing(known ledger.Extent) ledger.Extent {
 
 // Restore puts a backup in the place of a ledger that no gateway has open, in a folder that it makes. It is verified
 // before anything is changed, and against checkpoints that were kept elsewhere as far as they are no newer. With
-// replace, files that are there are moved into a folder beside it, and never removed; without, they are ErrLedgerThere.
-// The restoring is on the audit trail, with its reason. Where it fails, all is as it was.
+// replace, files that are there are moved into a folder beside it, and never removed; without, they are
+// ErrLedgerThere. The restoring is on the audit trail, with its reason. Where it fails, all is as it was.
 func Restore(ctx context.Context, r io.Reader, database, reason string, replace bool,
 	kept []ledger.Checkpoint) (done Restored, err error) {
 	if err := refuseThere(ctx, database, replace); err != nil {

@@ -94,8 +94,8 @@ func Open(o Options) (*Log, error) {
 	return l, nil
 }
 
-// makePrivate makes a database its owner's only: SQLite gives new files beside it the same permissions, and those of an
-// older fareway were everybody's to read.
+// makePrivate makes a database its owner's only: SQLite gives new files beside it the same permissions, and those of
+// an older fareway were everybody's to read.
 func makePrivate(path string) error {
 	f, err := os.OpenFile(path, os.O_CREATE|os.O_RDWR, 0o600)
 	if err != nil {

@@ -200,8 +200,8 @@ type share struct {
 }
 
 func newSide(of *Settings, cfg *config.Config) *configurationSide {
-	s := &configurationSide{cfg: cfg, routes: slices.Clone(cfg.Routes), shares: make(map[string]*share), why: make(map[string]int64),
-		unjudged: make(map[Unjudged]int64)}
+	s := &configurationSide{cfg: cfg, routes: slices.Clone(cfg.Routes), shares: make(map[string]*share),
+		why: make(map[string]int64), unjudged: make(map[Unjudged]int64)}
 	s.predictor, s.model = of.Predictor(cfg)
 	for i := range s.routes {
 		s.routes[i].Price, s.routes[i].Cost = s.routes[i].In(of.Now)

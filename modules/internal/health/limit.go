@@ -6,9 +6,9 @@ import (
 	"time"
 )
 
-// How many attempts may run at a time on a route that adapts: more while first tokens come about as fast as when it is
-// not busy, fewer when they come later or the upstream refuses (compare Netflix' concurrency-limits, and TCP's additive
-// increase and multiplicative decrease).
+// How many attempts may run at a time on a route that adapts: more while first tokens come about as fast as when it
+// is not busy, fewer when they come later or the upstream refuses (compare Netflix' concurrency-limits, and TCP's
+// additive increase and multiplicative decrease).
 const (
 	firstLimit = 20
 	leastLimit = 1
@@ -29,8 +29,8 @@ const (
 	earlyDoubles = 10 * time.Minute
 )
 
-// firstTokenPace is how soon first tokens of one kind come, in seconds: the early ones, when the upstream is not busy, and the
-// median of the latest.
+// firstTokenPace is how soon first tokens of one kind come, in seconds: the early ones, when the upstream is not
+// busy, and the median of the latest.
 type firstTokenPace struct {
 	early, usual float64
 	at           time.Duration // of the latest

@@ -44,7 +44,8 @@ func (p *firstTokenTimes) add(took time.Duration) {
 	}
 }
 
-// quantile is a time that so large a share did not exceed, at most a quarter too long; false while too little is known.
+// quantile is a time that so large a share did not exceed, at most a quarter too long; false while too little is
+// known.
 func (p *firstTokenTimes) quantile(share float64) (time.Duration, bool) {
 	if p.total < knownFrom {
 		return 0, false

@@ -1,10 +1,10 @@
-// Package requestlog remembers for some days what became of requests that the ledger has nothing about, those that were
-// refused and those that cost nothing, and why attempts failed. Support finds them by their ids (GAP-122). It is for
-// the engine, and for commands that look for a request while no gateway runs (Find).
+// Package requestlog remembers for some days what became of requests that the ledger has nothing about, those that
+// were refused and those that cost nothing, and why attempts failed. Support finds them by their ids (GAP-122). It is
+// for the engine, and for commands that look for a request while no gateway runs (Find).
 //
 // It is no ledger: records are written behind the replies, the last second of them may be lost in a crash, and both
-// their age and their size are bounded. Requests of known accounts, those of strangers, and attempts are kept apart, so
-// that a flood of strangers, or an outage, drives out no customer's.
+// their age and their size are bounded. Requests of known accounts, those of strangers, and attempts are kept apart,
+// so that a flood of strangers, or an outage, drives out no customer's.
 package requestlog
 
 import (
@@ -199,8 +199,8 @@ func (l *Log) write(r Record) {
 	l.logStreak(func() (int, error) { return f.write(r, l.opts.Now(), l.opts.Keep()) })
 }
 
-// logStreak does something with the files and logs the first error of a streak, and its end. Records say what was lost with
-// the error, or was written through without one.
+// logStreak does something with the files and logs the first error of a streak, and its end. Records say what was
+// lost with the error, or was written through without one.
 func (l *Log) logStreak(do func() (records int, err error)) {
 	records, err := do()
 	switch {

@@ -167,8 +167,8 @@ func (s *scanner) assemble() error {
 	return nil
 }
 
-// countTornSectors is how many sectors behind the last record are of records that were being written when the process or the
-// machine died: those that Append has returned for are counted in the header. 0 when it can be anything else.
+// countTornSectors is how many sectors behind the last record are of records that were being written when the process
+// or the machine died: those that Append has returned for are counted in the header. 0 when it can be anything else.
 func (s *scanner) countTornSectors(end int, seq uint32) (sectors int) {
 	if len(s.damages) > 0 || s.length < s.size || seq < s.count {
 		return 0
@@ -184,7 +184,7 @@ func (s *scanner) countTornSectors(end int, seq uint32) (sectors int) {
 	return sectors
 }
 
-// readRecord is the whole readRecord that begins with a sector, and how many sectors it has.
+// readRecord is the whole record that begins with a sector, and how many sectors it has.
 func (s *scanner) readRecord(i int) (payload []byte, sectors int, ok bool) {
 	first := s.parts[i]
 	sectors = int(first.of)

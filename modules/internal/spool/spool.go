@@ -19,8 +19,8 @@ import (
 )
 
 // Size is how large a spool is made, in bytes, unless Open is told another size. It is written whole when it is made,
-// so that a disk that is full later has room for settlements all the same. About 16,000 settlements of one attempt fit,
-// and as many requests would have to be running when the ledger goes away: none begins while it is.
+// so that a disk that is full later has room for settlements all the same. About 16,000 settlements of one attempt
+// fit, and as many requests would have to be running when the ledger goes away: none begins while it is.
 const Size = 16 << 20
 
 var (

@@ -14,8 +14,8 @@ import (
 	"github.com/fareway/fareway/modules/internal/ratelimit"
 )
 
-// Open opens the ledger that a store block names, for a gateway with this data folder. It returns ledger.ErrLocked when
-// another process admits requests on it.
+// Open opens the ledger that a store block names, for a gateway with this data folder. It returns ledger.ErrLocked
+// when another process admits requests on it.
 func Open(at config.Store, data string, o ledger.Options) (ledger.Store, error) {
 	if at.Kind != config.SQLite {
 		return nil, fmt.Errorf("opening the ledger: there is no store of kind %q", at.Kind)

@@ -154,8 +154,8 @@ func (b *block) take(piece jsonview.View) (thought string) {
 	return thought
 }
 
-// state composes the state of a call from what the call itself has, and for the first one what was thought and what the
-// message has; nil for nothing, or too much.
+// state composes the state of a call from what the call itself has, and for the first one what was thought and what
+// the message has; nil for nothing, or too much.
 func (m *memory) state(first bool, thought, own []byte) []byte {
 	var message []byte
 	if first && m.size <= llm.MaxState {

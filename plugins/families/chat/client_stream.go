@@ -191,8 +191,8 @@ func (d *Decoder) choice(v jsonview.View) error {
 	return nil
 }
 
-// takeLaterChoice takes a choice behind the first, which has the calls of some services' replies (HKUDS/nanobot #1481): where the
-// first has some, it is another reply, which nobody asked for.
+// takeLaterChoice takes a choice behind the first, which has the calls of some services' replies (HKUDS/nanobot
+// #1481): where the first has some, it is another reply, which nobody asked for.
 func (d *Decoder) takeLaterChoice(delta, message jsonview.View) error {
 	if d.out.Calls() > 0 && !d.apart {
 		return nil

@@ -36,8 +36,8 @@ type place struct {
 	indexed bool
 }
 
-// items are told apart by their ids, and where an id says nothing, for some upstreams give none, or another one in each
-// event, by their kind and index.
+// items are told apart by their ids, and where an id says nothing, for some upstreams give none, or another one in
+// each event, by their kind and index.
 type items struct{ all []*said }
 
 // add adds an item that begins.
@@ -74,8 +74,9 @@ func (s *items) find(at place, kind string) *said {
 // foreign reports whether an item is of a tool that the upstream runs itself.
 func foreign(kind string) bool { return kind != message && kind != reasoning && kind != functionCall }
 
-// findRepeated finds the item that is said once more as a whole; nil is for one of which nothing has come. Where its id says
-// nothing it is the last one of its kind at its index or, at the response's end, the first that is not there by its id.
+// findRepeated finds the item that is said once more as a whole; nil is for one of which nothing has come. Where its
+// id says nothing it is the last one of its kind at its index or, at the response's end, the first that is not there
+// by its id.
 func (s *items) findRepeated(at place, v jsonview.View, last bool) *said {
 	id, kind, callID := v.Get("id"), v.Get("type"), v.Get("call_id")
 	if it := s.known(id); it != nil {

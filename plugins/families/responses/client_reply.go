@@ -38,7 +38,7 @@ func hasFailed(root jsonview.View) bool {
 	return root.Get("error").Set() || status == string(failed) || status == "cancelled"
 }
 
-// takeItem takes a takeItem output item. Items of tools that the upstream runs itself are passed over.
+// takeItem takes a whole output item. Items of tools that the upstream runs itself are passed over.
 func (d *Decoder) takeItem(it *said, item jsonview.View) error {
 	switch it.kind {
 	case message:

@@ -190,8 +190,8 @@ func (d *Decoder) endCall(it *said, whole jsonview.View) error {
 	return it.call.End()
 }
 
-// end takes a whole item: all of it where nothing of it has come, and else, of a call, that it has ended. last is where
-// the response repeats it at its end.
+// end takes a whole item: all of it where nothing of it has come, and else, of a call, that it has ended. last is
+// where the response repeats it at its end.
 func (d *Decoder) end(at place, v jsonview.View, last bool) error {
 	it := d.items.findRepeated(at, v, last)
 	if it == nil {
@@ -215,7 +215,8 @@ func (d *Decoder) end(at place, v jsonview.View, last bool) error {
 	return d.takeItem(it, v)
 }
 
-// takeFinalResponse takes the whole response with which the stream ends. What stands only in its output is part of the reply, too.
+// takeFinalResponse takes the whole response with which the stream ends. What stands only in its output is part of
+// the reply, too.
 func (d *Decoder) takeFinalResponse(response jsonview.View) error {
 	if len(d.items.all) == 0 || hasFailed(response) {
 		return d.response(response)

@@ -50,9 +50,9 @@ func arguments(text llm.String) llm.String {
 	return llm.Plain("{}")
 }
 
-// completeJSON puts behind the beginning of a JSON object what is missing of it: the ends of a string and of the containers
-// that are open. What comes after the last value that is whole, such as half a number, is left out. What it returns is
-// no object where the text was not the beginning of one.
+// completeJSON puts behind the beginning of a JSON object what is missing of it: the ends of a string and of the
+// containers that are open. What comes after the last value that is whole, such as half a number, is left out. What
+// it returns is no object where the text was not the beginning of one.
 func completeJSON(text []byte) []byte {
 	var open []byte // by their closing brackets
 	keep := 0

@@ -50,8 +50,8 @@ func AppendSampling(b []byte, req *llm.Request) (_ []byte, err error) {
 	return b, nil
 }
 
-// AppendFunction appends what says of a tool how it is called: its name, its description if it has one, and its schema,
-// which is the member of that name.
+// AppendFunction appends what says of a tool how it is called: its name, its description if it has one, and its
+// schema, which is the member of that name.
 func AppendFunction(b []byte, tool *llm.Tool, schema string) []byte {
 	b = jsonview.AppendString(append(b, `"name":`...), tool.Name)
 	if tool.Description != "" {
@@ -193,9 +193,9 @@ func AppendSchemaFormat(b []byte, f *llm.Format) []byte {
 	return b
 }
 
-// Turns gathers the messages that are not the system's into turns, for dialects in which two sides speak in turn: of the
-// assistant, or of the user with the results of tools. begin makes a turn, and add adds a message to one. There is one at
-// least, or an error.
+// Turns gathers the messages that are not the system's into turns, for dialects in which two sides speak in turn: of
+// the assistant, or of the user with the results of tools. begin makes a turn, and add adds a message to one. There
+// is one at least, or an error.
 func Turns[T any](messages []llm.Message, begin func(assistant bool) *T, add func(*T, *llm.Message) error) ([]*T, error) {
 	var turns []*T
 	side := false

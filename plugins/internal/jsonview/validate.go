@@ -158,8 +158,8 @@ func (s *scanner) scalar(i int, c byte) (after int, err error) {
 	return s.number(i)
 }
 
-// afterValue closes the containers that end behind a value, or at i when the innermost is empty. more says that another
-// value follows, from the index on.
+// afterValue closes the containers that end behind a value, or at i when the innermost is empty. more says that
+// another value follows, from the index on.
 func (s *scanner) afterValue(i int) (after int, more bool, err error) {
 	for len(s.open) > 0 {
 		closing := s.open[len(s.open)-1]

@@ -21,9 +21,9 @@ func (b *Blocks) Again(index int64, id, name string) bool {
 	return call != nil && id != "" && call.id == id && call.name == name && !call.hasArguments()
 }
 
-// Call is the call whose arguments come with that index, nil for one that the upstream makes itself. Where no block has
-// it, for some gateways give another index than the block's, they are those of the one that is open, or of the one of
-// several whose arguments are not whole. Arguments of no call, and of any of several, are an error of kind
+// Call is the call whose arguments come with that index, nil for one that the upstream makes itself. Where no block
+// has it, for some gateways give another index than the block's, they are those of the one that is open, or of the
+// one of several whose arguments are not whole. Arguments of no call, and of any of several, are an error of kind
 // llm.ErrProtocol.
 func (b *Blocks) Call(index int64) (*Call, error) {
 	if call, known := b.calls[index]; known {

@@ -82,8 +82,8 @@ func (c *Call) release(end bool) error {
 	return nil
 }
 
-// leading is the length of what arguments begin with where it may not be all of them: an empty object, null, or a whole
-// text.
+// leading is the length of what arguments begin with where it may not be all of them: an empty object, null, or a
+// whole text.
 func leading(text []byte) int {
 	switch {
 	case bytes.HasPrefix(text, []byte("{}")):
@@ -158,7 +158,8 @@ func (c *Call) begin() error {
 	return s.send(llm.Event{Kind: llm.EventToolCall, Index: c.index, ID: c.sent, Name: c.name, State: c.state})
 }
 
-// stateNow is what the upstream wants back with the call's result, as far as it has said; nil for nothing, or too much.
+// stateNow is what the upstream wants back with the call's result, as far as it has said; nil for nothing, or too
+// much.
 func (c *Call) stateNow() []byte {
 	state, s := c.state, c.stream
 	switch {

@@ -132,8 +132,8 @@ func (s *refusalBody) decide() finding {
 	return finding{kind: byStatus(s.status)}
 }
 
-// statusAllows reports whether a reply of a status may be about that: a status that says which of several it is narrows the
-// table, and does not leave it to words.
+// statusAllows reports whether a reply of a status may be about that: a status that says which of several it is
+// narrows the table, and does not leave it to words.
 func statusAllows(status int, kind llm.ErrorKind) bool {
 	among := func(kinds ...llm.ErrorKind) bool { return slices.Contains(kinds, kind) }
 	switch {
@@ -270,9 +270,9 @@ var compiled = sync.OnceValue(func() []*regexp.Regexp {
 	return list
 })
 
-// LogText is what the operator reads: what happened and, in brackets, the upstream's words for it, such as its code and
-// the field that it objects to, as far as they are words. Its message is left out, for services repeat prompts and keys
-// in it.
+// LogText is what the operator reads: what happened and, in brackets, the upstream's words for it, such as its code
+// and the field that it objects to, as far as they are words. Its message is left out, for services repeat prompts
+// and keys in it.
 func LogText(happened string, words ...string) string {
 	words = slices.DeleteFunc(words, func(word string) bool { return !isErrorWord(word) })
 	if len(words) == 0 {

@@ -85,9 +85,10 @@ func (s *Stream) known(id string) *Call {
 	return nil
 }
 
-// precedes reports whether a piece in the place of a call is none of it but begins another one: some upstreams give all
-// their calls one index, or one id. Then it has a name. An id alone does not, for some make up a new one for every
-// piece; nor does a name before the arguments, which may be more of the name, but where both are tools' by themselves.
+// precedes reports whether a piece in the place of a call is none of it but begins another one: some upstreams give
+// all their calls one index, or one id. Then it has a name. An id alone does not, for some make up a new one for
+// every piece; nor does a name before the arguments, which may be more of the name, but where both are tools' by
+// themselves.
 func (s *Stream) precedes(c *Call, p Piece) bool {
 	sameID := p.ID != "" && p.ID == c.id
 	switch {

@@ -144,8 +144,8 @@ func (c *counts) read(d Counting, allowance int64) *llm.Usage {
 	return c.classes(d)
 }
 
-// adding is the reading whose parts add up to the total: the published one, the caches the other way, the reasoning the
-// other way, both.
+// adding is the reading whose parts add up to the total: the published one, the caches the other way, the reasoning
+// the other way, both.
 func (c *counts) adding(d Counting) (Counting, bool) {
 	for _, turned := range [...][2]bool{{false, false}, {true, false}, {false, true}, {true, true}} {
 		cache, thought := d.CacheBeside != turned[0], d.ReasoningBeside != turned[1]

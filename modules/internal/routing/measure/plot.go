@@ -14,8 +14,8 @@ var (
 	dashed = []float64{7, 4}
 )
 
-// CurveSVG draws quality over cost: the router, the best random mix of the single models, the models, and what a router
-// that knows the answers could do.
+// CurveSVG draws quality over cost: the router, the best random mix of the single models, the models, and what a
+// router that knows the answers could do.
 func (r *Result) CurveSVG() []byte {
 	c := &r.Curve
 	drawn := chart.Chart{Title: r.Dataset, XLabel: "US dollars for 1,000 prompts", YLabel: "mean score"}

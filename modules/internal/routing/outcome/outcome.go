@@ -140,8 +140,8 @@ func (r Row) add(c Counts) Row {
 	return r
 }
 
-// addBounded adds two counts to two others, of which so much goes that all are at most so many. What somebody takes back
-// is negative, and may be forgotten.
+// addBounded adds two counts to two others, of which so much goes that all are at most so many. What somebody takes
+// back is negative, and may be forgotten.
 func addBounded(a, b, moreA, moreB, most float64) (float64, float64) {
 	a, b = max(a+min(moreA, 0), 0), max(b+min(moreB, 0), 0)
 	moreA, moreB = max(moreA, 0), max(moreB, 0)
