@@ -156,7 +156,7 @@ func (g *gateway) prints(t testing.TB, pattern string) {
 	}
 }
 
-// TestInterrupt: issue 26, 27. Ctrl-C says what it waits for; a second one ends that, and all of it settles.
+// TestInterrupt: Ctrl-C says what it waits for; a second one ends that, and all of it settles.
 func TestInterrupt(t *testing.T) {
 	t.Parallel()
 	up := upstream.Start(t, upstream.Options{Script: gated})
@@ -213,7 +213,7 @@ func TestThirdInterrupt(t *testing.T) {
 	require.True(t, verifyOffline(t, g.Dir).OK)
 }
 
-// TestUpJSON: issue 26, 26. What `up` says for programs is one object, when it serves; errors are as without.
+// TestUpJSON: what `up` says for programs is one object, when it serves; errors are as without.
 func TestUpJSON(t *testing.T) {
 	t.Parallel()
 	home := t.TempDir()
@@ -264,8 +264,8 @@ func TestUpJSON(t *testing.T) {
 	require.NoError(t, cmd.Wait())
 }
 
-// TestShutdownDelay: issue 10, "One lifecycle". While Caddy still listens (shutdown_delay), readiness says that the
-// gateway shuts down, and what comes nevertheless is served, however short drain_timeout is. Then the process ends.
+// TestShutdownDelay: while Caddy still listens (shutdown_delay), readiness says that the gateway shuts down, and what
+// comes nevertheless is served, however short drain_timeout is. Then the process ends.
 func TestShutdownDelay(t *testing.T) {
 	t.Parallel()
 	up := upstream.Start(t, upstream.Options{Script: gated})

@@ -48,8 +48,8 @@ func (g *gateway) hangUp(t *testing.T, providers []child, renamed string) {
 	})
 }
 
-// TestLogsAreRenamedUnderLoad: issue 26, item 30: each request has its access line once, in one of the files, and
-// none is written to a file that was renamed before an earlier signal.
+// TestLogsAreRenamedUnderLoad: each request has its access line once, in one of the files, and none is written to a
+// file that was renamed before an earlier signal.
 func TestLogsAreRenamedUnderLoad(t *testing.T) {
 	t.Parallel()
 	const clients, renames = 3, 8

@@ -141,7 +141,7 @@ func flip(t *testing.T, file string, at int64) {
 	require.NoError(t, f.Close())
 }
 
-// TestAllIsItsOwnersOnly walks what a gateway writes, again and again on a bad day: issue 26, item 14.
+// TestAllIsItsOwnersOnly walks what a gateway writes, again and again on a bad day: all is its owner's only.
 func TestAllIsItsOwnersOnly(t *testing.T) {
 	t.Parallel()
 	up := upstream.Start(t, upstream.Options{Script: gated})

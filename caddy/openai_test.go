@@ -247,7 +247,7 @@ func mode(stream bool) string {
 	return "plain"
 }
 
-// worth is an account's worth in microcents, from GET /v1/account (NET of the clauses).
+// worth is an account's worth in microcents, from GET /v1/account (GEN-00).
 func worth(t testing.TB, g *gateway, key string) int64 {
 	t.Helper()
 	a := summary(t, g, key)

@@ -51,8 +51,8 @@ func (g *gateway) save(t testing.TB, hcl string) {
 	g.call(t, "POST", "/fareway/reload", nil, nil)
 }
 
-// TestSavesUnderLoad: issue 12, "Saving is enough": 100 saves while streams run and requests come: none is broken or
-// refused, and no process, descriptor or goroutine is left.
+// TestSavesUnderLoad: 100 saves while streams run and requests come: none is broken or refused, and no process,
+// descriptor or goroutine is left.
 func TestSavesUnderLoad(t *testing.T) {
 	t.Parallel()
 	const saves, slack = 100, 15 // connections that are kept for the next request

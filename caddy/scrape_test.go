@@ -50,7 +50,7 @@ func scrape(ctx context.Context, t *testing.T, c *http.Client, url, token string
 	return resp.StatusCode, string(body)
 }
 
-// TestScraping: issue 26, item 30: in each of the manual's three ways, with what a request has left, and what a reload
+// TestScraping: in each of the manual's three ways, with what a request has left, and what a reload
 // has removed.
 func TestScraping(t *testing.T) {
 	t.Parallel()

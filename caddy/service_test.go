@@ -46,8 +46,8 @@ func freePort(t *testing.T) int {
 	}
 }
 
-// TestServiceIsSafeByItself: issue 26, item 19: what the starter's Caddyfile says for safety, a Caddyfile with nothing
-// but the directive has, too.
+// TestServiceIsSafeByItself: what the starter's Caddyfile says for safety, a Caddyfile with nothing but the directive
+// has, too.
 func TestServiceIsSafeByItself(t *testing.T) {
 	t.Parallel()
 	up := upstream.Start(t, upstream.Options{})

@@ -12,7 +12,7 @@ import (
 	"github.com/fareway/fareway/plugins/providertest/upstream"
 )
 
-// TestSoakManyProviders: issue 12, "Saving is enough": 80 providers reloaded 200 times in flat memory.
+// TestSoakManyProviders: 80 providers reloaded 200 times in flat memory.
 func TestSoakManyProviders(t *testing.T) {
 	t.Parallel()
 	const providers, reloads = 80, 200

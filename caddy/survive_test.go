@@ -83,7 +83,7 @@ func (r *recorded) charged(t *testing.T) {
 	r.books(t, `SELECT count(*) FROM waiting`, func(row *sqlite.Stmt) { require.Zero(t, row.ColumnInt64(0)) })
 }
 
-// Receipts survive (issue 25, GAP-56, GAP-99): whoever knew by what the upstream is asked is gone, and it is asked.
+// Receipts survive (GAP-56, GAP-99): whoever knew by what the upstream is asked is gone, and it is asked.
 func TestReceiptsSurvive(t *testing.T) {
 	t.Parallel()
 	silent := map[string]string{"X-Generation-Id": ""} // only the body says the reply's id

@@ -83,8 +83,8 @@ func deaf(t testing.TB) string {
 	return fmt.Sprintf("127.0.0.1:%d", bound.(*unix.SockaddrInet4).Port)
 }
 
-// TestApplyRollsItselfBack: issue 12, "Before and after": an apply after which requests fail is undone by itself, also
-// where the gateway is started again meanwhile.
+// TestApplyRollsItselfBack: an apply after which requests fail is undone by itself, also where the gateway is started
+// again meanwhile.
 func TestApplyRollsItselfBack(t *testing.T) {
 	t.Parallel()
 	for name, restart := range map[string]bool{"as it runs": false, "over a restart": true} {

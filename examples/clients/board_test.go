@@ -20,7 +20,7 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// behaviours are the contract's list of what is verified for each build and client version (Versioning 3 and 5).
+// behaviours are the contract's list of what is verified for each build and client version (VER-05, VER-11).
 var behaviours = []string{"streamed", "not streamed", "tools", "tool results", "stop", "count", "models", "account",
 	"request id", "long context", "model ids", "cancellation"}
 

@@ -38,7 +38,7 @@ func installNode(t *testing.T) (folder, file string) {
 	return folder, file
 }
 
-// Issue 11, the plugin kit: a provider in Node over the documented protocol.
+// A provider in Node over the documented protocol.
 func TestTheProviderInNodeKeepsEveryRule(t *testing.T) {
 	t.Parallel()
 	_, file := installNode(t)
@@ -46,7 +46,7 @@ func TestTheProviderInNodeKeepsEveryRule(t *testing.T) {
 	require.Contains(t, out, " 0 broken, ")
 }
 
-// Issue 27: a predictor of one's own in another language than Go.
+// A predictor of one's own in another language than Go.
 func TestThePredictorInNodeKeepsEveryRule(t *testing.T) {
 	t.Parallel()
 	_, file := installNode(t)

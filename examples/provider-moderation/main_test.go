@@ -67,7 +67,7 @@ func TestContract(t *testing.T) {
 	})
 }
 
-// TestVerdicts: issue 14, "Content policy", a provider with the capability.
+// TestVerdicts: a provider with the capability screens.
 func TestVerdicts(t *testing.T) {
 	t.Parallel()
 	ask := func(key string, texts ...string) (llm.Verdict, error) {

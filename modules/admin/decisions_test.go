@@ -138,8 +138,8 @@ func (b failingBooks) Account(ctx context.Context, name string) (ledger.Account,
 	return b.Books.Account(ctx, name)
 }
 
-// TestPrunedRequests: issue 26, item 23. A request whose detail was pruned is 410 with what the journal has; and what
-// cannot be read is no request that there never was.
+// TestPrunedRequests: a request whose detail was pruned is 410 with what the journal has; and what cannot be read is
+// no request that there never was.
 func TestPrunedRequests(t *testing.T) {
 	t.Parallel()
 	now := time.Date(2026, 11, 1, 12, 0, 0, 0, time.UTC)

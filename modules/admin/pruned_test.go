@@ -11,8 +11,7 @@ import (
 	"github.com/fareway/fareway/modules/internal/routing"
 )
 
-// TestWhatIsSaidOfPrunedRequests: issue 26, item 23. What the journal still has, of amounts only those that there
-// were.
+// TestWhatIsSaidOfPrunedRequests: what the journal still has, of amounts only those that there were.
 func TestWhatIsSaidOfPrunedRequests(t *testing.T) {
 	t.Parallel()
 	v := PrunedRequest{ID: "req_1", Settled: time.Date(2026, 11, 1, 12, 0, 0, 0, time.UTC), Reason: "ok", Account: "ann",

@@ -14,7 +14,7 @@ import (
 	"github.com/fareway/fareway/modules/internal/engine/enginetest"
 )
 
-// TestWrongTokensAreLogged: issue 26, item 18: who tries tokens leaves lines with address and count, and few of them.
+// TestWrongTokensAreLogged: who tries tokens leaves lines with address and count, and few of them.
 func TestWrongTokensAreLogged(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {

@@ -118,8 +118,8 @@ func TestAdminRequest(t *testing.T) {
 	})
 }
 
-// TestAdminRequestShadow is issue 13's shadow: the call that was made for comparison is shown with its request, and
-// nothing of it is in the request's numbers.
+// TestAdminRequestShadow: the call that was made for comparison is shown with its request, and nothing of it is in
+// the request's numbers.
 func TestAdminRequestShadow(t *testing.T) {
 	t.Parallel()
 	c, e := running(t)

@@ -17,8 +17,7 @@ import (
 	"github.com/fareway/fareway/modules/internal/ledger"
 )
 
-// TestCommandAccountRequires is issue 13's floors of an account: set, shown, changed in part, taken away, and warned of
-// where no route is left.
+// TestCommandAccountRequires: set, shown, changed in part, taken away, and warned of where no route is left.
 func TestCommandAccountRequires(t *testing.T) {
 	t.Parallel()
 	none := new(time.Duration)

@@ -14,8 +14,8 @@ import (
 	"github.com/fareway/fareway/modules/internal/engine"
 )
 
-// TestInstall: issue 12, "Before and after": files are installed whole, behind the links that lead to them, and never
-// over what somebody else has saved in the meantime.
+// TestInstall: files are installed whole, behind the links that lead to them, and never over what somebody else has
+// saved in the meantime.
 func TestInstall(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()
@@ -84,8 +84,8 @@ func requireFiles(t *testing.T, dir string, names ...string) {
 	require.Equal(t, names, got)
 }
 
-// TestInstallKeepsTexts: issue 12: no text is lost by a rollback: what was saved and did not serve, and a file that was
-// not there then, are kept beside the files, until all is put back.
+// TestInstallKeepsTexts: no text is lost by a rollback: what was saved and did not serve, and a file that was not
+// there then, are kept beside the files, until all is put back.
 func TestInstallKeepsTexts(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()

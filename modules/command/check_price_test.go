@@ -8,7 +8,7 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// Issue 11, bad input: the price of a model that a preset knows is missing, or in the wrong unit.
+// The price of a model that a preset knows is missing, or in the wrong unit.
 func TestCheckKnowsUsualPrices(t *testing.T) {
 	t.Parallel()
 	path := filepath.Join(t.TempDir(), "gateway.hcl")

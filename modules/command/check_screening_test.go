@@ -8,7 +8,7 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// Issue 14, "Content policy": a provider without the capability cannot screen.
+// A provider without the capability cannot screen.
 func TestCheckKnowsWhoScreens(t *testing.T) {
 	t.Parallel()
 	path := filepath.Join(t.TempDir(), "gateway.hcl")

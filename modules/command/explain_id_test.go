@@ -52,7 +52,7 @@ func decided(t *testing.T, e *engine.Engine, id, profile, text string) *decision
 			Usage: decisions.Usage{Known: true, Input: 900, CacheRead: 100, Output: 200}}}}
 }
 
-// TestExplainARequest is issue 13's `gateway explain REQUEST_ID`: by what is kept of a request, as it was.
+// TestExplainARequest is `gateway explain REQUEST_ID`: by what is kept of a request, as it was.
 func TestExplainARequest(t *testing.T) {
 	t.Parallel()
 	e := routed(t)
@@ -88,8 +88,8 @@ func TestExplainARequest(t *testing.T) {
 	}
 }
 
-// TestExplainWhatItWouldHaveComeTo: issue 13, elsewhere a route that reasons writes more, one that could not take the
-// request has no price for it, and a cache that its conversation left is warm.
+// TestExplainWhatItWouldHaveComeTo: elsewhere a route that reasons writes more, one that could not take the request
+// has no price for it, and a cache that its conversation left is warm.
 func TestExplainWhatItWouldHaveComeTo(t *testing.T) {
 	t.Parallel()
 	e := routed(t)
@@ -186,7 +186,7 @@ func TestExplainWhatWasTheMatter(t *testing.T) {
 	require.ErrorContains(t, err, "--profile is for the body")
 }
 
-// TestExplainJudgesStrategies: issue 13, a request of the past is explained with the strategies.
+// TestExplainJudgesStrategies: a request of the past is explained with the strategies.
 func TestExplainJudgesStrategies(t *testing.T) {
 	t.Parallel()
 	e := routed(t)
@@ -205,8 +205,7 @@ func TestExplainJudgesStrategies(t *testing.T) {
 	require.Contains(t, text, "Strategies:\n  climb: ")
 }
 
-// TestExplainAShadow is issue 13's shadow: what came of the call that was made for comparison is explained, never with
-// a text.
+// TestExplainAShadow: what came of the call that was made for comparison is explained, never with a text.
 func TestExplainAShadow(t *testing.T) {
 	t.Parallel()
 	e := routed(t)

@@ -12,7 +12,7 @@ import (
 	"github.com/fareway/fareway/modules/internal/routing"
 )
 
-// TestExplainStrategies is issue 14's printable itinerary: which strategy a request goes through, and why not another.
+// TestExplainStrategies: which strategy a request goes through, and why not another.
 func TestExplainStrategies(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()

@@ -81,8 +81,7 @@ plan "floor" {
 }
 `
 
-// TestExplain is issue 13's `gateway explain`: each candidate with what is expected of it, and each other route with
-// the reason.
+// TestExplain is `gateway explain`: each candidate with what is expected of it, and each other route with the reason.
 func TestExplain(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()

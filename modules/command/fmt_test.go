@@ -11,7 +11,7 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// TestFmt is issue 12's `gateway fmt`: the file and what it includes, or what is piped in.
+// TestFmt is `gateway fmt`: the file and what it includes, or what is piped in.
 func TestFmt(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()

@@ -48,7 +48,7 @@ func initWith(t *testing.T, r *initRun, answers *string, args ...string) (string
 	return out.String(), err
 }
 
-// Issue 11: a few questions, and a first file that works.
+// A few questions, and a first file that works.
 func TestInitAsks(t *testing.T) {
 	t.Parallel()
 	ollama := upstream.Start(t, upstream.Options{Local: map[string]upstream.Local{
@@ -94,7 +94,7 @@ func TestInitAsks(t *testing.T) {
 	}
 }
 
-// Issue 11: flags in place of answers, for scripts.
+// Flags in place of answers, for scripts.
 func TestInitByFlags(t *testing.T) {
 	t.Parallel()
 	ollama := upstream.Start(t, upstream.Options{Local: map[string]upstream.Local{"only:1b": {Context: 4096}}})

@@ -30,7 +30,7 @@ func offering(t *testing.T) string {
 	return s.URL + "/v1"
 }
 
-// Issue 11, finding models: what `gateway models` prints passes `gateway check`.
+// What `gateway models` prints passes `gateway check`.
 func TestModelsAreRoutesToPaste(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()

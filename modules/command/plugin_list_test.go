@@ -40,7 +40,7 @@ func withPlugins(t *testing.T) (data, folder string) {
 	return e.DataDir(), folder
 }
 
-// Issue 11, the plugin kit: what the gateway has.
+// `plugin list` shows what the gateway has.
 func TestPluginListShowsWhatTheGatewayHas(t *testing.T) {
 	t.Parallel()
 	data, folder := withPlugins(t)
@@ -112,7 +112,7 @@ func TestPluginInfoShowsOne(t *testing.T) {
 	}
 }
 
-// Issue 11, supervision: a file that is no longer what runs is told of.
+// A file that is no longer what runs is told of.
 func TestPluginListTellsOfAReplacedFile(t *testing.T) {
 	t.Parallel()
 	folder, err := filepath.EvalSymlinks(t.TempDir())
@@ -215,7 +215,7 @@ func TestPluginListTellsOfLastWords(t *testing.T) {
 		"paper.\n")
 }
 
-// Issue 11, supervision: what failed by cause, and what was broken of the protocol.
+// What failed by cause, and what was broken of the protocol.
 func TestPluginListTellsOfFailuresAndViolations(t *testing.T) {
 	t.Parallel()
 	at := time.Date(2026, 11, 22, 18, 0, 0, 0, time.UTC)
@@ -246,7 +246,7 @@ func TestPluginListTellsOfFailuresAndViolations(t *testing.T) {
 	}
 }
 
-// Issue 11, supervision: status tells how each provider does, in a line.
+// Status tells how each provider does, in a line.
 func TestStatusTellsHowProvidersDo(t *testing.T) {
 	t.Parallel()
 	at := time.Date(2026, 11, 22, 18, 0, 0, 0, time.UTC)

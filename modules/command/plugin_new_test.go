@@ -22,7 +22,7 @@ func goTool(t *testing.T, dir string, args ...string) {
 	require.NoError(t, err, "go %s:\n%s", strings.Join(args, " "), out)
 }
 
-// Issue 11, the plugin kit: a module that builds and passes its tests at once.
+// `plugin new` makes a module that builds and passes its tests at once.
 func TestPluginNewBuildsAndPassesItsTests(t *testing.T) {
 	t.Parallel()
 	for kind, verbs := range map[string][]string{
@@ -130,7 +130,7 @@ func TestPluginNewAsJSON(t *testing.T) {
 	require.Equal(t, []string{"main.go", "main_test.go", "README.md", "go.mod", "go.sum"}, v.Files)
 }
 
-// Issue 11: an author in another language finds the protocol.
+// An author in another language finds the protocol.
 func TestPluginProtoPrintsTheProtocol(t *testing.T) {
 	t.Parallel()
 	out, err := run(t, "plugin", "proto")

@@ -11,7 +11,7 @@ import (
 	"github.com/fareway/fareway/plugins/conformance"
 )
 
-// Issue 11, the plugin kit: `plugin test` by name.
+// `plugin test` by name.
 func TestPluginTestOfABuiltInProvider(t *testing.T) {
 	t.Parallel()
 	out, err := run(t, "plugin", "test", "echo", "--limit", "1m")

@@ -10,7 +10,7 @@ import (
 	"github.com/fareway/fareway/modules/internal/routing"
 )
 
-// TestWriteExplanation is issue 13's explaining, in words: what a table does not show of how it came.
+// TestWriteExplanation: an explanation in words says what a table does not show of how it came.
 func TestWriteExplanation(t *testing.T) {
 	t.Parallel()
 	text := func(v admin.Explanation) string {

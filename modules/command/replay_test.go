@@ -10,7 +10,7 @@ import (
 	"github.com/fareway/fareway/modules/internal/decisions"
 )
 
-// TestPrintReplay: issue 13, "Replaying", as people read it.
+// TestPrintReplay: a replay, as people read it.
 func TestPrintReplay(t *testing.T) {
 	t.Parallel()
 	side := func(charged, cost int64, quality float64, routes ...decisions.RouteShare) decisions.Side {

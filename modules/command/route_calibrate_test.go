@@ -11,7 +11,7 @@ import (
 	"github.com/fareway/fareway/modules/internal/routing"
 )
 
-// TestCalibrateProfiles is choice.md's `calibrate --since`: rates by the gateway's own requests, as weights that give
+// TestCalibrateProfiles is `calibrate --since` (GAP-131): rates by the gateway's own requests, as weights that give
 // about those rates.
 func TestCalibrateProfiles(t *testing.T) {
 	t.Parallel()

@@ -10,7 +10,7 @@ import (
 	"github.com/fareway/fareway/config"
 )
 
-// TestCommandEvalConversations is issue 13: what affinity saves, for each profile and kind of conversation.
+// TestCommandEvalConversations: what affinity saves, for each profile and kind of conversation.
 func TestCommandEvalConversations(t *testing.T) {
 	t.Parallel()
 	views := runJSON[[]conversationsView](t, "route", "eval", "--conversations")
@@ -33,7 +33,7 @@ func TestCommandEvalConversations(t *testing.T) {
 	}
 }
 
-// TestCommandEvalCaptures is issue 13: conversations are replayed that have the structure of captured ones.
+// TestCommandEvalCaptures: conversations are replayed that have the structure of captured ones.
 func TestCommandEvalCaptures(t *testing.T) {
 	t.Parallel()
 	const dir = "testdata/captures"

@@ -73,8 +73,8 @@ func works(t *testing.T, n int) (code, talk [][]byte) {
 	return code, talk
 }
 
-// TestTrainOutcomes is issue 27: lines of outcomes teach which requests a model is good at, on top of a base model,
-// and what is written can be loaded.
+// TestTrainOutcomes: lines of outcomes teach which requests a model is good at, on top of a base model, and what is
+// written can be loaded.
 func TestTrainOutcomes(t *testing.T) {
 	t.Parallel()
 	code, talk := works(t, 60)
@@ -122,8 +122,7 @@ func TestTrainOutcomes(t *testing.T) {
 	require.Len(t, twice.Pools, len(m.Pools), "what was taught before is replaced, not added to")
 }
 
-// TestTrainOutcomesOfNoUse is issue 27: what does not predict held-out requests better is not taken where that is
-// asked.
+// TestTrainOutcomesOfNoUse: what does not predict held-out requests better is not taken where that is asked.
 func TestTrainOutcomesOfNoUse(t *testing.T) {
 	t.Parallel()
 	_, talk := works(t, 60)
@@ -173,7 +172,7 @@ func TestTrainOutcomesOfAccounts(t *testing.T) {
 	require.Len(t, v.Models, 2)
 }
 
-// TestTrainOutcomesSaysWhatIsLeftOut is issue 27, "bad input".
+// TestTrainOutcomesSaysWhatIsLeftOut: lines that another model has read, and lines that are none.
 func TestTrainOutcomesSaysWhatIsLeftOut(t *testing.T) {
 	t.Parallel()
 	_, talk := works(t, 40)

@@ -132,7 +132,7 @@ func TestPlanShowsProfiles(t *testing.T) {
 	require.NotContains(t, text, "balanced")
 }
 
-// TestExplainInWords is issue 27's explaining: what a customer's question can be answered with.
+// TestExplainInWords: what a customer's question can be answered with.
 func TestExplainInWords(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()

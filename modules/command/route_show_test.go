@@ -13,7 +13,7 @@ import (
 	"github.com/fareway/fareway/modules/internal/routing/predict"
 )
 
-// TestCommandRouteShow is issue 13: what was learned is shown, and what people say is taken.
+// TestCommandRouteShow: what was learned is shown, and what people say is taken.
 func TestCommandRouteShow(t *testing.T) {
 	t.Parallel()
 	e := enginetest.Start(t, &config.Config{

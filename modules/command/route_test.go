@@ -29,7 +29,7 @@ func recorded(t *testing.T, n int) string {
 	return dir
 }
 
-// Issue 13, "Measuring".
+// `route train`, `calibrate` and `eval`: a model is measured on recorded answers.
 func TestRoute(t *testing.T) {
 	t.Parallel()
 	data, dir := recorded(t, 120), t.TempDir()
@@ -64,7 +64,7 @@ func TestRoute(t *testing.T) {
 	require.NoError(t, err)
 }
 
-// Issue 14: what agreement saves is measured on recorded answers.
+// What agreement saves is measured on recorded answers.
 func TestRouteEvalAgree(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()

@@ -10,7 +10,7 @@ import (
 	"github.com/fareway/fareway/plugins/builtin"
 )
 
-// TestSchema is issue 12's `gateway schema`, with the settings of the built-in providers.
+// TestSchema is `gateway schema`, with the settings of the built-in providers.
 func TestSchema(t *testing.T) {
 	t.Parallel()
 	text, err := run(t, "schema")

@@ -26,7 +26,7 @@ func TestRouteState(t *testing.T) {
 	}
 }
 
-// Issue 27: status says who predicts: the model, and a provider of the operator's before it.
+// Status says who predicts: the model, and a provider of the operator's before it.
 func TestStatusSaysWhoPredicts(t *testing.T) {
 	t.Parallel()
 	var out strings.Builder

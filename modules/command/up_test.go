@@ -340,7 +340,7 @@ func TestUpPrintsForPeople(t *testing.T) {
 	}
 }
 
-// TestPathLine: issue 26, 26. A newcomer's shell does not find bin/fareway by its name.
+// TestPathLine: a newcomer's shell does not find bin/fareway by its name.
 func TestPathLine(t *testing.T) {
 	t.Parallel()
 	shell, err := exec.LookPath("sh")

@@ -69,7 +69,7 @@ plan "crowd" {
 }
 `})
 
-	t.Run("ACCT-01 ACCT-02 ACCT-03 ACCT-12 ACCT-13 ACCT-14 who calls", func(t *testing.T) {
+	t.Run("ACCT-01 ACCT-02 ACCT-03 ACCT-12 ACCT-13 ACCT-14 GAP-121 who calls", func(t *testing.T) {
 		t.Parallel()
 		c := g.rich(t)
 		first := c.Summary(t)

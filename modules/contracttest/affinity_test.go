@@ -13,8 +13,8 @@ import (
 	"github.com/fareway/fareway/plugins/providertest/upstream"
 )
 
-// TestConversationStays is issue 13: a turn that answers tool calls goes where they were made, whatever else is better
-// at it; with affinity off each turn is chosen afresh.
+// TestConversationStays: a turn that answers tool calls goes where they were made, whatever else is better at it;
+// with affinity off each turn is chosen afresh.
 func TestConversationStays(t *testing.T) {
 	t.Parallel()
 	const routes = `

@@ -12,7 +12,7 @@ import (
 	"github.com/fareway/fareway/plugins/providertest/upstream"
 )
 
-// Issue 14, "When upstreams misbehave". The clock of these gateways is the wall's, and turned; what is waited for is
+// Upstreams that misbehave. The clock of these gateways is the wall's, and turned; what is waited for is
 // so long that no machine is too slow.
 
 // breaker is the blocks of a gateway under test.

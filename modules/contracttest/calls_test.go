@@ -19,7 +19,7 @@ var offered = map[string]string{
 		`{"name":"get_weather","input_schema":{"type":"object"}}]`,
 }
 
-// TestCallsComeWhole is wire.md C through the gateway: however an upstream sends its calls, the client has all of
+// TestCallsComeWhole, through the gateway: however an upstream sends its calls, the client has all of
 // them, by their names, with their arguments, in each family, whole and streamed; or an error, and never fewer.
 func TestCallsComeWhole(t *testing.T) {
 	t.Parallel()

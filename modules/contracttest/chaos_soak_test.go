@@ -15,8 +15,8 @@ import (
 	"github.com/fareway/fareway/plugins/providertest/upstream"
 )
 
-// TestSoakChaos is issue 14, "How to prove it": beside a route that misbehaves in every way, under load, no more
-// requests fail than the healthy one alone would fail, retries stay under their limit, and reloads change nothing.
+// TestSoakChaos: beside a route that misbehaves in every way, under load, no more requests fail than the healthy one
+// alone would fail, retries stay under their limit, and reloads change nothing.
 func TestSoakChaos(t *testing.T) {
 	t.Parallel()
 	for name, outliers := range map[string]string{"breaker alone": "false", "and ejection": "true"} {

@@ -65,7 +65,7 @@ func TestChat(t *testing.T) {
 			{name: "CHAT-15 required without tools", members: `"tool_choice":"required"`, code: invalid},
 			{name: "CHAT-17 parallel off", members: `"parallel_tool_calls":false,"tools":[` + f + `]`,
 				sent: map[string]string{"parallel_tool_calls": ""}},
-			{name: "CHAT-18 low", members: `"reasoning_effort":"low"`, sent: map[string]string{"reasoning_effort": ""}},
+			{name: "CHAT-18 GAP-31 low", members: `"reasoning_effort":"low"`, sent: map[string]string{"reasoning_effort": ""}},
 			{name: "CHAT-18 medium", members: `"reasoning_effort":"medium"`, sent: map[string]string{"reasoning_effort": ""}},
 			{name: "CHAT-18 high", members: `"reasoning_effort":"high"`, sent: map[string]string{"reasoning_effort": ""}},
 			{name: "CHAT-18 null", members: `"reasoning_effort":null`, sent: map[string]string{"reasoning_effort": ""}},

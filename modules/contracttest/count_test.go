@@ -72,7 +72,7 @@ func TestTokenCount(t *testing.T) {
 		require.Greater(t, answered, called+5)
 		c.RequireUntouched(t)
 	})
-	t.Run("CNT-03 the rules are those of messages", func(t *testing.T) {
+	t.Run("CNT-03 GAP-11 the rules are those of messages", func(t *testing.T) {
 		t.Parallel()
 		c := g.rich(t)
 		for _, body := range []string{

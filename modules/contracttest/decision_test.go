@@ -22,8 +22,8 @@ func decided(t testing.TB, g *scripted, a answer) decisions.Record {
 	return r
 }
 
-// TestDecisionsAreKept is issue 13, "Replaying": the features of a request are kept, with what came of it, and never
-// its text; also of one that no route could take, and which routes were full.
+// TestDecisionsAreKept: the features of a request are kept, with what came of it, and never its text; also of one
+// that no route could take, and which routes were full.
 func TestDecisionsAreKept(t *testing.T) {
 	t.Parallel()
 	const secret = "zanzibar"
@@ -72,7 +72,7 @@ func TestDecisionsAreKept(t *testing.T) {
 	outcomeOf(t, sh, a)
 	r = decided(t, g, a)
 	require.Equal(t, []string{"first", "second"}, []string{r.Choice, r.Served()})
-	require.Equal(t, []string{"first"}, r.Full, "issue 13: a route that was full")
+	require.Equal(t, []string{"first"}, r.Full, "a route that was full")
 	g.Upstream.Open(busy.Mark)
 	outcomeOf(t, sh, <-done)
 

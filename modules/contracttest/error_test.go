@@ -125,7 +125,7 @@ func TestUpstreamErrors(t *testing.T) {
 		{"POL-02 declined", upstream.ContentFilter(), 400, "invalid_request_error", "false"},
 	} {
 		for _, sh := range shapes {
-			t.Run("SSE-29 SSE-35 SSE-44 "+tt.name+" "+sh.Name, func(t *testing.T) {
+			t.Run("SSE-29 SSE-35 SSE-44 GAP-43 "+tt.name+" "+sh.Name, func(t *testing.T) {
 				t.Parallel()
 				c := g.rich(t)
 				c.Answers(upstream.Refuse(tt.err))

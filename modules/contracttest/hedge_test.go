@@ -23,8 +23,8 @@ import (
 	"github.com/fareway/fareway/plugins/providertest/upstream"
 )
 
-// Issue 14, the hedged second attempt. Nothing here waits for a time to pass: a first call that is to be late shows
-// nothing before something has come of the second one.
+// The hedged second attempt. Nothing here waits for a time to pass: a first call that is to be late shows nothing
+// before something has come of the second one.
 
 // hedging is a profile whose requests are late at once, of which so many are called for twice.
 func hedging(share float64) string {
@@ -335,7 +335,7 @@ func TestHedgeAndShadow(t *testing.T) {
 					r.first, r.second, r.third = after(r.arrived, failing), failing, failing
 				}, 502, 0, []string{"first", "second", "third"}, 1, false},
 			} {
-				t.Run("issue 14 BILL-21 "+tc.name+" "+sh.Name+" "+mode.Name, func(t *testing.T) {
+				t.Run("BILL-21 "+tc.name+" "+sh.Name+" "+mode.Name, func(t *testing.T) {
 					c := g.rich(t)
 					r := newRacing()
 					tc.run(r)

@@ -33,7 +33,7 @@ func TestBodies(t *testing.T) {
 			}
 			c.RequireUntouched(t)
 		})
-		t.Run("HTTP-03 LIM-13 the size limit "+postName(sh), func(t *testing.T) {
+		t.Run("HTTP-03 LIM-13 GAP-17 the size limit "+postName(sh), func(t *testing.T) {
 			t.Parallel()
 			c := g.rich(t)
 			pad := func(size int) string {
@@ -85,14 +85,14 @@ func TestHeadersAreNotForwarded(t *testing.T) {
 	t.Parallel()
 	g := startScripted(t, setup{Routes: threeRoutes, Extra: threeProfiles})
 	for _, sh := range shapes {
-		t.Run("HTTP-06 HTTP-07 VER-12 "+sh.Name, func(t *testing.T) {
+		t.Run("HTTP-06 HTTP-07 VER-12 GAP-20 "+sh.Name, func(t *testing.T) {
 			t.Parallel()
 			plain := g.rich(t)
 			want := outcomeOf(t, sh, plain.Ask(sh))
 			c := g.rich(t)
 			header := []string{"X-Source", "tell-src", "Http-Referer", "https://tell-referer.example", "X-Title", "tell-title",
 				"Anthropic-Version", "tell-version", "Anthropic-Beta", "tell-beta", "Openai-Organization", "tell-org",
-				"Openai-Beta", "tell-beta",
+				"Openai-Beta", "tell-beta", "Openai-Project", "tell-project",
 				"X-Session-Id", "tell-session", "Idempotency-Key", "tell-key", "User-Agent", "tell-agent", "X-Stainless-Lang",
 				"tell-lang"}
 			require.Equal(t, want, outcomeOf(t, sh, c.Post(sh.Path, sh.Body("PROMPT"), header...)))
@@ -172,7 +172,7 @@ func TestPaths(t *testing.T) {
 		}
 		c.RequireUntouched(t)
 	})
-	t.Run("VER-01 GEN-17 paths are exact (GAP-02, GAP-04)", func(t *testing.T) {
+	t.Run("VER-01 GEN-17 paths are exact (GAP-02, GAP-04, GAP-100, GAP-106)", func(t *testing.T) {
 		t.Parallel()
 		c := g.rich(t)
 		for _, p := range places {

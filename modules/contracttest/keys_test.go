@@ -50,8 +50,8 @@ func (s *service) keyStates(t testing.TB) map[string]string {
 	return states
 }
 
-// Issue 11, key pools, with real plugins and whoever makes the calls: a conversation stays on its key, goes to another
-// while its own is out of quota or refused, and is told when there is none; then the route's fallback applies.
+// Key pools, with real plugins and whoever makes the calls: a conversation stays on its key, goes to another while
+// its own is out of quota or refused, and is told when there is none; then the route's fallback applies.
 func TestKeyPools(t *testing.T) {
 	t.Parallel()
 	secrets := map[string]string{"main": "sk-main-zq11", "spare": "sk-spare-zq11"}

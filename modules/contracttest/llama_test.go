@@ -98,8 +98,8 @@ func testLlamaCancel(t *testing.T, carry string) {
 	})
 }
 
-// TestLlamaTakesAnAgent is issue 25, item 10: what a coding agent sends with its own tools (the structure of 12
-// requests of Claude Code, without any of its text; testdata/llama), all of which a llama.cpp server refused.
+// TestLlamaTakesAnAgent: what a coding agent sends with its own tools (the structure of 12 requests of Claude Code,
+// without any of its text; testdata/llama), all of which a llama.cpp server refused.
 func TestLlamaTakesAnAgent(t *testing.T) {
 	t.Parallel()
 	file, err := os.ReadFile("testdata/llama/agent.jsonl")

@@ -84,7 +84,7 @@ func TestMessages(t *testing.T) {
 				sent: map[string]string{"tools": "", "tool_choice": ""}},
 			{name: "MSG-15 auto", members: `"tool_choice":{"type":"auto"},"tools":[` + f + `]`,
 				sent: map[string]string{"tool_choice": "", "tools": `[` + sentF + `]`}},
-			{name: "MSG-15 auto, parallel off",
+			{name: "MSG-15 GAP-83 auto, parallel off",
 				members: `"tool_choice":{"type":"auto","disable_parallel_tool_use":true},"tools":[` + f + `]`,
 				sent:    map[string]string{"tool_choice": "", "parallel_tool_calls": ""}},
 			{name: "MSG-15 any", members: `"tool_choice":{"type":"any"},"tools":[` + f + `]`,

@@ -69,7 +69,7 @@ func TestModelEntry(t *testing.T) {
 	}
 }
 
-// TestModelFieldAndLookup is E30.
+// TestModelFieldAndLookup is E30, on every shape and the token count (GAP-10, GAP-11).
 func TestModelFieldAndLookup(t *testing.T) {
 	t.Parallel()
 	g := startScripted(t, setup{})
@@ -142,7 +142,7 @@ func TestModelFieldAndLookup(t *testing.T) {
 			}
 		})
 	}
-	t.Run("EP-09 EP-10 EP-11 only service/auto is looked up", func(t *testing.T) {
+	t.Run("EP-09 EP-10 EP-11 GAP-06 only service/auto is looked up", func(t *testing.T) {
 		t.Parallel()
 		lookup(t, "service/auto", 200)
 		lookup(t, "service%2Fauto", 200)

@@ -36,7 +36,7 @@ func (s *service) classified(t testing.TB, outcome string) (n uint64) {
 	return n
 }
 
-// TestPredictorOfOnesOwn: a provider with the capability compares routes, and the model stands behind it (issue 27).
+// TestPredictorOfOnesOwn: a provider with the capability compares routes, and the model stands behind it.
 func TestPredictorOfOnesOwn(t *testing.T) {
 	t.Parallel()
 	t.Run("GAP-131 what it knows decides", func(t *testing.T) {

@@ -9,8 +9,8 @@ import (
 	"github.com/fareway/fareway/plugins/providertest/upstream"
 )
 
-// TestPriceTiers (issue 11, prices as they are): the input of a request, cached or not, decides what all of it costs,
-// and a hold is that of the dearest tier that the bound of its prompt can reach.
+// TestPriceTiers: the input of a request, cached or not, decides what all of it costs, and a hold is that of the
+// dearest tier that the bound of its prompt can reach.
 func TestPriceTiers(t *testing.T) {
 	t.Parallel()
 	tiered := route{Name: "tiered", Window: 1_000_000, Input: "0.01", Output: "0.02", // a token 1 and 2 microcents
@@ -48,7 +48,7 @@ func TestPriceTiers(t *testing.T) {
 	})
 }
 
-// TestPriceFromADay (issue 11, prices that begin on a date): a request is charged by the day on which it came.
+// TestPriceFromADay: a request is charged by the day on which it came.
 func TestPriceFromADay(t *testing.T) {
 	t.Parallel()
 	day := time.Now().UTC().AddDate(0, 0, 3).Truncate(24 * time.Hour)

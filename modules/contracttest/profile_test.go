@@ -114,7 +114,7 @@ func TestProfileHeaderIsJudged(t *testing.T) {
 				c.RequireUntouched(t)
 			})
 		}
-		t.Run("PROF-19 PROF-20 present and empty "+postName(sh), func(t *testing.T) {
+		t.Run("PROF-19 PROF-20 GAP-32 present and empty "+postName(sh), func(t *testing.T) {
 			t.Parallel()
 			c := g.rich(t)
 			for _, mode := range modes {
@@ -124,7 +124,7 @@ func TestProfileHeaderIsJudged(t *testing.T) {
 			c.RequireUntouched(t)
 			require.Equal(t, 200, c.Ask(sh).StatusCode, "absent")
 		})
-		t.Run("PROF-18 two lines "+postName(sh), func(t *testing.T) {
+		t.Run("PROF-18 GAP-32 two lines "+postName(sh), func(t *testing.T) {
 			t.Parallel()
 			c := g.rich(t)
 			a := c.raw(t, sh.Path, sh.Body("PROMPT"), "X-Service-Profile: max", "X-Service-Profile: max")
@@ -132,23 +132,23 @@ func TestProfileHeaderIsJudged(t *testing.T) {
 			c.RequireUntouched(t)
 		})
 	}
-	t.Run("PROF-06 blanks around a value do not count", func(t *testing.T) {
+	t.Run("PROF-06 GAP-32 blanks around a value do not count", func(t *testing.T) {
 		t.Parallel()
 		c := g.rich(t)
 		for _, sh := range posts {
 			require.Equal(t, 200, c.raw(t, sh.Path, sh.Body("PROMPT"), "X-Service-Profile: \t max ").StatusCode)
 		}
 	})
-	t.Run("CHAT-19 RESP-21 effort is validated though outranked", func(t *testing.T) {
+	t.Run("CHAT-19 RESP-21 GAP-31 effort is validated though outranked", func(t *testing.T) {
 		t.Parallel()
 		for _, family := range []string{"chat", "responses"} {
 			sh, c := shapeOf(family), g.rich(t)
-			a := c.Post(sh.Path, sh.Body("PROMPT", `"reasoning_effort":"minimal"`), "X-Service-Profile", "max")
+			a := c.Post(sh.Path, sh.Body("PROMPT", `"model":"service/max","reasoning_effort":"x"`), "X-Service-Profile", "max")
 			requireError(t, sh, a, 400, "invalid_request_error")
 			c.RequireUntouched(t)
 		}
 	})
-	t.Run("PROF-18 GETs do not read it", func(t *testing.T) {
+	t.Run("PROF-18 GAP-32 GETs do not read it", func(t *testing.T) {
 		t.Parallel()
 		for _, path := range []string{"/v1/models", "/v1/models/service/auto", "/v1/account"} {
 			require.Equal(t, 200, g.Get(path, "X-Service-Profile", "cheap").StatusCode)
@@ -156,8 +156,7 @@ func TestProfileHeaderIsJudged(t *testing.T) {
 	})
 }
 
-// TestChoiceIsOfTheRequest is issue 13's: one profile, and each request goes to the route that is expected to be good
-// at it.
+// TestChoiceIsOfTheRequest: one profile, and each request goes to the route that is expected to be good at it.
 func TestChoiceIsOfTheRequest(t *testing.T) {
 	t.Parallel()
 	g := startScripted(t, setup{Extra: `

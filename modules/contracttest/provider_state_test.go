@@ -70,7 +70,7 @@ func TestTheStateOfAReplacedProvider(t *testing.T) {
 	require.Equal(t, []string{"up ready"}, s.providerStates(t))
 }
 
-// Issue 11, supervision: no reply breaks while its provider is replaced ten times.
+// No reply breaks while its provider is replaced ten times.
 func TestReplacingAProviderBreaksNoReply(t *testing.T) {
 	t.Parallel()
 	s := startScripted(t, setup{Carry: "process", Settings: `first_byte_timeout = "10m"`})
@@ -101,7 +101,7 @@ func TestReplacingAProviderBreaksNoReply(t *testing.T) {
 	}
 }
 
-// Issue 11, supervision: metrics tell why a provider's process was started again, also after it was replaced.
+// Metrics tell why a provider's process was started again, also after it was replaced.
 func TestTheFailuresOfAProvider(t *testing.T) {
 	t.Parallel()
 	s := startScripted(t, setup{Providers: []string{"spare"}})

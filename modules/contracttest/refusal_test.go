@@ -107,8 +107,8 @@ func requireFault(t *testing.T, g *scripted, sh shape, list ...fault) {
 	}
 }
 
-// TestFirstFaultWins is GAP-01 and E28: of any two faults in one request the earlier one answers, and so it is
-// when a request has all of them.
+// TestFirstFaultWins is GAP-01, GAP-43 and E28: of any two faults in one request the earlier one answers, and so it
+// is when a request has all of them.
 func TestFirstFaultWins(t *testing.T) {
 	t.Parallel()
 	g := startScripted(t, setup{Gateway: `max_body = "8KiB"`})

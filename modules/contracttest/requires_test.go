@@ -8,7 +8,7 @@ import (
 	"github.com/fareway/fareway/modules/internal/ledger"
 )
 
-// TestRequiresOfAPlan is issue 13's floors: what a plan requires of routes holds whatever a request asks for, also as
+// TestRequiresOfAPlan: what a plan requires of routes holds whatever a request asks for, also as
 // a fallback, and where no route is left nothing is charged and nothing is called.
 func TestRequiresOfAPlan(t *testing.T) {
 	t.Parallel()
@@ -53,8 +53,8 @@ plan "nowhere" {
 	}
 }
 
-// TestRequiresOfAnAccount is issue 13's floors: what was set for an account holds from its next request on, besides
-// what its plan requires, and is taken away again.
+// TestRequiresOfAnAccount: what was set for an account holds from its next request on, besides what its plan
+// requires, and is taken away again.
 func TestRequiresOfAnAccount(t *testing.T) {
 	t.Parallel()
 	g := startScripted(t, setup{Routes: []route{

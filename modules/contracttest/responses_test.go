@@ -69,7 +69,7 @@ func TestResponses(t *testing.T) {
 			{name: "RESP-18 additional hosted tools (GAP-102)",
 				members: `"input":[{"type":"additional_tools","tools":[{"type":"web_search"}]},` + user + `]`, code: unsupported},
 		},
-		acceptedRows("RESP-20", "reasoning_effort", `"low"`, `"medium"`, `"high"`, `null`),
+		acceptedRows("RESP-20 GAP-31", "reasoning_effort", `"low"`, `"medium"`, `"high"`, `null`),
 		acceptedRows("RESP-22", "reasoning", `{"effort":"high"}`, `{"effort":"bogus"}`, `7`),
 		acceptedRows("RESP-24", "store", `false`, `null`),
 		acceptedRows("RESP-25", "background", `false`, `null`),

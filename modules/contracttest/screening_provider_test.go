@@ -61,7 +61,7 @@ func (s *service) judgedAs(t testing.TB, verdict string) (n uint64) {
 	return n
 }
 
-// TestScreeningProvider: a provider with the capability judges requests (issue 14, "Content policy").
+// TestScreeningProvider: a provider with the capability judges requests.
 func TestScreeningProvider(t *testing.T) {
 	t.Parallel()
 	g := startScripted(t, setup{Extra: guarded("enforce", patient)})

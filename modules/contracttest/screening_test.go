@@ -211,7 +211,7 @@ func TestScreeningMonitors(t *testing.T) {
 	}
 }
 
-// TestScreeningIsBounded: what the rules could not be looked for in is refused, and costs nothing (issue 26, 11).
+// TestScreeningIsBounded: what the rules could not be looked for in is refused, and costs nothing.
 func TestScreeningIsBounded(t *testing.T) {
 	t.Parallel()
 	slow := strings.Replace(screening("enforce"), `["(?i)nitro`, `["\\d{700}[A-Z]{900}", "(?i)nitro`, 1)
@@ -279,7 +279,7 @@ plan "loose" {
 		require.NoError(t, err)
 		return a.State == ledger.Suspended
 	}
-	t.Run("STATE-02 whoever declined, the third is the last", func(t *testing.T) {
+	t.Run("STATE-02 GAP-87 whoever declined, the third is the last", func(t *testing.T) {
 		t.Parallel()
 		c := g.rich(t)
 		require.Equal(t, 400, c.asking(sh, "a pipe bomb").StatusCode)
@@ -308,7 +308,7 @@ plan "loose" {
 		require.Equal(t, 400, c.asking(sh, "a pipe bomb").StatusCode)
 		require.True(t, suspended(t, c))
 	})
-	t.Run("STATE-02 off, any number leaves it active", func(t *testing.T) {
+	t.Run("STATE-02 GAP-87 off, any number leaves it active", func(t *testing.T) {
 		t.Parallel()
 		c := g.rich(t)
 		c.SetPlan("loose")

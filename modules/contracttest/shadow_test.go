@@ -43,9 +43,8 @@ func (s *service) compared(t testing.TB, a answer) (ledger.RequestRecord, bool) 
 	return r, true
 }
 
-// TestShadowIsNobodysCharge is issue 13's shadow, a property over money: however the route that is compared behaves,
-// the client has the reply of its own and pays for nothing else, and what the other one used is on record as the
-// operator's.
+// TestShadowIsNobodysCharge, a property over money: however the route that is compared behaves, the client has the
+// reply of its own and pays for nothing else, and what the other one used is on record as the operator's.
 func TestShadowIsNobodysCharge(t *testing.T) {
 	t.Parallel()
 	g := startScripted(t, setup{Routes: shadowRoutes, Extra: shadowed})
@@ -124,8 +123,8 @@ func reModel(body string) string {
 	return body
 }
 
-// TestShadowKeepsFloors is issue 13's shadow: what an account requires and what a request needs hold for it, too, and
-// it is not made where its route answered itself.
+// TestShadowKeepsFloors: what an account requires and what a request needs hold for it, too, and it is not made where
+// its route answered itself.
 func TestShadowKeepsFloors(t *testing.T) {
 	t.Parallel()
 	g := startScripted(t, setup{Routes: []route{
@@ -195,7 +194,7 @@ func (s *service) outcome(t testing.TB, route, outcome string) float64 {
 	return 0
 }
 
-// TestShadowDelaysNothing is issue 13's shadow: a reply ends though the call beside it hangs, there are at most 32
+// TestShadowDelaysNothing: a reply ends though the call beside it hangs, there are at most 32
 // such calls, and none outlives the begin of a shutdown (the harness looks for goroutines, permits and upstream
 // calls).
 func TestShadowDelaysNothing(t *testing.T) {
@@ -236,7 +235,7 @@ func TestShadowDelaysNothing(t *testing.T) {
 	}
 }
 
-// TestShadowTakesAShare is issue 13's shadow: which requests are compared depends on their ids alone.
+// TestShadowTakesAShare: which requests are compared depends on their ids alone.
 func TestShadowTakesAShare(t *testing.T) {
 	t.Parallel()
 	g := startScripted(t, setup{Routes: shadowRoutes, Extra: `

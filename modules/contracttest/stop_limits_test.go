@@ -85,7 +85,7 @@ func TestStopSequencesUpstream(t *testing.T) {
 				}
 			}
 		})
-		t.Run("STOP-23 STOP-24 honoured or not "+sh.Name, func(t *testing.T) {
+		t.Run("STOP-23 STOP-24 E14 honoured or not "+sh.Name, func(t *testing.T) {
 			t.Parallel()
 			ignoring, honouring := g.rich(t), g.rich(t)
 			reply := script(used(10, 60), "stop", upstream.Text("a END b"))

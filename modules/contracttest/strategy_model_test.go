@@ -72,8 +72,8 @@ func anyStrategies(seed uint64, strategies int) (routes []route, extra string) {
 	return routes, extra
 }
 
-// TestStrategiesAreSound is issue 14's model of the runner: whatever tree of steps, and however its routes behave, a
-// request has one end, no hold is left, and what it is charged is what its calls are proven to have used.
+// TestStrategiesAreSound is a model of the runner: whatever tree of steps, and however its routes behave, a request
+// has one end, no hold is left, and what it is charged is what its calls are proven to have used.
 func TestStrategiesAreSound(t *testing.T) {
 	t.Parallel()
 	const strategies = 40

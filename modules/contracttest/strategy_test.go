@@ -215,7 +215,7 @@ func requireLate(t testing.TB, c *caller, sh shape, field string, status int, co
 	require.Equal(t, status, c.Record(t, a).Status)
 }
 
-// TestCascadeTeaches: what a validator says of a route's replies is learned (issue 13, "It learns on").
+// TestCascadeTeaches: what a validator says of a route's replies is learned.
 func TestCascadeTeaches(t *testing.T) {
 	t.Parallel()
 	const cascade = "kind = \"cascade\"\n  steps = [\"one\", \"two\"]\n  validator = "

@@ -72,12 +72,12 @@ func TestTranscripts(t *testing.T) {
 	}{
 		{"SSE-03 SSE-04 SSE-05 SSE-06 SSE-07 SSE-22 SSE-48 CHAT-09 chat with usage", "chat", "E16-chat-usage", usageToo,
 			hello, helloCost},
-		{"SSE-03 SSE-04 SSE-05 SSE-07 chat without usage", "chat", "E16-chat", plain, hello, helloCost},
+		{"SSE-03 SSE-04 SSE-05 SSE-07 GAP-09 chat without usage", "chat", "E16-chat", plain, hello, helloCost},
 		{"SSE-08 SSE-09 SSE-11 SSE-14 SSE-15 SSE-23 SSE-48 responses", "responses", "E17-responses", plain, hello, helloCost},
-		{"SSE-16 SSE-17 SSE-18 SSE-19 SSE-24 SSE-48 messages", "messages", "E18-messages", plain, hello, helloCost},
+		{"SSE-16 SSE-17 SSE-18 SSE-19 SSE-24 SSE-48 GAP-09 messages", "messages", "E18-messages", plain, hello, helloCost},
 
 		{"SSE-05 chat out of room", "chat", "E16-chat-length", plain, long, 78000},
-		{"SSE-12 SSE-14 SSE-15 responses out of room", "responses", "E17-responses-incomplete", plain, long, 78000},
+		{"SSE-12 SSE-14 SSE-15 GAP-09 responses out of room", "responses", "E17-responses-incomplete", plain, long, 78000},
 		{"SSE-18 messages out of room", "messages", "E18-messages-max-tokens", plain, long, 78000},
 
 		{"SSE-29 SSE-30 SSE-31 SSE-49 chat fails", "chat", "E19-chat-error", plain, failed, 0},

@@ -179,7 +179,7 @@ request_timeout = "1500ms"
 		w := all[sh.Name]
 		l, whole, refused := w.streamed.Live(), w.whole.Answer(), w.refused.Answer()
 		l.End()
-		t.Run("SSE-28 SSE-35 ERR-31 LIM-14 "+sh.Name, func(t *testing.T) {
+		t.Run("SSE-28 SSE-35 ERR-31 LIM-14 GAP-69 "+sh.Name, func(t *testing.T) {
 			t.Parallel()
 			v := judge(t, sh, l)
 			require.True(t, v.Started)
@@ -192,7 +192,7 @@ request_timeout = "1500ms"
 			require.Zero(t, w.accepted.Balance().Held)
 			require.Equal(t, w.accepted.Credits*1_000_000, w.accepted.Net())
 		})
-		t.Run("SSE-44 ERR-31 before admission "+sh.Name, func(t *testing.T) {
+		t.Run("SSE-44 ERR-31 GAP-69 before admission "+sh.Name, func(t *testing.T) {
 			t.Parallel()
 			requireError(t, sh, refused, 504, "upstream_error")
 			require.Zero(t, w.silent.Balance().Held)

@@ -178,7 +178,7 @@ func TestMaxStreams(t *testing.T) {
 	}
 }
 
-// TestOneAccountOfMany: slow readers of one account leave places to others (issue 26, 17).
+// TestOneAccountOfMany: slow readers of one account leave places to others.
 func TestOneAccountOfMany(t *testing.T) {
 	t.Parallel()
 	for _, sh := range shapes {

@@ -113,7 +113,7 @@ func TestToolLoop(t *testing.T) {
 				require.Equal(t, "call_1", past["id"])
 				require.Equal(t, "look_up", past["function"].(map[string]any)["name"])
 			})
-			t.Run("CHAT-17 TOOL-01 parallel calls, "+sh.Name+" "+mode.Name, func(t *testing.T) {
+			t.Run("CHAT-17 TOOL-01 GAP-83 parallel calls, "+sh.Name+" "+mode.Name, func(t *testing.T) {
 				t.Parallel()
 				c := g.rich(t)
 				c.Answers(script(upstream.Usage{Prompt: 10, Completion: 5}, "tool_calls", upstream.Text("Let me see."),

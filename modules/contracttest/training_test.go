@@ -72,8 +72,8 @@ plan "month" {
 `
 )
 
-// TestOutcomesOfAgreement is issue 27: of two seats the weaker one is judged by whether it says what the other does;
-// nothing is kept of who demands no retention, or a shorter one, and no word of a text.
+// TestOutcomesOfAgreement: of two seats the weaker one is judged by whether it says what the other does; nothing is
+// kept of who demands no retention, or a shorter one, and no word of a text.
 func TestOutcomesOfAgreement(t *testing.T) {
 	t.Parallel()
 	const secret = "zanzibar"
@@ -109,7 +109,7 @@ func TestOutcomesOfAgreement(t *testing.T) {
 	require.Empty(t, g.written(t, "texts-*"))
 }
 
-// TestOutcomesOfValidators is issue 27: what the validator of a cascade says; a client could bring a refusal about.
+// TestOutcomesOfValidators: what the validator of a cascade says; a client could bring a refusal about.
 func TestOutcomesOfValidators(t *testing.T) {
 	t.Parallel()
 	climb := strategy("climb", "kind = \"cascade\"\n  steps = [\"one\", \"judge\"]\n  validator = \"not_refusal\"")
@@ -126,8 +126,8 @@ func TestOutcomesOfValidators(t *testing.T) {
 	}
 }
 
-// TestOutcomesOfShadows is issue 27: whether the weaker route says what the other one has, of replies in one piece and
-// of streams, whose text is not kept otherwise.
+// TestOutcomesOfShadows: whether the weaker route says what the other one has, of replies in one piece and of
+// streams, whose text is not kept otherwise.
 func TestOutcomesOfShadows(t *testing.T) {
 	t.Parallel()
 	g := startScripted(t, setup{Routes: shadowRoutes, Extra: keepsOutcomes + shadowed})
@@ -164,8 +164,8 @@ func TestOutcomesAreOffByDefault(t *testing.T) {
 	}
 }
 
-// TestTextsOfOutcomes is issue 27: texts are kept only where the operator says so, in files of their own, and not of
-// who demands a shorter retention.
+// TestTextsOfOutcomes: texts are kept only where the operator says so, in files of their own, and not of who demands
+// a shorter retention.
 func TestTextsOfOutcomes(t *testing.T) {
 	t.Parallel()
 	heads := strategy("heads", "kind = \"agree\"\n  seats = [\"one\", \"two\"]\n  escalate = \"judge\"")
@@ -193,8 +193,8 @@ func TestTextsOfOutcomes(t *testing.T) {
 	require.NotContains(t, g.written(t, "lines-*"), "zanzibar")
 }
 
-// TestOutcomesOfCalls is issue 27: whether a call of a tool fits its schema; one that nothing satisfies a client could
-// bring about.
+// TestOutcomesOfCalls: whether a call of a tool fits its schema; one that nothing satisfies a client could bring
+// about.
 func TestOutcomesOfCalls(t *testing.T) {
 	t.Parallel()
 	g := startScripted(t, setup{Routes: []route{{Name: "first", Quality: 0.9}, {Name: "second", Quality: 0.1}},

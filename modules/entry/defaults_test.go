@@ -10,7 +10,7 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// TestSlowBodiesAreBoundedByItself: issue 26, item 19: unless the operator says something of it.
+// TestSlowBodiesAreBoundedByItself: unless the operator says something of it.
 func TestSlowBodiesAreBoundedByItself(t *testing.T) {
 	t.Parallel()
 	server := new(caddyhttp.Server)

@@ -81,7 +81,7 @@ func TestUnguardedAdminEndpointIsRefused(t *testing.T) {
 	require.NoDirExists(t, filepath.Join(dir, "data"), "what is only validated leaves nothing behind")
 }
 
-// TestWhereCertificatesAre: issue 26, item 19. In the data folder, unless Caddy's usual place alone has some already.
+// TestWhereCertificatesAre: in the data folder, unless Caddy's usual place alone has some already.
 func TestWhereCertificatesAre(t *testing.T) {
 	t.Parallel()
 	data, usual := t.TempDir(), t.TempDir()

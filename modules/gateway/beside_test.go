@@ -9,7 +9,7 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// Issue 10, the rest: rolled logs are not compressed on the hot machine, unless the operator says so.
+// Rolled logs are not compressed on the hot machine, unless the operator says so.
 func TestRolledLogsAreNotCompressed(t *testing.T) {
 	t.Parallel()
 	for name, tc := range map[string]struct{ option, want string }{

@@ -112,7 +112,7 @@ func WithCall(r *http.Request, c *Call) *http.Request {
 	return r.WithContext(context.WithValue(r.Context(), callKey{}, c))
 }
 
-// Refuse writes an error reply in the family's shape (contract, "Errors").
+// Refuse writes an error reply in the family's shape (ERR-01 to ERR-08).
 func (c *Call) Refuse(w http.ResponseWriter, e *families.Error) error {
 	h := w.Header()
 	h.Set("Content-Type", "application/json")

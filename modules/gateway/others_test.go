@@ -27,7 +27,7 @@ func writeIn(t *testing.T, modes map[string]fs.FileMode, contents map[string]str
 	return dir
 }
 
-// TestFilesThatOthersCanChangeAreSaid: issue 26, item 14.
+// TestFilesThatOthersCanChangeAreSaid: also where they can change a folder above.
 func TestFilesThatOthersCanChangeAreSaid(t *testing.T) {
 	t.Parallel()
 	dir := writeIn(t, map[string]fs.FileMode{"good": 0o600, "bad": 0o666, "above/in/a": 0o600, "above/in/b": 0o600}, nil)
@@ -55,7 +55,7 @@ func TestFilesThatOthersCanChangeAreSaid(t *testing.T) {
 	require.Empty(t, said("above/in/a"))
 }
 
-// TestFilesOfACaddyfile: what it imports, and the files that flags name, are read like itself (issue 26, item 14).
+// TestFilesOfACaddyfile: what it imports, and the files that flags name, are read like itself.
 func TestFilesOfACaddyfile(t *testing.T) {
 	t.Parallel()
 	const main = "{\n\tdebug\n}\n(snippet) {\n\theader x y\n}\nimport sites/*.caddy\nimport {$FAREWAY_TEST_NONE:other}\n" +

@@ -7,7 +7,7 @@ import (
 	"strings"
 )
 
-// Board is the result of a run, and what it was a run of (contract, Versioning 3).
+// Board is the result of a run, and what it was a run of (VER-05).
 type Board struct {
 	Build   string // what the deployment says it is
 	Client  string // this suite

@@ -11,7 +11,7 @@ type place struct {
 	shape        shape // of its body and of its errors
 }
 
-// places are all endpoints at all their paths (contract, Endpoint table).
+// places are all endpoints at all their paths (CONTRACT.md, "Paths").
 var places = []place{
 	{"POST", "/v1/chat/completions", chat}, {"POST", "/chat/completions", chat},
 	{"POST", "/v1/responses", responses},

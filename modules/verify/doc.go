@@ -13,9 +13,9 @@
 // check_*.go hold the checks, one area of the contract each. A check of kind api may know nothing of the
 // models behind a deployment: it must hold whatever they say.
 //
-// The status of a clause is FAIL when any of its checks failed, Pending when any of them was (or none exists),
-// and PASS otherwise. What the contract does not offer (Versioning 4) is EXCLUDED instead of PASS: its checks
-// look whether it is refused, or ignored, as stated; where it is not, that is a FAIL.
+// The status of a clause is FAIL when any of its checks failed, Pending when any of them was (or none exists), and
+// PASS otherwise. What the contract does not offer (VER-06 to VER-10) is EXCLUDED instead of PASS: its checks look
+// whether it is refused, or ignored, as stated; where it is not, that is a FAIL.
 //
 // Requests that many checks look at are sent once (memo). Checks of money run first and one by one, the others
 // side by side. What a run may send and spend is bounded by [Limits].

@@ -1,12 +1,12 @@
 package verify
 
-// microcentsPerCredit: one credit is US$0.01 (contract, Credits 1).
+// microcentsPerCredit: one credit is US$0.01 (BILL-01).
 const microcentsPerCredit = 1_000_000
 
 // balance is what the account summary says of money.
 type balance struct{ Balance, Reserved, Available, Accrued int64 }
 
-// net is NET of the register: the account's money in microcents, but for its holds.
+// net is the net balance (GEN-00): the account's money in microcents, but for its holds.
 func (b balance) net() int64 { return b.Balance*microcentsPerCredit - b.Accrued }
 
 // balance reads the account.

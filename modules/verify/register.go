@@ -21,13 +21,13 @@ const (
 	Ops Kind = "ops"
 )
 
-// Status is what a run says about a clause (contract, Versioning 3).
+// Status is what a run says about a clause (VER-05).
 type Status string
 
 const (
 	Pass     Status = "PASS"     // it held on the build that was tested
 	Fail     Status = "FAIL"     // it was tested and did not hold
-	Excluded Status = "EXCLUDED" // intentionally not offered (Versioning 4)
+	Excluded Status = "EXCLUDED" // intentionally not offered (VER-06 to VER-10)
 	Pending  Status = "Pending"  // not tested, for the reason in the detail
 )
 

@@ -181,7 +181,7 @@ func (t *T) refused(s shape, a *answer, status int, code string) {
 	}
 }
 
-// errorForm checks an error body (contract, Errors: Shapes).
+// errorForm checks an error body (ERR-01 to ERR-08).
 func (t *T) errorForm(s shape, a *answer, code string) {
 	t.True(strings.HasPrefix(a.Header.Get("Content-Type"), "application/json"), "%s: the error's Content-Type is %q",
 		a.call, a.Header.Get("Content-Type"))
@@ -239,7 +239,7 @@ func (s shape) finish(v map[string]any) string {
 }
 
 // Natural, stopped and cut are the finishes of a reply that ended by itself, at a stop sequence, and at the
-// allowance. On messages, who found the stop sequence decides between two (contract, Stop sequences 8).
+// allowance. On messages, who found the stop sequence decides between two (STOP-24).
 func (s shape) natural() string {
 	return map[string]string{"chat": "stop", "responses": "completed", "messages": "end_turn"}[s.Name]
 }

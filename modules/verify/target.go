@@ -126,7 +126,7 @@ func (t *T) do(c call) *answer {
 
 // backOff waits as long as a 429 says; false when the check is over before that.
 func (t *T) backOff(a *answer) bool {
-	wait := 5 * time.Second // capacity: "back off a few seconds" (contract, Rate limits)
+	wait := 5 * time.Second // capacity: "back off a few seconds" (LIM-12)
 	if seconds, err := strconv.Atoi(a.Header.Get("Retry-After")); err == nil && seconds >= 0 && seconds <= 60 {
 		wait = time.Duration(seconds) * time.Second
 	}

@@ -82,7 +82,7 @@ metadata {"usage":{"inputTokens":3,"outputTokens":4,"totalTokens":7}}`
 	})
 }
 
-// TestCallsInPieces is wire.md C for Bedrock: whatever arrives in pieces becomes the same calls, or an error.
+// TestCallsInPieces: whatever arrives from Bedrock in pieces becomes the same calls, or an error.
 func TestCallsInPieces(t *testing.T) {
 	t.Parallel()
 	const begin = `contentBlockStart {"contentBlockIndex":1,"start":{"toolUse":{"toolUseId":"t","name":"f"}}}` + "\n"

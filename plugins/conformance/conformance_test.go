@@ -33,7 +33,7 @@ func check(t *testing.T, o Options) (results []Result) {
 	return results
 }
 
-// Issue 11, the plugin kit: the conformance suite against a binary in any language.
+// The conformance suite against a binary in any language.
 func TestAProviderByTheDocumentPassesEveryRule(t *testing.T) {
 	t.Parallel()
 	results := check(t, options(t, "none"))
@@ -74,7 +74,7 @@ func TestWhatIsNoFlawPasses(t *testing.T) {
 	}
 }
 
-// Issue 11, the plugin kit: each broken rule is named.
+// Each broken rule is named.
 func TestEachFlawIsNoticed(t *testing.T) {
 	t.Parallel()
 	noticed := make(map[string]bool)
@@ -199,7 +199,7 @@ func TestAProviderThatNeverSpeaksIsGivenUp(t *testing.T) {
 	require.Contains(t, results[0].Text, "within 100ms")
 }
 
-// Issue 14, "Content policy": a provider that only screens is one.
+// A provider that only screens is one.
 func TestAProviderThatOnlyScreensPassesWhatAppliesToIt(t *testing.T) {
 	t.Parallel()
 	for _, r := range check(t, options(t, "only screens")) {

@@ -35,7 +35,7 @@ const (
 )
 
 // TestFormOfAReply: what a reply is shows in what it begins with, whatever its type says, and whatever was asked for
-// (GAP-63, wire.md F).
+// (GAP-63).
 func TestFormOfAReply(t *testing.T) {
 	t.Parallel()
 	pretty := strings.NewReplacer(",", ",\n  ", "{", "{\n ").Replace(wholeReply)
@@ -117,7 +117,7 @@ func zipped(text string) []byte {
 	return b.Bytes()
 }
 
-// TestCompressionThatNobodyAskedFor is that of proxies that compress whatever passes (wire.md F).
+// TestCompressionThatNobodyAskedFor is that of proxies that compress whatever passes.
 func TestCompressionThatNobodyAskedFor(t *testing.T) {
 	t.Parallel()
 	answer := func(status int, encoding, kind string, body []byte) func(w http.ResponseWriter, r *http.Request) {

@@ -90,7 +90,7 @@ func TestRequestIDs(t *testing.T) {
 		"req-2024": "req-2024",
 	} {
 		got := e.requestID(headers(map[string]string{"x-request-id": id}))
-		require.Equal(t, want, got, "issue 11: no credential in a log")
+		require.Equal(t, want, got, "no credential in a log")
 	}
 	require.Equal(t, "b", e.requestID(headers(map[string]string{"cf-ray": "b", "x-request-id": "sk-zq11-zq11"})))
 }

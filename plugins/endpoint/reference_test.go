@@ -14,8 +14,7 @@ import (
 	"github.com/fareway/fareway/plugins/llm"
 )
 
-// Receipts survive (issue 25): by what the upstream is asked is known as soon as it has said it, however its reply
-// ends.
+// Receipts survive: by what the upstream is asked is known as soon as it has said it, however its reply ends.
 func TestReferences(t *testing.T) {
 	t.Parallel()
 	const stream, whole = "text/event-stream", "application/json"

@@ -2,7 +2,7 @@ package families
 
 import "net/http"
 
-// Code is an error code of the contract (section Errors, Codes).
+// Code is an error code of the contract (CONTRACT.md, "Errors").
 type Code string
 
 const (

@@ -52,8 +52,8 @@ type Server interface {
 // Rules are the parts of the contract that an operator switches on. The zero value is the contract as it is
 // without them.
 type Rules struct {
-	// StructuredOutput turns the designed behaviour of structured outputs on, whole: while it is off, the
-	// fields for it are refused or ignored (GAP-76).
+	// StructuredOutput turns structured outputs (STRUCT-08 to STRUCT-34) on, whole: while it is off, the fields for it
+	// are refused or ignored (GAP-76).
 	StructuredOutput bool
 }
 

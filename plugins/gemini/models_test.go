@@ -21,7 +21,7 @@ func models(t *testing.T, p provider.Provider) ([]llm.Model, error) {
 	}).Models(providertest.Context(t))
 }
 
-// Issue 11, finding models: by the Gemini API's list, with a prompt's limit as the window.
+// By the Gemini API's list, with a prompt's limit as the window.
 func TestModels(t *testing.T) {
 	t.Parallel()
 	s := upstream.Start(t, upstream.Options{APIKey: key, Local: map[string]upstream.Local{

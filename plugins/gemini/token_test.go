@@ -279,7 +279,7 @@ func TestAccounts(t *testing.T) {
 	require.ErrorContains(t, err, "private_key")
 }
 
-// Issue 11, finding models: what cannot be listed is said.
+// What cannot be listed is said.
 func TestVertexListsNoModels(t *testing.T) {
 	t.Parallel()
 	_, err := vertex(t, startServer(t), nil, time.Now).Models(t.Context())

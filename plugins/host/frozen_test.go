@@ -31,7 +31,7 @@ func frozen(t *testing.T, plugin, greeting string) host.Spec {
 var frozenUsage = &llm.Usage{Input: llm.Count(7), CacheRead: llm.Count(1), CacheWrite: llm.Count(0),
 	Output: llm.Count(2), Reasoning: llm.Count(1)}
 
-// Issue 11, the plugin kit: a provider from today's protocol keeps working.
+// A provider from today's protocol keeps working.
 func TestAProviderOfNovember2026KeepsWorking(t *testing.T) {
 	t.Parallel()
 	h := newHost(t)
@@ -94,7 +94,7 @@ func TestAProviderOfNovember2026KeepsWorking(t *testing.T) {
 	require.ErrorContains(t, err, "out of paper")
 }
 
-// Issue 11: also one that says where calls go.
+// A provider of then that says where calls go keeps working, too.
 func TestAnEndpointOfNovember2026KeepsWorking(t *testing.T) {
 	t.Parallel()
 	up := upstream.Start(t, upstream.Options{APIKey: "sk-frozen"})
@@ -112,7 +112,7 @@ func TestAnEndpointOfNovember2026KeepsWorking(t *testing.T) {
 		"it was told of the attempt that has a reference")
 }
 
-// Issue 11: what was promised to providers stays: fields, methods and values are only added (COMPATIBILITY).
+// What was promised to providers stays: fields, methods and values are only added (COMPATIBILITY).
 func TestTheProtocolOnlyGrows(t *testing.T) {
 	t.Parallel()
 	then, err := frozen1.Compile(t.Context(), frozen1.Protocol)

@@ -13,7 +13,7 @@ import (
 	"github.com/fareway/fareway/plugins/providertest/upstream"
 )
 
-// Issue 11, the plugin kit: health, restarts, memory, streams, last words.
+// Health, restarts, memory, streams, last words.
 func TestInfoTellsHowAProviderRuns(t *testing.T) {
 	t.Parallel()
 	h, c, states := observed(t)

@@ -76,8 +76,8 @@ func TestAPluginHasNoPrivileges(t *testing.T) {
 	require.Contains(t, status, "CapAmb:\t0000000000000000")
 }
 
-// Issue 11, supervision: what has a session of its own is in no group that could be killed with the plugin's, and a
-// daemon has neither the plugin's environment nor its parent.
+// What has a session of its own is in no group that could be killed with the plugin's, and a daemon has neither the
+// plugin's environment nor its parent.
 func TestNothingIsLeftOfAPluginThatDied(t *testing.T) {
 	t.Parallel()
 	for _, script := range []string{"start a child", "leave a child", "leave a daemon"} {
@@ -113,7 +113,7 @@ func TestABuiltInPluginHasNoHome(t *testing.T) {
 	require.Contains(t, strings.Split(text(events), "\n"), "HOME=/nonexistent")
 }
 
-// Issue 11, supervision: memory past max_memory. What is running ends with an error that says why.
+// Memory past max_memory. What is running ends with an error that says why.
 func TestAPluginThatTakesTooMuchMemoryIsKilled(t *testing.T) {
 	t.Parallel()
 	for _, script := range []string{"grow", "grow a child"} {
@@ -184,7 +184,7 @@ func TestMemoryIsTheProcessesOwn(t *testing.T) {
 	require.Less(t, own, resident<<10)
 }
 
-// Issue 11: one that leaks is replaced before it is too late, and nothing breaks.
+// One that leaks is replaced before it is too late, and nothing breaks.
 func TestAPluginThatNearsItsMaxMemoryIsReplaced(t *testing.T) {
 	t.Parallel()
 	h, c, states := observed(t)
@@ -213,7 +213,7 @@ func TestAPluginThatNearsItsMaxMemoryIsReplaced(t *testing.T) {
 	require.True(t, endsWithin(t, old, time.Minute), "the old process ends with its last stream")
 }
 
-// Issue 11, supervision: confinement, where the host allows it, and plain words where it does not.
+// Confinement, where the host allows it, and plain words where it does not.
 func TestAPluginIsConfined(t *testing.T) {
 	t.Parallel()
 	dir, err := os.MkdirTemp("", "fw") //nolint:usetesting // one that another user can look into

@@ -85,8 +85,7 @@ func replacements(t *testing.T, streams int) {
 	}
 }
 
-// Issue 11, supervision: no stream breaks when a plugin's file or settings change.
-// TestSoakReplacements has more of them.
+// No stream breaks when a plugin's file or settings change. TestSoakReplacements has more of them.
 func TestReplacementsBreakNoStream(t *testing.T) {
 	t.Parallel()
 	replacements(t, 66)
@@ -102,8 +101,7 @@ func TestAFileThatIsBeingWrittenIsWaitedFor(t *testing.T) {
 	acquire(t, newHost(t), host.Spec{Name: "f", Source: host.Source{Plugin: "file-only", Dir: dir}})
 }
 
-// Issue 11, supervision: a file that is replaced without a pinned digest is taken by the next Acquire;
-// what runs goes on.
+// A file that is replaced without a pinned digest is taken by the next Acquire; what runs goes on.
 func TestAReplacedFileIsTakenByTheNextAcquire(t *testing.T) {
 	t.Parallel()
 	h := newHost(t)
@@ -119,7 +117,7 @@ func TestAReplacedFileIsTakenByTheNextAcquire(t *testing.T) {
 	require.NotEqual(t, digest, next.Info().Origin.SHA256)
 }
 
-// Issue 11: after a crash there is nothing to start but the file as it is now.
+// After a crash there is nothing to start but the file as it is now.
 func TestAReplacedFileIsTakenAfterACrash(t *testing.T) {
 	t.Parallel()
 	for _, pinned := range []bool{false, true} {

@@ -177,7 +177,7 @@ func violations(t *testing.T) (*host.Host, *clock, <-chan host.Violation, <-chan
 	return h, c, seen, causes
 }
 
-// Issue 11, supervision: each way to break the protocol is counted by its provider, and ends the reply that it is in.
+// Each way to break the protocol is counted by its provider, and ends the reply that it is in.
 func TestViolationsAreCounted(t *testing.T) {
 	t.Parallel()
 	for _, test := range []struct {
@@ -228,7 +228,7 @@ func TestViolationsAreCounted(t *testing.T) {
 	}
 }
 
-// Issue 11: usage that comes twice is no more than once, for a later one is the state and not more of it.
+// Usage that comes twice is no more than once, for a later one is the state and not more of it.
 func TestUsageThatComesTwiceCountsOnce(t *testing.T) {
 	t.Parallel()
 	events, err := talk(t.Context(), acquire(t, newHost(t), spec("rogue")), "usage twice")
@@ -240,7 +240,7 @@ func TestUsageThatComesTwiceCountsOnce(t *testing.T) {
 	require.Equal(t, &llm.Usage{Input: llm.Count(3), Output: llm.Count(5)}, reply.Usage)
 }
 
-// Issue 11: what comes after the deadline is lost, and its stream is over at the deadline.
+// What comes after the deadline is lost, and its stream is over at the deadline.
 func TestAnAnswerAfterTheDeadlineIsLate(t *testing.T) {
 	t.Parallel()
 	h, _, seen, causes := violations(t)
@@ -276,7 +276,7 @@ func TestAnswersThatCannotBeAreViolations(t *testing.T) {
 	require.Equal(t, 3, p.Info().Violations[host.ViolationAnswer])
 }
 
-// Issue 14, "Content policy": what screens answers a verdict, and no text.
+// What screens answers a verdict, and no text.
 func TestAVerdictIsNoText(t *testing.T) {
 	t.Parallel()
 	h, _, seen, _ := violations(t)
@@ -299,7 +299,7 @@ func TestAVerdictIsNoText(t *testing.T) {
 	require.Equal(t, llm.ErrProtocol, kindOf(t, err))
 }
 
-// Issue 27: what predicts answers from 0 to 1, or that it does not know.
+// What predicts answers from 0 to 1, or that it does not know.
 func TestAPredictionIsAProbability(t *testing.T) {
 	t.Parallel()
 	h, _, seen, _ := violations(t)
@@ -322,8 +322,8 @@ func TestAPredictionIsAProbability(t *testing.T) {
 	}
 }
 
-// Issue 11: a process that breaks the protocol again and again is replaced: another one takes over when it is ready,
-// and what the first one does well goes on.
+// A process that breaks the protocol again and again is replaced: another one takes over when it is ready, and what
+// the first one does well goes on.
 func TestViolationsOverAndOverReplaceTheProcess(t *testing.T) {
 	t.Parallel()
 	h, c, seen, causes := violations(t)

@@ -4,7 +4,7 @@ package host_test
 
 import "testing"
 
-// TestSoakReplacements is TestReplacementsBreakNoStream with as many streams as issue 11 asks for.
+// TestSoakReplacements is TestReplacementsBreakNoStream with 1,000 streams.
 func TestSoakReplacements(t *testing.T) {
 	t.Parallel()
 	replacements(t, 1000)

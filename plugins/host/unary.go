@@ -36,7 +36,8 @@ func (p *Plugin) CountTokens(ctx context.Context, req *llm.Request) (int64, erro
 		return 0, f
 	}
 	if counted.GetTokens() < 0 {
-		return 0, p.countViolation(proc, llm.Errorf(llm.ErrProtocol, "provider %q counted a negative number of tokens", p.spec.Name))
+		return 0, p.countViolation(proc,
+			llm.Errorf(llm.ErrProtocol, "provider %q counted a negative number of tokens", p.spec.Name))
 	}
 	return counted.GetTokens(), nil
 }

@@ -18,8 +18,8 @@ const (
 	RoleTool      Role = "tool"
 )
 
-// Request is one call to one upstream model. The whole conversation is in it: neither the gateway nor a
-// provider keeps anything between requests (contract, "What the service does" 4).
+// Request is one call to one upstream model. The whole conversation is in it: neither the gateway nor a provider
+// keeps anything between requests (GEN-10).
 type Request struct {
 	// Attempt identifies this call; unique for ever, chosen by the gateway. Receipts refer to it.
 	Attempt string

@@ -21,7 +21,7 @@ func models(t *testing.T, p provider.Provider) ([]llm.Model, error) {
 	}).Models(providertest.Context(t))
 }
 
-// Issue 11, finding models: what is pulled, with the window that each was trained for.
+// What is pulled, with the window that each was trained for.
 func TestModels(t *testing.T) {
 	t.Parallel()
 	s := upstream.Start(t, upstream.Options{Local: map[string]upstream.Local{

@@ -60,7 +60,7 @@ func FuzzReply(f *testing.F) {
 	})
 }
 
-// TestCallsOfLines is wire.md C for Ollama's own API, whose calls come whole.
+// TestCallsOfLines is of Ollama's own API, whose calls come whole.
 func TestCallsOfLines(t *testing.T) {
 	t.Parallel()
 	call := func(calls string) string { return `{"message":{"tool_calls":[` + calls + `]}}` + "\n" }

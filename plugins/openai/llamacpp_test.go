@@ -12,7 +12,7 @@ import (
 	"github.com/fareway/fareway/plugins/providertest/upstream"
 )
 
-// TestLlamaSaysWhatItOffers is issue 25, item 10: a llama.cpp server knows whether its model takes tools.
+// TestLlamaSaysWhatItOffers: a llama.cpp server knows whether its model takes tools.
 func TestLlamaSaysWhatItOffers(t *testing.T) {
 	t.Parallel()
 	const list = `{"data":[{"id":"m","meta":{"n_ctx_train":131072}}]}`

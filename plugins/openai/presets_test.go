@@ -169,7 +169,7 @@ func TestConversations(t *testing.T) {
 	}
 }
 
-// Issue 11, finding models: each preset lists what its service has, where that is what a route names.
+// Each preset lists what its service has, where that is what a route names.
 func TestPresetsListModels(t *testing.T) {
 	t.Parallel()
 	for _, name := range openai.Presets() {
@@ -194,7 +194,7 @@ func TestPresetsListModels(t *testing.T) {
 	}
 }
 
-// Issue 11, what services differ in: the wish for strict arguments goes to those that know it.
+// Services differ in it: the wish for strict arguments goes to those that know it.
 func TestPresetsOfStrictTools(t *testing.T) {
 	t.Parallel()
 	know := []string{"openai", "azure", "openrouter", "mistral"}

@@ -73,7 +73,7 @@ func TestSecret(t *testing.T) {
 	}
 }
 
-// Issue 11: a path in place of what is in the file gets a hint, and a time-out of days is a slip.
+// A path in place of what is in the file gets a hint, and a time-out of days is a slip.
 func TestConnectionHints(t *testing.T) {
 	t.Parallel()
 	e := endpoint.Endpoint{Dialect: endpoint.Chat, URL: "https://h/v1"}

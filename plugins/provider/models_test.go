@@ -12,7 +12,7 @@ import (
 	"github.com/fareway/fareway/plugins/provider"
 )
 
-// Issue 11, finding models: what each service's list says, by its published documentation.
+// What each service's list says, by its published documentation.
 func TestListModels(t *testing.T) {
 	t.Parallel()
 	for name, c := range map[string]struct {

@@ -22,8 +22,8 @@ func (archive) Receipts(_ context.Context, attempts []Attempt) (all []Receipt, e
 	return all, nil
 }
 
-// Receipts survive (issue 25): what a gateway keeps of an attempt comes with the question; one of before December 2026
-// keeps nothing.
+// Receipts survive: what a gateway keeps of an attempt comes with the question; one of before December 2026 keeps
+// nothing.
 func TestReceiptsAreAskedForByReferences(t *testing.T) {
 	t.Parallel()
 	client := serve(t, archive{})

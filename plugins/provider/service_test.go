@@ -286,7 +286,7 @@ func (c comparer) Predict(_ context.Context, r []llm.PredictRequest) ([]llm.Pred
 	return c.predict(r)
 }
 
-// Issue 27: a predictor of one's own, in Go.
+// A predictor of one's own, in Go.
 func TestPredict(t *testing.T) {
 	t.Parallel()
 	asked := []llm.PredictRequest{{Texts: []llm.ScreenText{{Role: "user", Text: "Prove it."}}, InputTokens: 7, Tools: true,

@@ -88,7 +88,7 @@ func full() decisions.Record {
 	}
 }
 
-// TestRecordsAreFoundAsTheyWere: issue 13, "Replaying": what is kept of a request comes back, over a restart too.
+// TestRecordsAreFoundAsTheyWere: what is kept of a request comes back, over a restart too.
 func TestRecordsAreFoundAsTheyWere(t *testing.T) {
 	t.Parallel()
 	b := open(t)
@@ -162,7 +162,7 @@ func TestAnyRecord(t *testing.T) {
 	})
 }
 
-// TestTheLogIsBounded: issue 13: by age and by number, the oldest first.
+// TestTheLogIsBounded: by age and by number, the oldest first.
 func TestTheLogIsBounded(t *testing.T) {
 	t.Parallel()
 	b := open(t)
@@ -215,7 +215,7 @@ func TestManyRecordsAreOneRow(t *testing.T) {
 	require.Zero(t, b.lost.Load())
 }
 
-// TestTheLogCanBeSwitchedOff: issue 13.
+// TestTheLogCanBeSwitchedOff: nothing is kept then.
 func TestTheLogCanBeSwitchedOff(t *testing.T) {
 	t.Parallel()
 	b := open(t)

@@ -57,7 +57,7 @@ func repeated(n int, d decisions.Record) (list []decisions.Record) {
 	return list
 }
 
-// TestReplay is issue 13's: routes that shift, expected cost and margin, quality, and what would be refused.
+// TestReplay: routes that shift, expected cost and margin, quality, and what would be refused.
 func TestReplay(t *testing.T) {
 	t.Parallel()
 	small, large := route("small", 0.5, 1, 4), route("large", 0.9, 10, 40)
@@ -244,8 +244,8 @@ strategy "s" {
 	return cfg.Strategies[0].When
 }
 
-// TestReplayStrategies: issue 13, "Replaying": a request goes to a strategy as it would, and what is expected of that
-// is composed of its parts by the tokens that were used.
+// TestReplayStrategies: a request goes to a strategy as it would, and what is expected of that is composed of its
+// parts by the tokens that were used.
 func TestReplayStrategies(t *testing.T) {
 	t.Parallel()
 	small, large := route("small", 0.5, 1, 4), route("large", 0.9, 10, 40)

@@ -11,7 +11,7 @@ import (
 	"github.com/fareway/fareway/modules/internal/health"
 )
 
-// TestBudget compares with a list of all that happened. Issue 14: a limit on how much of the traffic may be retried.
+// TestBudget compares with a list of all that happened: a limit on how much of the traffic may be retried.
 func TestBudget(t *testing.T) {
 	t.Parallel()
 	rapid.Check(t, func(t *rapid.T) {

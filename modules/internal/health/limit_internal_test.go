@@ -10,8 +10,8 @@ import (
 	"pgregory.net/rapid"
 )
 
-// TestLimitGrows: issue 14. Each first token in time makes room for a little more, and for less where the upstream
-// refused as many within a minute; while not half of what may run does, it says nothing of more.
+// TestLimitGrows: each first token in time makes room for a little more, and for less where the upstream refused as
+// many within a minute; while not half of what may run does, it says nothing of more.
 func TestLimitGrows(t *testing.T) {
 	t.Parallel()
 	const much, little, at = 1, 0.5, 2 * time.Hour
@@ -51,9 +51,8 @@ func TestLimitGrows(t *testing.T) {
 	}
 }
 
-// TestLimitLowers: issue 14. First tokens that come later than three times the early ones (nine times for a reply in
-// one piece) lower the limit by as much as they are late, three tenths at most, once in twice the time that one
-// takes.
+// TestLimitLowers: first tokens that come later than three times the early ones (nine times for a reply in one piece)
+// lower the limit by as much as they are late, three tenths at most, once in twice the time that one takes.
 func TestLimitLowers(t *testing.T) {
 	t.Parallel()
 	for _, tt := range []struct {
@@ -80,8 +79,8 @@ func TestLimitLowers(t *testing.T) {
 	}
 }
 
-// TestLimitIsHalvedOnce: issue 14. Once the limit is half of what it was, or one, it shows whether fewer attempts are
-// less late. If not, as late is what is usual.
+// TestLimitIsHalvedOnce: once the limit is half of what it was, or one, it shows whether fewer attempts are less
+// late. If not, as late is what is usual.
 func TestLimitIsHalvedOnce(t *testing.T) {
 	t.Parallel()
 	for _, tt := range []struct {

@@ -61,7 +61,7 @@ func mean(limits []int64) float64 {
 	return sum / float64(len(limits))
 }
 
-// TestLimitAdapts: issue 14, max_concurrent = "auto", against upstreams of several sizes.
+// TestLimitAdapts: max_concurrent = "auto", against upstreams of several sizes.
 func TestLimitAdapts(t *testing.T) {
 	t.Parallel()
 	for name, u := range map[string]*upstream{
@@ -100,8 +100,8 @@ func TestLimitAdapts(t *testing.T) {
 	})
 }
 
-// TestLimitLearnsWhatIsUsual: issue 14. Where first tokens come later for good, however many attempts run, the limit
-// is halved once to see that, and then grows again.
+// TestLimitLearnsWhatIsUsual: where first tokens come later for good, however many attempts run, the limit is halved
+// once to see that, and then grows again.
 func TestLimitLearnsWhatIsUsual(t *testing.T) {
 	t.Parallel()
 	for _, works := range []time.Duration{600 * time.Millisecond, 5 * time.Second} {
@@ -117,8 +117,8 @@ func TestLimitLearnsWhatIsUsual(t *testing.T) {
 	}
 }
 
-// TestLimitDrops: issue 14. An attempt that the upstream did not serve lowers the limit, once in a second; what began
-// to be served does not, and nothing that says nothing of the route.
+// TestLimitDrops: an attempt that the upstream did not serve lowers the limit, once in a second; what began to be
+// served does not, and nothing that says nothing of the route.
 func TestLimitDrops(t *testing.T) {
 	t.Parallel()
 	for _, tt := range []struct {
@@ -162,7 +162,7 @@ func TestLimitDrops(t *testing.T) {
 	}
 }
 
-// TestLimitForgivesOne: issue 14. One first token that comes late among early ones lowers nothing; many do.
+// TestLimitForgivesOne: one first token that comes late among early ones lowers nothing; many do.
 func TestLimitForgivesOne(t *testing.T) {
 	t.Parallel()
 	b := adaptive()

@@ -16,7 +16,7 @@ func kept(hash string) Kept {
 		Files: []File{{Path: "/etc/gateway.hcl", Text: &text}, {Path: "/etc/key"}}}
 }
 
-// TestHistory: issue 12, "Saving is enough": the last 20 configurations that were in force are kept with their time.
+// TestHistory: the last 20 configurations that were in force are kept with their time.
 func TestHistory(t *testing.T) {
 	t.Parallel()
 	require.Equal(t, 20, Size)

@@ -9,7 +9,7 @@ import (
 	"github.com/fareway/fareway/plugins/llm"
 )
 
-// Issue 27: what a predictor of one's own gets of a conversation is bounded, and the end of it.
+// What a predictor of one's own gets of a conversation is bounded, and the end of it.
 func TestLast(t *testing.T) {
 	t.Parallel()
 	say := func(role llm.Role, text string) llm.Message {

@@ -10,7 +10,7 @@ import (
 	"github.com/fareway/fareway/plugins/llm"
 )
 
-// TestTexts: what is sent to a provider that screens (issue 14, "Content policy").
+// TestTexts: what is sent to a provider that screens.
 func TestTexts(t *testing.T) {
 	t.Parallel()
 	req := llm.Request{
@@ -50,7 +50,7 @@ func find(set *rules.Set, req *llm.Request) []rules.Hit {
 	return hits
 }
 
-// TestRead: whatever the model would read is screened, wherever it stands (issue 14, "Content policy").
+// TestRead: whatever the model would read is screened, wherever it stands.
 func TestRead(t *testing.T) {
 	t.Parallel()
 	const word = "nitroglycerin"
@@ -63,7 +63,7 @@ func TestRead(t *testing.T) {
 		"the system": {Messages: []llm.Message{{Role: llm.RoleSystem, Parts: []llm.Part{llm.Text(word)}}}},
 		"around a call": {Messages: []llm.Message{{Parts: []llm.Part{llm.Text("nitro"), {Call: &llm.ToolCall{Name: "f"}},
 			llm.Text("glycerin")}}}},
-		"two messages (issue 26, 12)": {Messages: []llm.Message{{Parts: []llm.Part{llm.Text("nitro")}},
+		"two messages": {Messages: []llm.Message{{Parts: []llm.Part{llm.Text("nitro")}},
 			{Parts: []llm.Part{llm.Text("glycerin")}}}},
 		"two values": {Tools: []llm.Tool{{Name: "f", Schema: json.RawMessage(
 			`{"a":{"type":"string","const":"nitro"},"b":{"type":"string","const":"gly\u0063erin"}}`)}}},

@@ -1,7 +1,7 @@
-// Package ratelimit admits requests. It counts them in a sliding window that is exact to the request: of one
-// Subject, at most Limit requests in any 60 seconds (contract, "Rate limits"; GAP-16); and it has semaphores, of
-// which at most Limit permits are out at a time. A request asks once about everything that it is under. It is for
-// the engine, which knows the plans.
+// Package ratelimit admits requests. It counts them in a sliding window that is exact to the request: of one Subject,
+// at most Limit requests in any 60 seconds (LIM-01 to LIM-03, GAP-16); and it has semaphores, of which at most Limit
+// permits are out at a time. A request asks once about everything that it is under. It is for the engine, which knows
+// the plans.
 //
 // Exact means that the moment of every counted request is kept for 60 seconds. Counters for each minute, or for
 // parts of one, would be smaller, and would let twice the limit pass around the turn of a minute or refuse what

@@ -1,7 +1,6 @@
-// Package spool keeps settlements that the ledger could not take, in a file of this machine, until it takes them
-// (design, "Life and death": database away). A settlement that Append has returned nil for survives a crash and a
-// loss of power. What is read from it may have been applied already: settlements are idempotent, so that they can
-// be repeated without harm.
+// Package spool keeps settlements that the ledger could not take, in a file of this machine, until it takes them. A
+// settlement that Append has returned nil for survives a crash and a loss of power. What is read from it may have
+// been applied already: settlements are idempotent, so that they can be repeated without harm.
 //
 // Beside it is a second file, the Aside: what was in the spool and cannot be applied, until an operator has decided.
 //

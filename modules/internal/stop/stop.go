@@ -1,6 +1,6 @@
-// Package stop finds stop sequences in the text of a reply while it arrives in pieces, and cuts the reply
-// just before the first one (contract, "Stop sequences"). It is for the exchange, which runs every reply
-// through it whether the upstream honours stop sequences or not.
+// Package stop finds stop sequences in the text of a reply while it arrives in pieces, and cuts the reply just before
+// the first one (STOP-06, STOP-07). It is for the exchange, which runs every reply through it whether the upstream
+// honours stop sequences or not.
 //
 // A Set is an Aho-Corasick automaton: a trie of the sequences, in which every node links to the longest
 // proper suffix of its path that is in the trie too. The node that the automaton stands on after a piece of

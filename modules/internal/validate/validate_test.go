@@ -18,7 +18,7 @@ func call(name, arguments string) *Reply {
 
 const schema = `{"type":"object","properties":{"n":{"type":"integer"}},"required":["n"],"additionalProperties":false}`
 
-// TestCheck is issue 14's validators that are built in.
+// TestCheck is of the validators that are built in.
 func TestCheck(t *testing.T) {
 	t.Parallel()
 	req := &llm.Request{Tools: []llm.Tool{{Name: "f", Schema: []byte(schema)},
@@ -76,7 +76,7 @@ func TestCheck(t *testing.T) {
 // same compares what two replies say.
 func same(a, b *Reply) bool { return MeaningOf(a).Same(MeaningOf(b)) }
 
-// TestSame is issue 14's equality: of canonical tool calls, of JSON, of short texts and final answers.
+// TestSame is of equality: of canonical tool calls, of JSON, of short texts and final answers.
 func TestSame(t *testing.T) {
 	t.Parallel()
 	long := strings.Repeat("All work and no play. ", 30)

@@ -61,7 +61,7 @@ func readFields(root jsonview.View) fields {
 	return f
 }
 
-// Decode reads a chat completions request (contract, "POST /v1/chat/completions").
+// Decode reads a chat completions request (CONTRACT.md, "Chat completions").
 func (Server) Decode(doc *families.Document, rules families.Rules) (*families.Request, *families.Error) {
 	f := readFields(doc.Root)
 	var check decode.Check

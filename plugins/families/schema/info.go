@@ -6,8 +6,8 @@ import (
 	"time"
 )
 
-// What the endpoints of no family answer: the model list, a model (GAP-05) and the account summary (contract, "Account
-// summary").
+// What the endpoints of no family answer: the model list, a model (GAP-05) and the account summary (ACCT-01 to
+// ACCT-14).
 var (
 	modelEntry = Object{
 		"id": Text, "object": exactly("model"), "created": Count, "owned_by": Text, "context_length": Count,

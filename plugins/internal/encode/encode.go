@@ -196,8 +196,8 @@ func AppendSchemaFormat(b []byte, f *llm.Format) []byte {
 // Turns gathers the messages that are not the system's into turns, for dialects in which two sides speak in turn: of
 // the assistant, or of the user with the results of tools. begin makes a turn, and add adds a message to one. There
 // is one at least, or an error.
-func Turns[T any](messages []llm.Message, begin func(assistant bool) *T, add func(*T, *llm.Message) error) ([]*T, error) {
-	var turns []*T
+func Turns[T any](messages []llm.Message, begin func(assistant bool) *T, add func(*T, *llm.Message) error) (
+	turns []*T, err error) {
 	side := false
 	for i := range messages {
 		m := &messages[i]

@@ -11,7 +11,7 @@ import (
 	"github.com/fareway/fareway/plugins/llm"
 )
 
-// Issue 27: what a provider predicts is one prediction for each request, of one quality for each route, or of nothing.
+// What a provider predicts is one prediction for each request, of one quality for each route, or of nothing.
 func TestPredictions(t *testing.T) {
 	t.Parallel()
 	two := llm.PredictRequest{Texts: []llm.ScreenText{{Role: "user", Text: "Hi"}}, InputTokens: 3, Tools: true,
