@@ -81,41 +81,42 @@ func healthSettings(cfg *config.Config, r *config.Route) health.Settings {
 }
 
 // monitor finds the states of a generation's routes, whose providers run.
-func (e *Engine) monitor(g *Generation) {
+func (r *requests) monitor(g *Generation) {
 	g.routes = make(map[string]*monitored, len(g.Config.Routes))
 	for i := range g.Config.Routes {
-		r := &g.Config.Routes[i]
-		m := &monitored{id: healthID{r.Name, r.Model, g.setups[r.Provider]}, honour: g.Config.BreakerOf(r).RetryAfter,
-			backend: g.backends[r.Provider]}
-		m.state = e.healths.of(m.id, healthSettings(g.Config, r))
-		if p, ok := g.backends[r.Provider].(*pool); ok {
+		route := &g.Config.Routes[i]
+		m := &monitored{id: healthID{route.Name, route.Model, g.setups[route.Provider]}, honour: g.Config.BreakerOf(route).RetryAfter,
+			backend: g.backends[route.Provider]}
+		m.state = r.healths.of(m.id, healthSettings(g.Config, route))
+		if p, ok := g.backends[route.Provider].(*pool); ok {
 			m.pool = p
 		} else {
-			m.key = e.providerKeys.of(r.Provider, "", strconv.FormatUint(m.id.setup, 16), func() *providerKey {
-				return e.newProviderKey(r.Provider, "")
-			})
+			m.key = r.providerKey(route.Provider, "", strconv.FormatUint(m.id.setup, 16))
 		}
-		g.routes[r.Name] = m
+		g.routes[route.Name] = m
 	}
 }
 
-func (e *Engine) newProviderKey(provider, name string) *providerKey {
-	k := &providerKey{provider: provider, name: name, now: e.Now, log: e.Logger(), metrics: e.metrics,
-		spawn: func(f func()) { go f() }}
-	k.settle()
-	return k
+// providerKey is the state of a key with that identity, "" for a provider without keys.
+func (r *requests) providerKey(provider, name, identity string) *providerKey {
+	return r.providerKeys.of(provider, name, identity, func() *providerKey {
+		k := &providerKey{provider: provider, name: name, now: r.Now, log: r.Logger(), metrics: r.metrics,
+			spawn: func(f func()) { go f() }}
+		k.settle()
+		return k
+	})
 }
 
 // routeChanged tells of a route's change of state.
-func (e *Engine) routeChanged(c health.Change) {
+func (r *requests) routeChanged(c health.Change) {
 	said := []any{"route", c.Route, "from", c.From, "to", c.To, "why", c.Why}
 	switch c.To {
 	case health.Open, health.Ejected:
-		e.Logger().Warn("a route is not called for a while", append(said, "until", c.Until.UTC())...)
+		r.Logger().Warn("a route is not called for a while", append(said, "until", c.Until.UTC())...)
 	case health.HalfOpen:
-		e.Logger().Info("a route is tried", said...)
+		r.Logger().Info("a route is tried", said...)
 	default:
-		e.Logger().Info("a route serves again", said...)
+		r.Logger().Info("a route serves again", said...)
 	}
 }
 
@@ -219,7 +220,7 @@ func (g *Generation) AcquireRoute(ctx context.Context, r *config.Route, c health
 	if r.AutoConcurrent {
 		limit = m.state.Limit()
 	}
-	p, ok := g.engine.acquireRoute(ctx, r.Name, limit)
+	p, ok := g.requests.acquireRoute(ctx, r.Name, limit)
 	if !ok {
 		return RoutePermit{}, routing.ErrBusy
 	}
@@ -234,7 +235,7 @@ func (g *Generation) AcquireRoute(ctx context.Context, r *config.Route, c health
 // Heard notes that something came of the attempt.
 func (p *RoutePermit) Heard() {
 	if p.attempt != nil {
-		p.heard = p.engine.Now()
+		p.heard = p.requests.Now()
 	}
 }
 
@@ -243,13 +244,13 @@ func (p *RoutePermit) Silent() time.Duration {
 	if p.heard.IsZero() {
 		return 0
 	}
-	return p.engine.Now().Sub(p.heard)
+	return p.requests.Now().Sub(p.heard)
 }
 
 // FirstToken notes the first token of the reply.
 func (p *RoutePermit) FirstToken() {
 	if p.attempt != nil {
-		p.attempt.First(p.engine.Now())
+		p.attempt.First(p.requests.Now())
 	}
 }
 
@@ -258,7 +259,7 @@ func (p *RoutePermit) Ended(o health.Outcome, err error) {
 	if p.attempt == nil {
 		return
 	}
-	p.attempt.End(p.engine.Now(), o)
+	p.attempt.End(p.requests.Now(), o)
 	if k := p.monitored.key; k != nil && (o == health.Succeeded || err != nil) {
 		k.noted(p.monitored.id.model, err, p.monitored.backend)
 	}
@@ -304,7 +305,7 @@ func (g *Generation) RouteHealth() []RouteHealth {
 
 func (g *Generation) healthOf(r *config.Route, now time.Time) RouteHealth {
 	m := g.routes[r.Name]
-	h := RouteHealth{Route: r.Name, State: RouteServes, Waiting: g.engine.Waiting(r.Name)}
+	h := RouteHealth{Route: r.Name, State: RouteServes, Waiting: g.requests.Waiting(r.Name)}
 	if r.AutoConcurrent {
 		h.Limit = m.state.Limit()
 	}
@@ -323,31 +324,31 @@ func (g *Generation) healthOf(r *config.Route, now time.Time) RouteHealth {
 	return h
 }
 
-func (e *Engine) acquireRoute(ctx context.Context, route string, limit int64) (RoutePermit, bool) {
-	p, refusal, err := e.limiter.Acquire(ctx, []ratelimit.Ask{{
+func (r *requests) acquireRoute(ctx context.Context, route string, limit int64) (RoutePermit, bool) {
+	p, refusal, err := r.limiter.Acquire(ctx, []ratelimit.Ask{{
 		Subject: ratelimit.Subject{Kind: ratelimit.Attempts, Name: route}, Limit: limit,
 	}})
 	switch {
 	case err != nil:
-		e.Logger().Error("asking the limiter for a route", "route", route, "error", err)
+		r.Logger().Error("asking the limiter for a route", "route", route, "error", err)
 		return RoutePermit{}, false
 	case refusal != nil:
 		return RoutePermit{}, false
 	}
-	e.attempts.Add(1)
-	e.metrics.running(route, 1)
-	return RoutePermit{engine: e, route: route, permit: p}, true
+	r.attempts.Add(1)
+	r.metrics.running(route, 1)
+	return RoutePermit{requests: r, route: route, permit: p}, true
 }
 
 // Requested counts a request towards the retry budget.
-func (e *Engine) Requested() { e.healths.retries.Request(e.Now()) }
+func (r *requests) Requested() { r.healths.retries.Request(r.Now()) }
 
 // MayRetry counts a fallback, if the retry budget has one left.
-func (e *Engine) MayRetry() bool {
-	if e.healths.retries.Retry(e.Now()) {
-		e.metrics.retried("made")
+func (r *requests) MayRetry() bool {
+	if r.healths.retries.Retry(r.Now()) {
+		r.metrics.retried("made")
 		return true
 	}
-	e.metrics.retried("over_budget")
+	r.metrics.retried("over_budget")
 	return false
 }

@@ -110,7 +110,7 @@ type Ledger struct {
 }
 
 // Ledger is the engine's.
-func (e *Engine) Ledger() Ledger { return Ledger{e.store, e.settler} }
+func (c *core) Ledger() Ledger { return Ledger{c.store, c.settler} }
 
 // Account is an account with its balance.
 func (l Ledger) Account(ctx context.Context, id string) (ledger.Account, error) {

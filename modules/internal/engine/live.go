@@ -294,9 +294,9 @@ func LogFindings(log *slog.Logger, d *config.Diagnostics) {
 }
 
 // Load reads the HCL file at path, with texts that stand in for those of files. Plugins are asked once for settings.
-func (e *Engine) Load(ctx context.Context, path string, overlay config.Overlay) (*config.Config,
+func (c *configuration) Load(ctx context.Context, path string, overlay config.Overlay) (*config.Config,
 	*config.Diagnostics) {
-	o := optionsOf(e.host)
+	o := optionsOf(c.host)
 	o.Overlay = overlay
 	return config.Load(ctx, path, o)
 }

@@ -14,13 +14,13 @@ import (
 func RequestLogDir(data string) string { return filepath.Join(data, "requests") }
 
 // openRequestLog is called once the ledger's lock says that no other process has the data folder.
-func (e *Engine) openRequestLog(o *Options) (err error) {
-	e.requestLog, err = requestlog.Open(requestlog.Options{
+func (r *requests) openRequestLog(o *Options) (err error) {
+	r.requestLog, err = requestlog.Open(requestlog.Options{
 		Dir:    RequestLogDir(o.DataDir),
-		Keep:   e.requestLogAge,
+		Keep:   r.requestLogAge,
 		Now:    o.Now,
-		Logger: e.Logger(),
-		Lost:   e.metrics.requestsUnlogged,
+		Logger: r.Logger(),
+		Lost:   r.metrics.requestsUnlogged,
 	})
 	if err != nil {
 		return fmt.Errorf("opening the request log: %w", err)
@@ -29,20 +29,20 @@ func (e *Engine) openRequestLog(o *Options) (err error) {
 }
 
 // requestLogAge is the configuration's request_log.
-func (e *Engine) requestLogAge() time.Duration {
-	if g := e.Current(); g != nil && g.Config.Gateway.RequestLog > 0 {
+func (r *requests) requestLogAge() time.Duration {
+	if g := r.Current(); g != nil && g.Config.Gateway.RequestLog > 0 {
 		return g.Config.Gateway.RequestLog
 	}
 	return config.DefaultRequestLog
 }
 
 // LogRequest remembers for request_log what became of a request that the ledger has nothing about (GAP-122).
-func (e *Engine) LogRequest(r requestlog.Record) { e.requestLog.Add(r) }
+func (r *requests) LogRequest(record requestlog.Record) { r.requestLog.Add(record) }
 
 // ReopenRequestLog lets what is written of requests from now on be in new files: those before may have been renamed.
-func (e *Engine) ReopenRequestLog(ctx context.Context) { e.requestLog.Reopen(ctx) }
+func (r *requests) ReopenRequestLog(ctx context.Context) { r.requestLog.Reopen(ctx) }
 
 // FindRequest is what LogRequest was told, or requestlog.ErrNotFound.
-func (e *Engine) FindRequest(ctx context.Context, id string) (requestlog.Record, error) {
-	return e.requestLog.Find(ctx, id)
+func (r *requests) FindRequest(ctx context.Context, id string) (requestlog.Record, error) {
+	return r.requestLog.Find(ctx, id)
 }

@@ -199,4 +199,4 @@ func (s *States) drop(e *list.Element) {
 }
 
 // States are what upstreams want back.
-func (e *Engine) States() *States { return e.states }
+func (r *requests) States() *States { return r.states }
