@@ -6,8 +6,8 @@ import (
 	"github.com/fareway/fareway/modules/internal/partstest"
 )
 
-// TestPartsKeepToThemselves: no part of an exchange selects or sets a field of another one, but for what connect gives it.
-// An attempt and its reply are changed by those alone that make attempts.
+// TestPartsKeepToThemselves: no part of an exchange selects or sets a field of another one, but for what connect gives
+// it. An attempt and its reply are changed by those alone that make attempts.
 func TestPartsKeepToThemselves(t *testing.T) {
 	t.Parallel()
 	partstest.Parts{

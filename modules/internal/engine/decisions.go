@@ -12,16 +12,11 @@ func DecisionsPath(database string) string { return database + ".decisions" }
 // without the log, too.
 func (l *learning) openDecisions(o *Options, cfg *config.Config) {
 	log, err := decisions.Open(decisions.Options{
-		Path: DecisionsPath(cfg.Store.File(o.DataDir)),
-		Settings: func() config.DecisionLog {
-			if g := l.Current(); g != nil {
-				return g.Config.DecisionLog
-			}
-			return cfg.DecisionLog
-		},
-		Now:    o.Now,
-		Logger: l.Logger(),
-		Lost:   l.metrics.decisionsLost,
+		Path:     DecisionsPath(cfg.Store.File(o.DataDir)),
+		Settings: func() config.DecisionLog { return l.configOr(cfg).DecisionLog },
+		Now:      o.Now,
+		Logger:   l.Logger(),
+		Lost:     l.metrics.decisionsLost,
 	})
 	if err != nil {
 		l.Logger().Error("requests are served, and how they are routed is not remembered", "error", err)

@@ -213,7 +213,7 @@ func Open(o Options, cfg *config.Config) (*Engine, error) {
 	if err := e.openLedger(&o, cfg); err != nil {
 		return nil, err
 	}
-	if err := e.learner().save(context.Background()); err != nil {
+	if err := e.saveCounts(context.Background()); err != nil {
 		return nil, errors.Join(err, e.closeLedger())
 	}
 	if err := e.openRequestLog(&o); err != nil {
@@ -223,8 +223,7 @@ func Open(o Options, cfg *config.Config) (*Engine, error) {
 	e.host = host.New(host.Options{Builtin: o.Builtin, Logger: logger,
 		OnFailure: e.metrics.providerFailed, OnViolation: e.metrics.providerViolated})
 	e.probe.ping, e.probe.now = e.store.Ping, o.Now
-	e.metrics.providers.infos, e.metrics.providers.keys = e.providerInfos, e.keyHealth
-	e.metrics.providers.routes = e.routeHealth
+	e.metrics.providers.current = e.Current
 	e.setBackground(&o)
 	return e, nil
 }
@@ -234,15 +233,14 @@ func (e *Engine) setBackground(o *Options) {
 	log := e.Logger()
 	keeper := &housekeeper{ledger: e.store, acquire: e.life.acquire, metrics: e.metrics, log: log, now: o.Now}
 	receipts := &reconciler{ledger: e.store, acquire: e.life.acquire, metrics: e.metrics, log: log, now: o.Now}
+	inTurn := func(chores ...*chore) *loop { return &loop{chores: chores, log: log, now: o.Now, after: o.After} }
 	e.background.loops = []*loop{
-		{chores: append(keeper.chores(), &chore{name: "keeping what was learned of routes", every: learnEvery,
-			do: e.learner().save}), log: log, now: o.Now, after: o.After},
+		inTurn(append(keeper.chores(), &chore{name: "keeping what was learned of routes", every: learnEvery,
+			do: e.saveCounts})...),
 		// In a loop of its own: a provider may take its time.
-		{chores: []*chore{{name: "charging receipts", every: receiptsEvery, do: receipts.look}}, log: log, now: o.Now,
-			after: o.After},
+		inTurn(&chore{name: "charging receipts", every: receiptsEvery, do: receipts.look}),
 		// It takes minutes.
-		{chores: []*chore{{name: "training by outcomes", every: trainingEvery, do: e.train}}, log: log, now: o.Now,
-			after: o.After},
+		inTurn(&chore{name: "training by outcomes", every: trainingEvery, do: e.train}),
 	}
 }
 
@@ -253,7 +251,13 @@ func (l *learning) open(o *Options) {
 // openFiles is called once the ledger's lock says that no other process has the data folder.
 func (l *learning) openFiles(o *Options, cfg *config.Config) {
 	l.openDecisions(o, cfg)
-	l.openJournal(o, cfg)
+	l.journal = journal.Open(journal.Options{
+		Dir:      JournalPath(cfg.Store.File(o.DataDir)),
+		Settings: func() config.Outcomes { return l.configOr(cfg).Outcomes },
+		Now:      o.Now,
+		Logger:   l.Logger(),
+		Lost:     l.metrics.outcomesLost,
+	})
 	l.trainer = &trainer{dir: JournalPath(cfg.Store.File(o.DataDir)), acquire: l.life.acquire, flush: l.journal.Flush,
 		run: runSelf, now: o.Now, log: l.Logger(), metrics: l.metrics}
 }
@@ -397,7 +401,7 @@ func (e *Engine) BeginDrain(delay time.Duration) { e.life.drain(delay) }
 
 // EndDrain tells what is left to end now, as the end of the drain's time does; it begins a drain where none has begun.
 // It returns how many requests that were.
-func (e *Engine) EndDrain() (running int) { return e.life.hurry() }
+func (e *Engine) EndDrain() (running int) { return e.life.endNow() }
 
 // Leaving is done once a drain has begun.
 func (e *Engine) Leaving() <-chan struct{} { return e.life.leaving.Done() }
@@ -416,7 +420,9 @@ func (e *Engine) Close() error {
 	e.life.drain(0)
 	e.life.stop()
 	e.background.wait()
-	e.saveOutcomes()
+	if err := e.saveCounts(context.Background()); err != nil {
+		e.Logger().Warn("what was learned of routes in the last minute is lost", "error", err)
+	}
 	e.host.Close()
 	e.requests.close()
 	e.learning.close()

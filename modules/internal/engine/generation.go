@@ -72,7 +72,8 @@ func (c *configuration) Prepare(ctx context.Context, cfg *config.Config) (*Gener
 }
 
 // exchange is what quality is worth: the last one that was made where nothing that it depends on has changed.
-func (c *configuration) exchange(routes []config.Route, profiles []config.Profile, p *routing.Predictor) *routing.Exchange {
+func (c *configuration) exchange(routes []config.Route, profiles []config.Profile,
+	p *routing.Predictor) *routing.Exchange {
 	if last := c.lastExchange.Load(); last.MadeOf(routes, profiles, p) {
 		return last
 	}
@@ -152,7 +153,7 @@ func (c *configuration) startPool(ctx context.Context, g *Generation, p *config.
 			return err
 		}
 		key := c.requests.providerKey(p.Name, k.Name, k.Identity)
-		made.lanes = append(made.lanes, lane{Backend: b, plugin: g.plugins[len(g.plugins)-1].Plugin, key: key,
+		made.keys = append(made.keys, keyBackend{Backend: b, plugin: g.plugins[len(g.plugins)-1].Plugin, key: key,
 			weight: k.Weight})
 	}
 	g.backends[p.Name] = made
@@ -166,7 +167,7 @@ func (g *Generation) Keys(provider string) []KeyHealth {
 		return nil
 	}
 	var list []KeyHealth
-	for _, l := range p.lanes {
+	for _, l := range p.keys {
 		list = append(list, l.key.health())
 	}
 	return list
@@ -180,7 +181,7 @@ func (g *Generation) has(k *providerKey) bool {
 		}
 	}
 	p, ok := g.backends[k.provider].(*pool)
-	return ok && slices.ContainsFunc(p.lanes, func(l lane) bool { return l.key == k })
+	return ok && slices.ContainsFunc(p.keys, func(l keyBackend) bool { return l.key == k })
 }
 
 // activate makes g the generation of the requests that come from now on.
@@ -225,6 +226,14 @@ func (c *core) Current() *Generation {
 	c.life.mu.Lock()
 	defer c.life.mu.Unlock()
 	return c.life.current()
+}
+
+// configOr is the active configuration, and while there is none, first.
+func (c *core) configOr(first *config.Config) *config.Config {
+	if g := c.Current(); g != nil {
+		return g.Config
+	}
+	return first
 }
 
 // unref is called with the lifecycle's lock held; what it returns is called without.

@@ -29,7 +29,8 @@ type healthID struct {
 	setup        uint64
 }
 
-// monitored is a route of a generation with its state, and with that of the credential that its attempts are made with.
+// monitored is a route of a generation with its state, and with that of the credential that its attempts are made
+// with.
 type monitored struct {
 	id      healthID
 	state   *health.Route
@@ -85,7 +86,8 @@ func (r *requests) monitor(g *Generation) {
 	g.routes = make(map[string]*monitored, len(g.Config.Routes))
 	for i := range g.Config.Routes {
 		route := &g.Config.Routes[i]
-		m := &monitored{id: healthID{route.Name, route.Model, g.setups[route.Provider]}, honour: g.Config.BreakerOf(route).RetryAfter,
+		m := &monitored{id: healthID{route.Name, route.Model, g.setups[route.Provider]},
+			honour:  g.Config.BreakerOf(route).RetryAfter,
 			backend: g.backends[route.Provider]}
 		m.state = r.healths.of(m.id, healthSettings(g.Config, route))
 		if p, ok := g.backends[route.Provider].(*pool); ok {
@@ -109,14 +111,14 @@ func (r *requests) providerKey(provider, name, identity string) *providerKey {
 
 // routeChanged tells of a route's change of state.
 func (r *requests) routeChanged(c health.Change) {
-	said := []any{"route", c.Route, "from", c.From, "to", c.To, "why", c.Why}
+	fields := []any{"route", c.Route, "from", c.From, "to", c.To, "why", c.Why}
 	switch c.To {
 	case health.Open, health.Ejected:
-		r.Logger().Warn("a route is not called for a while", append(said, "until", c.Until.UTC())...)
+		r.Logger().Warn("a route is not called for a while", append(fields, "until", c.Until.UTC())...)
 	case health.HalfOpen:
-		r.Logger().Info("a route is tried", said...)
+		r.Logger().Info("a route is tried", fields...)
 	default:
-		r.Logger().Info("a route serves again", said...)
+		r.Logger().Info("a route serves again", fields...)
 	}
 }
 
@@ -165,12 +167,12 @@ func (g *Generation) standing(route, provider, account string, light bool, now t
 // credential says how a route stands by what its upstream said of the key. A key that is out of quota is not a route
 // that is down, nor is one that is refused: where nothing else is left, the upstream says so again.
 func (m *monitored) credential(now time.Time) routing.Standing {
-	why, until, said := m.looked(now)
+	why, until, stated := m.keyState(now)
 	switch why {
 	case KeyLimited:
 		// What the upstream did not say is a guess.
-		s := routing.Standing{Why: &notServing{keyWords[why], until, routing.ErrBusy}, Behind: !said}
-		if said && soon(until, now) {
+		s := routing.Standing{Why: &notServing{keyWords[why], until, routing.ErrBusy}, Behind: !stated}
+		if stated && soon(until, now) {
 			s.Back = until
 		}
 		return s
@@ -189,15 +191,15 @@ var keyWords = map[KeyState]string{
 	KeyRefused: "its upstream refuses the credential",
 }
 
-// looked is how the key does that an attempt would be made with: of several the best one.
-func (m *monitored) looked(now time.Time) (why KeyState, until time.Time, said bool) {
+// keyState is how the key does that an attempt would be made with: of several the best one.
+func (m *monitored) keyState(now time.Time) (why KeyState, until time.Time, stated bool) {
 	if !m.honour {
 		return "", time.Time{}, false
 	}
 	if m.key != nil {
 		return m.key.look(m.id.model, now)
 	}
-	for _, l := range m.pool.lanes {
+	for _, l := range m.pool.keys {
 		w, u, s := l.key.look(m.id.model, now)
 		switch {
 		case !l.Ready():
@@ -205,15 +207,15 @@ func (m *monitored) looked(now time.Time) (why KeyState, until time.Time, said b
 		case w == "":
 			return "", time.Time{}, false
 		case why == "" || keyRank[w] > keyRank[why] || w == why && u.Before(until):
-			why, until, said = w, u, s
+			why, until, stated = w, u, s
 		}
 	}
-	return why, until, said
+	return why, until, stated
 }
 
 // AcquireRoute takes a permit for an attempt on a route, which is released when the attempt has ended, however it
-// ended. The error is routing.ErrBusy when all of them are out, and one of routing.ErrNotReady when the route is not to
-// be called after all.
+// ended. The error is routing.ErrBusy when all of them are out, and one of routing.ErrNotReady when the route is not
+// to be called after all.
 func (g *Generation) AcquireRoute(ctx context.Context, r *config.Route, c health.Call) (RoutePermit, error) {
 	m := g.routes[r.Name]
 	limit := r.MaxConcurrent
@@ -232,19 +234,19 @@ func (g *Generation) AcquireRoute(ctx context.Context, r *config.Route, c health
 	return p, nil
 }
 
-// Heard notes that something came of the attempt.
-func (p *RoutePermit) Heard() {
+// NoteProgress notes that something came of the attempt.
+func (p *RoutePermit) NoteProgress() {
 	if p.attempt != nil {
-		p.heard = p.requests.Now()
+		p.progress = p.requests.Now()
 	}
 }
 
 // Silent is for how long nothing has come, where something had.
 func (p *RoutePermit) Silent() time.Duration {
-	if p.heard.IsZero() {
+	if p.progress.IsZero() {
 		return 0
 	}
-	return p.requests.Now().Sub(p.heard)
+	return p.requests.Now().Sub(p.progress)
 }
 
 // FirstToken notes the first token of the reply.
@@ -314,7 +316,7 @@ func (g *Generation) healthOf(r *config.Route, now time.Time) RouteHealth {
 		return h
 	}
 	s := m.state.Look(now, true)
-	why, until, _ := m.looked(now)
+	why, until, _ := m.keyState(now)
 	switch {
 	case s.State == health.Open, s.State != health.Serves && why == "":
 		h.State, h.Why, h.Until = RouteState(s.State), s.Why, s.Until

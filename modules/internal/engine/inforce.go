@@ -92,8 +92,8 @@ func (c *configuration) remember(by string) (changed bool) {
 	return true
 }
 
-// signFor is for how long somebody who asks for a load is taken for the one who brought about what was loaded just now:
-// a command installs the file and asks, and the watch, or Caddy's own reload, may have been faster.
+// signFor is for how long somebody who asks for a load is taken for the one who brought about what was loaded just
+// now: a command installs the file and asks, and the watch, or Caddy's own reload, may have been faster.
 const signFor = 10 * time.Second
 
 // sign notes who asked for what serves already, where nobody is known yet.

@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 
-	"github.com/fareway/fareway/config"
 	"github.com/fareway/fareway/modules/internal/decisions"
 	"github.com/fareway/fareway/modules/internal/ledger"
 	"github.com/fareway/fareway/modules/internal/routing/outcome/journal"
@@ -13,28 +12,12 @@ import (
 // JournalPath is the folder in which outcomes are kept to train by, of a ledger.
 func JournalPath(database string) string { return database + ".outcomes" }
 
-// openJournal is called once the ledger's lock says that no other process has the data folder.
-func (l *learning) openJournal(o *Options, cfg *config.Config) {
-	l.journal = journal.Open(journal.Options{
-		Dir: JournalPath(cfg.Store.File(o.DataDir)),
-		Settings: func() config.Outcomes {
-			if g := l.Current(); g != nil {
-				return g.Config.Outcomes
-			}
-			return cfg.Outcomes
-		},
-		Now:    o.Now,
-		Logger: l.Logger(),
-		Lost:   l.metrics.outcomesLost,
-	})
-}
-
 // Journal keeps outcomes to train by.
 func (l *learning) Journal() *journal.Journal { return l.journal }
 
-// keepTold keeps what somebody says of a request, where outcomes of its account may be kept: by what it and its plan
-// demanded then, and demand now.
-func (l *learning) keepTold(ctx context.Context, id, route, model string, good bool) error {
+// keepFeedback keeps what somebody says of a request, where outcomes of its account may be kept: by what it and its
+// plan demanded then, and demand now.
+func (l *learning) keepFeedback(ctx context.Context, id, route, model string, good bool) error {
 	g := l.Current()
 	if g == nil || !g.Config.Outcomes.On {
 		return nil

@@ -70,7 +70,8 @@ func TestLookup(t *testing.T) {
 	require.NoError(t, err)
 	t.Cleanup(func() { require.NoError(t, store.Close()) })
 	c := &clock{now: time.Unix(1000, 0)}
-	e := (&Engine{core: core{store: store, now: c.read}, requests: requests{keys: newKeyCache(time.Second, c.read)}}).connect()
+	e := (&Engine{core: core{store: store, now: c.read}, requests: requests{keys: newKeyCache(time.Second,
+		c.read)}}).connect()
 	a, err := store.CreateAccount(ctx, "acme", "")
 	require.NoError(t, err)
 	hash := [32]byte{7}

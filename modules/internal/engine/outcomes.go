@@ -16,16 +16,10 @@ import (
 // learnEvery is how often what was counted of routes is kept, and changes what is expected of them.
 const learnEvery = time.Minute
 
-// learner keeps what is counted of routes in the store.
-type learner struct {
-	book      *outcome.Book
-	templates *Templates
-	store     ledger.Store
-}
-
-// save is one write, whatever came. Of several nodes, each takes up so what the others have counted.
-func (l *learner) save(ctx context.Context) error {
-	return l.book.Save(func(fold func(kept []outcome.Row) []outcome.Row) error {
+// saveCounts keeps what is counted of routes in the store, in one write, whatever came. Of several nodes, each takes
+// up so what the others have counted.
+func (l *learning) saveCounts(ctx context.Context) error {
+	return l.outcomes.Save(func(fold func(kept []outcome.Row) []outcome.Row) error {
 		return l.store.Learn(ctx, func(kept []ledger.Learned) []ledger.Learned {
 			var rows, templates []ledger.Learned
 			for _, k := range kept {
@@ -90,15 +84,6 @@ func keptRows(rows []outcome.Row) []ledger.Learned {
 	return kept
 }
 
-func (l *learning) learner() *learner { return &learner{l.outcomes, l.templates, l.store} }
-
-// saveOutcomes is for the end: what cannot be kept then is little, and lost.
-func (l *learning) saveOutcomes() {
-	if err := l.learner().save(context.Background()); err != nil {
-		l.Logger().Warn("what was learned of routes in the last minute is lost", "error", err)
-	}
-}
-
 // Outcomes are what came of requests, by route and kind of work; they outlive reloads and restarts.
 func (l *learning) Outcomes() *outcome.Book { return l.outcomes }
 
@@ -119,14 +104,14 @@ func (l *learning) Feedback(ctx context.Context, id string, good bool) (route st
 			return "", err
 		}
 	}
-	if err := l.learns(known.Route, known.Model); err != nil {
+	if err := l.checkLearns(known.Route, known.Model); err != nil {
 		return "", err
 	}
 	if !ok {
 		l.outcomes.Remember(known)
 	}
 	l.outcomes.Tell(id, verdict)
-	if err := l.keepTold(ctx, id, known.Route, known.Model, good); err != nil {
+	if err := l.keepFeedback(ctx, id, known.Route, known.Model, good); err != nil {
 		l.Logger().Warn("feedback counts, and is not kept to train by", "request_id", id, "error", err)
 	}
 	account := ""
@@ -137,8 +122,8 @@ func (l *learning) Feedback(ctx context.Context, id string, good bool) (route st
 		map[string]any{"route": known.Route, "verdict": verdict.String()})
 }
 
-// learns says why a route does not learn.
-func (l *learning) learns(route, model string) error {
+// checkLearns says why a route does not learn.
+func (l *learning) checkLearns(route, model string) error {
 	if g := l.Current(); g != nil {
 		for i := range g.Config.Routes {
 			r := &g.Config.Routes[i]

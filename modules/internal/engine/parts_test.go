@@ -6,7 +6,8 @@ import (
 	"github.com/fareway/fareway/modules/internal/partstest"
 )
 
-// TestPartsKeepToThemselves: no part of the engine selects or sets a field of another one, but for what connect gives it.
+// TestPartsKeepToThemselves: no part of the engine selects or sets a field of another one, but for what connect gives
+// it.
 func TestPartsKeepToThemselves(t *testing.T) {
 	t.Parallel()
 	partstest.Parts{

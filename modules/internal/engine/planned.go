@@ -43,7 +43,7 @@ func (c *configuration) Plan(ctx context.Context, installed config.Overlay) (*Pl
 	o := optionsOf(c.host)
 	o.Overlay = installed
 	o.Try = func(ctx context.Context, ref config.PluginRef, candidate config.Provider) error {
-		if change.ProcessOf(g.Config, &candidate) == "" && !c.another(g, ref.Dir, &candidate) {
+		if change.ProcessOf(g.Config, &candidate) == "" && !c.isOtherExecutable(g, ref.Dir, &candidate) {
 			return nil // it runs
 		}
 		return try(ctx, ref, candidate)
@@ -84,7 +84,8 @@ func Foretell(cfg *config.Config, now time.Time, predictor *routing.Predictor, l
 }
 
 // executables are what runs of a provider and what would; ok is false where nothing runs of the same plugin, or would.
-func (c *configuration) executables(g *Generation, dir string, p *config.Provider) (before, after host.Origin, ok bool) {
+func (c *configuration) executables(g *Generation, dir string, p *config.Provider) (before, after host.Origin,
+	ok bool) {
 	at := slices.IndexFunc(g.plugins, func(i instance) bool {
 		name, _, _ := strings.Cut(i.Name(), "/") // of one with keys
 		return name == p.Name
@@ -97,8 +98,8 @@ func (c *configuration) executables(g *Generation, dir string, p *config.Provide
 	return before, after, err == nil && before.Plugin == after.Plugin
 }
 
-// another reports whether another executable of the same plugin would run.
-func (c *configuration) another(g *Generation, dir string, p *config.Provider) bool {
+// isOtherExecutable reports whether another executable of the same plugin would run.
+func (c *configuration) isOtherExecutable(g *Generation, dir string, p *config.Provider) bool {
 	before, after, ok := c.executables(g, dir, p)
 	return ok && before != after
 }

@@ -27,8 +27,8 @@ type ProviderState struct {
 	Carry config.Carry // who makes its calls
 }
 
-// Plugins lists what the current configuration can use: what it does use first, then the built-in plugins and the files
-// of the plugin folder that nothing uses. The error is of the folder; the list is as whole as it can be.
+// Plugins lists what the current configuration can use: what it does use first, then the built-in plugins and the
+// files of the plugin folder that nothing uses. The error is of the folder; the list is as whole as it can be.
 func (c *configuration) Plugins() ([]PluginState, error) {
 	var list []PluginState
 	g, release := c.life.acquire()

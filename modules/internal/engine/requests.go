@@ -1,6 +1,7 @@
 package engine
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"path/filepath"
@@ -16,8 +17,10 @@ func RequestLogDir(data string) string { return filepath.Join(data, "requests") 
 // openRequestLog is called once the ledger's lock says that no other process has the data folder.
 func (r *requests) openRequestLog(o *Options) (err error) {
 	r.requestLog, err = requestlog.Open(requestlog.Options{
-		Dir:    RequestLogDir(o.DataDir),
-		Keep:   r.requestLogAge,
+		Dir: RequestLogDir(o.DataDir),
+		Keep: func() time.Duration {
+			return cmp.Or(r.configOr(new(config.Config)).Gateway.RequestLog, config.DefaultRequestLog)
+		},
 		Now:    o.Now,
 		Logger: r.Logger(),
 		Lost:   r.metrics.requestsUnlogged,
@@ -26,14 +29,6 @@ func (r *requests) openRequestLog(o *Options) (err error) {
 		return fmt.Errorf("opening the request log: %w", err)
 	}
 	return nil
-}
-
-// requestLogAge is the configuration's request_log.
-func (r *requests) requestLogAge() time.Duration {
-	if g := r.Current(); g != nil && g.Config.Gateway.RequestLog > 0 {
-		return g.Config.Gateway.RequestLog
-	}
-	return config.DefaultRequestLog
 }
 
 // LogRequest remembers for request_log what became of a request that the ledger has nothing about (GAP-122).

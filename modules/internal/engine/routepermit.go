@@ -15,7 +15,7 @@ type RoutePermit struct {
 	permit   ratelimit.Permit
 
 	attempt   *health.Attempt
-	heard     time.Time // when something came last
+	progress  time.Time // when something came last
 	monitored *monitored
 	turn      *Turn // of a call that was waited for; nil for most
 }

@@ -11,8 +11,8 @@ import (
 // request is still answered.
 const maxShadows = 32
 
-// AcquireShadow sets a call for comparison aside, and the memory of its request; false where there are too many, or all
-// bodies together would pass max_body_memory. ReleaseShadow gives both back.
+// AcquireShadow sets a call for comparison aside, and the memory of its request; false where there are too many, or
+// all bodies together would pass max_body_memory. ReleaseShadow gives both back.
 func (r *requests) AcquireShadow(body int64) bool {
 	if !r.shadows.acquire(1) {
 		return false
@@ -30,8 +30,8 @@ func (r *requests) ReleaseShadow(body int64) {
 	r.shadows.release(1)
 }
 
-// Beside is more work on the configuration of a request, which goes on when that has ended; nil once a drain has begun.
-// Call Done when it is over.
+// Beside is more work on the configuration of a request, which goes on when that has ended; nil once a drain has
+// begun. Call Done when it is over.
 func (w *Work) Beside() *Work {
 	if !w.engine.life.beside(w.gen) {
 		return nil

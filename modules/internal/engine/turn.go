@@ -94,7 +94,7 @@ func (g *Generation) Back(route string) (at time.Time, ok bool) {
 	keys := []*providerKey{m.key}
 	if m.pool != nil {
 		keys = keys[:0]
-		for _, l := range m.pool.lanes {
+		for _, l := range m.pool.keys {
 			if l.Ready() {
 				keys = append(keys, l.key)
 			}

@@ -389,16 +389,16 @@ func TestBackOfKeys(t *testing.T) {
 		require.Equal(t, want, got)
 	}
 	requireBack(0, true)
-	r.lanes[0].key.limit("m", 4*time.Second)
-	r.lanes[1].key.limit("m", 2*time.Second)
+	r.keys[0].key.limit("m", 4*time.Second)
+	r.keys[1].key.limit("m", 2*time.Second)
 	requireBack(0, true)
-	r.lanes[2].key.limit("m", time.Minute)
+	r.keys[2].key.limit("m", time.Minute)
 	requireBack(2*time.Second, true)
 	r.accounts[1].away = true
 	requireBack(4*time.Second, true)
 	r.now = r.now.Add(4 * time.Second)
 	requireBack(0, true)
-	r.lanes[0].key.limit("m", 0)
+	r.keys[0].key.limit("m", 0)
 	requireBack(0, false)
 }
 

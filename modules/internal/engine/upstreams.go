@@ -106,8 +106,8 @@ func ask(ctx context.Context, p *host.Plugin, within time.Duration) ([]llm.Model
 }
 
 // Refusals says what the upstreams of a configuration are known to refuse (llm.Restrictions), as Generation.Refuses
-// does of one in force whose upstreams have been called. A provider is started when it is first asked about, until done
-// is called; one that does not start, or whose endpoint cannot be had, knows nothing.
+// does of one in force whose upstreams have been called. A provider is started when it is first asked about, until
+// done is called; one that does not start, or whose endpoint cannot be had, knows nothing.
 func Refusals(ctx context.Context, cfg *config.Config, logger *slog.Logger,
 ) (refuses func(r *config.Route, restriction string) bool, done func()) {
 	h := host.New(host.Options{Builtin: selfCommand, Logger: logger})

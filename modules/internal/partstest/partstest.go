@@ -1,5 +1,5 @@
-// Package partstest holds a type to the parts that it is made of: each has fields of its own, which no other one selects.
-// It is for the tests of packages in which the compiler does not see to that, for they are one package.
+// Package partstest holds a type to the parts that it is made of: each has fields of its own, that no other selects. It
+// is for the tests of packages in which the compiler does not see to that, for they are one package.
 package partstest
 
 import (
@@ -81,8 +81,8 @@ func (p Parts) Check(t *testing.T) {
 }
 
 // checkValue checks what is on the left of an assignment.
-func (p Parts) checkValue(t *testing.T, fset *token.FileSet, info *types.Info, owners map[*types.Var]string, home string,
-	left ast.Expr,
+func (p Parts) checkValue(t *testing.T, fset *token.FileSet, info *types.Info, owners map[*types.Var]string,
+	home string, left ast.Expr,
 ) {
 	t.Helper()
 	selector, ok := left.(*ast.SelectorExpr)
