@@ -76,8 +76,9 @@ func (p *loadPrinter) diagnostics(d *config.Diagnostics) {
 	}
 }
 
-// previewLoad prints what is wrong in the HCL file of a Caddyfile whose gateway runs in another process: this is then a
-// command, such as `reload`, that hands the configuration over, and gets an error back of which Caddy makes one line.
+// previewLoad prints what is wrong in the HCL file of a Caddyfile whose gateway runs in another process: this is then
+// a command, such as `reload`, that hands the configuration over, and gets an error back of which Caddy makes one
+// line.
 func (a *App) previewLoad(data string) {
 	if runningEngine(data) != nil || !answers(data) {
 		return

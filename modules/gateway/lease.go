@@ -52,8 +52,8 @@ func watchExit(ctx context.Context, e *engine.Engine, delay time.Duration) {
 	}
 }
 
-// shutdownDelay is how long the HTTP app goes on listening when the process exits. It warns of a grace period that ends
-// before the drain does.
+// shutdownDelay is how long the HTTP app goes on listening when the process exits. It warns of a grace period that
+// ends before the drain does.
 func (a *App) shutdownDelay() time.Duration {
 	app, err := a.ctx.AppIfConfigured("http")
 	if err != nil {
