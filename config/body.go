@@ -68,7 +68,7 @@ func (g *grammar) blockNames() []string {
 // section is a body whose attributes and blocks are all known; what was wrong with the others is reported.
 // Its readers (value.go) leave a target untouched, and so at its default, when an attribute is absent or wrong.
 type section struct {
-	*loader
+	*evaluator
 	what       string    // for messages: route "small"
 	header     hcl.Range // where a message about something missing points
 	attributes map[string]*hclsyntax.Attribute
@@ -78,9 +78,9 @@ type section struct {
 }
 
 // section sorts a body by its grammar.
-func (l *loader) section(what string, header hcl.Range, body *hclsyntax.Body, g *grammar) *section {
+func (e *evaluator) section(what string, header hcl.Range, body *hclsyntax.Body, g *grammar) *section {
 	s := &section{
-		loader: l, what: what, header: header, grammar: g,
+		evaluator: e, what: what, header: header, grammar: g,
 		attributes: make(map[string]*hclsyntax.Attribute, len(body.Attributes)),
 		blocks:     make(map[string][]*hclsyntax.Block),
 	}
@@ -92,7 +92,7 @@ func (l *loader) section(what string, header hcl.Range, body *hclsyntax.Body, g 
 	}
 	for _, rule := range g.attributes {
 		if rule.required && body.Attributes[rule.name] == nil {
-			l.fail(header, "Missing "+rule.name, fmt.Sprintf("%s needs it, for example: %s = %s", capital(what), rule.name,
+			e.fail(header, "Missing "+rule.name, fmt.Sprintf("%s needs it, for example: %s = %s", capital(what), rule.name,
 				rule.example))
 		}
 	}
@@ -187,11 +187,11 @@ func (s *section) label(block *hclsyntax.Block, taken map[string]hcl.Range) (str
 }
 
 // first reports a second block with the same label.
-func (l *loader) first(block *hclsyntax.Block, taken map[string]hcl.Range) bool {
+func (r *reading) first(block *hclsyntax.Block, taken map[string]hcl.Range) bool {
 	name, at := block.Labels[0], block.LabelRanges[0]
 	if first, dup := taken[name]; dup {
-		l.fail(at, fmt.Sprintf("Second %s %q", block.Type, name),
-			fmt.Sprintf("The first is %s. Rename one of them, or remove it.", l.place(first)))
+		r.fail(at, fmt.Sprintf("Second %s %q", block.Type, name),
+			fmt.Sprintf("The first is %s. Rename one of them, or remove it.", r.place(first)))
 		return false
 	}
 	taken[name] = at

@@ -15,8 +15,8 @@ type builtin struct {
 	grows      bool // its result can be as large as the product of its arguments
 }
 
-// builtins are the functions beside env and file: those of cty's library that a configuration has use for. They have no
-// effect, are the same at every call, and none makes much of little.
+// builtins are the functions beside env and file: those of cty's library that a configuration has use for. They have
+// no effect, are the same at every call, and none makes much of little.
 var builtins = map[string]builtin{
 	"abs":        {usage: "abs(NUMBER)", doc: "without its sign", function: stdlib.AbsoluteFunc},
 	"ceil":       {usage: "ceil(NUMBER)", doc: "rounded up", function: stdlib.CeilFunc},

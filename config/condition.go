@@ -135,10 +135,7 @@ func (s *section) condition(name string) *Condition {
 	}
 	at := attr.Expr.Range()
 	s.show(at)
-	s.facts = true
-	ok := s.plain(attr.Expr)
-	s.facts = false
-	if !ok {
+	if !s.plainOfFacts(attr.Expr) {
 		return nil
 	}
 	c := &Condition{text: string(s.textOf(at)), expr: attr.Expr, base: s.context(at)}

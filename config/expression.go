@@ -11,15 +11,25 @@ import (
 	"github.com/zclconf/go-cty/cty"
 )
 
+// evaluator evaluates expressions.
+type evaluator struct {
+	*reading
+	scope    map[string]map[string]cty.Value // what `var` and `local` have, by name
+	base     *hcl.EvalContext
+	contexts map[string]*hcl.EvalContext // by path of the source: a relative path is relative to the file that has it
+	spent    int                         // bytes, about, of the values of all expressions
+	facts    bool                        // what is read is a condition
+}
+
 // maxMagnitude bounds a number literal. HCL knows numbers whose decimal text would not fit into memory.
 const maxMagnitude = 1e30
 
 // evaluate gives the value of an expression with its marks. What is wrong is reported, never with a value.
-func (l *loader) evaluate(expr hclsyntax.Expression) (cty.Value, bool) {
-	if !l.plain(expr) {
+func (e *evaluator) evaluate(expr hclsyntax.Expression) (cty.Value, bool) {
+	if !e.plain(expr) {
 		return cty.NilVal, false
 	}
-	v, diags := expr.Value(l.context(expr.Range()))
+	v, diags := expr.Value(e.context(expr.Range()))
 	for _, d := range diags {
 		summary, detail, at := d.Summary, d.Detail, d.Subject
 		var refused *refusal
@@ -34,22 +44,23 @@ func (l *loader) evaluate(expr hclsyntax.Expression) (cty.Value, bool) {
 		if at == nil {
 			at = expr.Range().Ptr()
 		}
-		l.fail(*at, summary, detail)
+		e.fail(*at, summary, detail)
 	}
 	switch {
 	case diags.HasErrors():
 		return cty.NilVal, false
 	case !v.IsWhollyKnown():
-		if !l.diags.HasErrors() { // else its cause is reported
-			l.fail(expr.Range(), "Unknown value", "A variable or local that it is made of is wrong; `gateway check` says why.")
+		if !e.diags.HasErrors() { // else its cause is reported
+			e.fail(expr.Range(), "Unknown value", "A variable or local that it is made of is wrong; `gateway check` says why.")
 		}
 		return cty.NilVal, false
 	}
-	if weight := weigh(v); weight > maxValue && !isNumber(v) {
-		l.fail(expr.Range(), "Value too large", "It is far larger than anything here could mean.")
+	// What is wrong with a number is for its reader to say.
+	if weight := weigh(v); weight > maxValue && v.Type() != cty.Number {
+		e.fail(expr.Range(), "Value too large", "It is far larger than anything here could mean.")
 		return cty.NilVal, false
-	} else if l.spent += weight; l.spent > maxSpent {
-		l.fail(expr.Range(), "Too much in all", "The values of all expressions together are too large.")
+	} else if e.spent += weight; e.spent > maxSpent {
+		e.fail(expr.Range(), "Too much in all", "The values of all expressions together are too large.")
 		return cty.NilVal, false
 	}
 	return v, true
@@ -63,15 +74,19 @@ const (
 // maxSpent is how many bytes the values of all expressions may have.
 const maxSpent = 64 << 20
 
-// isNumber: what is wrong with a number is for its reader to say.
-func isNumber(v cty.Value) bool { return v.Type() == cty.Number }
+// plainOfFacts is plain, for a condition.
+func (e *evaluator) plainOfFacts(expr hclsyntax.Expression) bool {
+	e.facts = true
+	defer func() { e.facts = false }()
+	return e.plain(expr)
+}
 
 // plain checks that an expression is made only of what a configuration needs. Loops could run for ever.
-func (l *loader) plain(expr hclsyntax.Expression) bool {
+func (e *evaluator) plain(expr hclsyntax.Expression) bool {
 	ok := true
 	refuse := func(at hcl.Range, summary, detail string) {
 		if ok {
-			l.fail(at, summary, detail)
+			e.fail(at, summary, detail)
 		}
 		ok = false
 	}
@@ -87,7 +102,7 @@ func (l *loader) plain(expr hclsyntax.Expression) bool {
 			*hclsyntax.UnaryOpExpr, *hclsyntax.BinaryOpExpr, *hclsyntax.ConditionalExpr,
 			*hclsyntax.IndexExpr, *hclsyntax.RelativeTraversalExpr, hclsyntax.ChildScope:
 		case *hclsyntax.FunctionCallExpr:
-			if summary, detail := l.callProblem(n); summary != "" {
+			if summary, detail := e.callProblem(n); summary != "" {
 				at := n.NameRange
 				if usage(n.Name) != "" {
 					at = n.Range()
@@ -95,7 +110,7 @@ func (l *loader) plain(expr hclsyntax.Expression) bool {
 				refuse(at, summary, detail)
 			}
 		case *hclsyntax.ScopeTraversalExpr:
-			if summary, detail := l.referenceProblem(n.Traversal); summary != "" {
+			if summary, detail := e.referenceProblem(n.Traversal); summary != "" {
 				refuse(n.Range(), summary, detail)
 			}
 		default:
@@ -108,10 +123,10 @@ func (l *loader) plain(expr hclsyntax.Expression) bool {
 }
 
 // callProblem says what is wrong with a function's name, or with the number of arguments of env and file.
-func (l *loader) callProblem(call *hclsyntax.FunctionCallExpr) (summary, detail string) {
+func (e *evaluator) callProblem(call *hclsyntax.FunctionCallExpr) (summary, detail string) {
 	known := append(slices.Sorted(maps.Keys(builtins)), "env", "file")
 	switch {
-	case l.facts && (call.Name == "env" || call.Name == "file"):
+	case e.facts && (call.Name == "env" || call.Name == "file"):
 		return "Not in a condition", "A condition is asked for each request. Give the value a name in locals, and write " +
 			"local.NAME here."
 	case usage(call.Name) == "":
@@ -123,8 +138,8 @@ func (l *loader) callProblem(call *hclsyntax.FunctionCallExpr) (summary, detail 
 }
 
 // referenceProblem says what is wrong with a name that stands without quotes.
-func (l *loader) referenceProblem(t hcl.Traversal) (summary, detail string) {
-	if l.facts {
+func (e *evaluator) referenceProblem(t hcl.Traversal) (summary, detail string) {
+	if e.facts {
 		if summary, detail, handled := factProblem(t); handled {
 			return summary, detail
 		}
@@ -135,7 +150,7 @@ func (l *loader) referenceProblem(t hcl.Traversal) (summary, detail string) {
 		return "Text without quotes", "If a text is meant, put it in quotes; for a secret write env(\"NAME\"). Without " +
 			"quotes stand var.NAME and local.NAME."
 	}
-	known, ok := l.scope[root]
+	known, ok := e.scope[root]
 	if !ok {
 		return "Not known here", "A default is made of values and functions only. What refers to variables belongs into " +
 			"locals."
@@ -153,9 +168,9 @@ func (l *loader) referenceProblem(t hcl.Traversal) (summary, detail string) {
 
 // showSafe permits of an expression what is surely not a secret: numbers, operators, references and functions. Texts
 // stay hidden, for who says that none of them is a key?
-func (l *loader) showSafe(expr hclsyntax.Expression) {
-	l.showReferences(expr)
-	src := l.sources.named[expr.Range().Filename]
+func (e *evaluator) showSafe(expr hclsyntax.Expression) {
+	e.showReferences(expr)
+	src := e.sources.named[expr.Range().Filename]
 	if src == nil {
 		return
 	}
@@ -171,20 +186,20 @@ func (l *loader) showSafe(expr hclsyntax.Expression) {
 }
 
 // showReferences permits the names of functions, of variables and of locals, and what env and file are asked for.
-func (l *loader) showReferences(expr hclsyntax.Expression) {
+func (e *evaluator) showReferences(expr hclsyntax.Expression) {
 	// VisitAll never fails: the callback returns no diagnostics.
 	_ = hclsyntax.VisitAll(expr, func(node hclsyntax.Node) hcl.Diagnostics {
 		switch n := node.(type) {
 		case *hclsyntax.FunctionCallExpr:
 			if usage(n.Name) != "" {
-				l.show(n.NameRange)
+				e.show(n.NameRange)
 			}
 			if isOutsideCall(n) {
-				l.show(n.Range())
+				e.show(n.Range())
 			}
 		case *hclsyntax.ScopeTraversalExpr:
 			if root, _ := reference(n.Traversal); root == "var" || root == "local" {
-				l.show(n.Range())
+				e.show(n.Range())
 			}
 		}
 		return nil

@@ -50,17 +50,17 @@ func newOutside(lookup func(string) (string, bool), learn func(string)) *outside
 }
 
 // context has what the expressions of one file can use: `file` starts in its folder.
-func (l *loader) context(at hcl.Range) *hcl.EvalContext {
-	known, ok := l.contexts[at.Filename]
+func (e *evaluator) context(at hcl.Range) *hcl.EvalContext {
+	known, ok := e.contexts[at.Filename]
 	if !ok {
-		dir := l.dir(at)
-		known = l.base.NewChild()
+		dir := e.dir(at)
+		known = e.base.NewChild()
 		known.Functions = map[string]function.Function{
 			"file": textFunction("path", func(path, shown string) (string, error) {
-				return l.outside.file(dir, path, shown)
+				return e.outside.file(dir, path, shown)
 			}),
 		}
-		l.contexts[at.Filename] = known
+		e.contexts[at.Filename] = known
 	}
 	return known
 }

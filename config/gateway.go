@@ -37,12 +37,12 @@ func defaultGateway() Gateway {
 }
 
 // open decodes a block whose attributes are never secret.
-func (l *loader) open(block *hclsyntax.Block, g *grammar) *section {
+func (e *evaluator) open(block *hclsyntax.Block, g *grammar) *section {
 	what := "the " + block.Type + " block"
 	if len(block.Labels) > 0 && namePattern.MatchString(block.Labels[0]) {
 		what = fmt.Sprintf("%s %q", block.Type, block.Labels[0])
 	}
-	s := l.section(what, block.DefRange(), block.Body, g)
+	s := e.section(what, block.DefRange(), block.Body, g)
 	s.public = true
 	return s
 }

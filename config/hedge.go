@@ -12,8 +12,8 @@ import (
 // usualHedgeShare is a hedge_share that an upstream hardly notices.
 const usualHedgeShare = 0.05
 
-// Hedge is when a call that shows nothing gets a second one beside it, on another route (Dean and Barroso, "The Tail at
-// Scale", 2013). The zero value is never.
+// Hedge is when a call that shows nothing gets a second one beside it, on another route (Dean and Barroso, "The Tail
+// at Scale", 2013). The zero value is never.
 type Hedge struct {
 	// Quantile of the route's own first tokens, 0 to 1: the call is late when so large a share of them came sooner. 0:
 	// it is after After.

@@ -16,6 +16,12 @@ import (
 	"github.com/hashicorp/hcl/v2/hclsyntax"
 )
 
+// gatherer finds the files of a configuration and parses them.
+type gatherer struct {
+	*reading
+	broken bool // what was read is not all that there is
+}
+
 // Limits of what one configuration includes. All its files together may have maxSource bytes.
 const (
 	maxSources      = 1000
@@ -30,10 +36,10 @@ type included struct {
 
 // gather parses a file, and the files that it includes, each at its place: what comes out is the statements of all as
 // if they stood in one file.
-func (l *loader) gather(file *included) *hclsyntax.Body {
-	own := l.parse(file.source)
+func (g *gatherer) gather(file *included) *hclsyntax.Body {
+	own := g.parse(file.source)
 	if own == nil {
-		l.broken = true
+		g.broken = true
 		return &hclsyntax.Body{}
 	}
 	whole := &hclsyntax.Body{Attributes: make(hclsyntax.Attributes)}
@@ -45,8 +51,8 @@ func (l *loader) gather(file *included) *hclsyntax.Body {
 			whole.Blocks = append(whole.Blocks, block)
 			continue
 		}
-		for _, next := range l.include(file, block) {
-			more := l.gather(&included{next, file})
+		for _, next := range g.include(file, block) {
+			more := g.gather(&included{next, file})
 			for name, attr := range more.Attributes {
 				whole.Attributes[name] = attr
 			}
@@ -57,14 +63,14 @@ func (l *loader) gather(file *included) *hclsyntax.Body {
 }
 
 // include reads the files that a block names, sorted by their paths. What is wrong with it is reported.
-func (l *loader) include(file *included, block *hclsyntax.Block) (sources []*source) {
-	l.show(block.TypeRange)
+func (g *gatherer) include(file *included, block *hclsyntax.Block) (sources []*source) {
+	g.show(block.TypeRange)
 	for _, at := range block.LabelRanges {
-		l.show(at)
+		g.show(at)
 	}
 	fail := func(at hcl.Range, summary, detail string) {
-		l.fail(at, summary, detail)
-		l.broken = true
+		g.fail(at, summary, detail)
+		g.broken = true
 	}
 	if len(block.Labels) != 1 || len(block.Body.Attributes)+len(block.Body.Blocks) > 0 {
 		fail(block.TypeRange, "Invalid include", "It names files, and has nothing else:\n"+includeExample)
@@ -72,7 +78,7 @@ func (l *loader) include(file *included, block *hclsyntax.Block) (sources []*sou
 	}
 	at := block.LabelRanges[0]
 	path := beside(filepath.Dir(file.path), block.Labels[0])
-	names, err := l.match(filepath.Dir(file.path), block.Labels[0])
+	names, err := g.match(filepath.Dir(file.path), block.Labels[0])
 	switch {
 	case err != nil:
 		fail(at, "Invalid pattern", "Write a path in which * stands for any name, ? for any letter and [abc] for one of "+
@@ -82,13 +88,13 @@ func (l *loader) include(file *included, block *hclsyntax.Block) (sources []*sou
 			"or remove the line.", filepath.Dir(path)))
 	}
 	for _, name := range names {
-		if summary, detail := l.mayInclude(file, name); summary != "" {
+		if summary, detail := g.mayInclude(file, name); summary != "" {
 			fail(at, summary, detail)
 			continue
 		}
-		src, err := readSource(name, l.opts.Overlay)
+		src, err := readSource(name, g.opts.Overlay)
 		src.err = err
-		if l.sources.add(src, at); err != nil {
+		if g.sources.add(src, at); err != nil {
 			fail(at, fmt.Sprintf("Unreadable file %q", clip(name)), includeAdvice(err))
 			continue
 		}
@@ -98,7 +104,7 @@ func (l *loader) include(file *included, block *hclsyntax.Block) (sources []*sou
 }
 
 // mayInclude says why a file cannot be read once more, or again.
-func (l *loader) mayInclude(file *included, name string) (summary, detail string) {
+func (g *gatherer) mayInclude(file *included, name string) (summary, detail string) {
 	if !isPrintable(name) {
 		return "Unprintable name of a file", "It has signs in it that no message can show. Rename the file."
 	}
@@ -111,18 +117,18 @@ func (l *loader) mayInclude(file *included, name string) (summary, detail string
 		}
 		chain = f.path + ", which " + strings.TrimPrefix(chain, f.path+" ")
 	}
-	if first, ok := l.sources.included[real]; ok {
+	if first, ok := g.sources.included[real]; ok {
 		return fmt.Sprintf("%q is included twice", clip(name)), fmt.Sprintf("The first include is %s. Remove one of them.",
-			l.place(first))
+			g.place(first))
 	}
 	total := 0
-	for _, src := range l.sources.all {
+	for _, src := range g.sources.all {
 		total += len(src.text)
 	}
 	switch {
 	case depth > maxIncludeDepth:
 		return "Includes nested too deeply", fmt.Sprintf("Files include files at most %d deep.", maxIncludeDepth)
-	case len(l.sources.all) >= maxSources:
+	case len(g.sources.all) >= maxSources:
 		return "Too many files", fmt.Sprintf("A configuration has at most %d files.", maxSources)
 	case total > maxSource:
 		return "Too much to include", "All files together may have 4 MiB, far more than they need. Is it the right folder?"
@@ -144,7 +150,7 @@ func includeAdvice(err error) string {
 // match returns the files that a pattern names, sorted. Without a wildcard it names one, whether that exists or not.
 // As in a shell, a wildcard does not stand for a period at the beginning of a name, nor do the folders match that it
 // names: editors and Kubernetes keep things of their own there.
-func (l *loader) match(dir, pattern string) ([]string, error) {
+func (g *gatherer) match(dir, pattern string) ([]string, error) {
 	if _, err := filepath.Match(pattern, ""); err != nil || pattern == "" || !isPrintable(pattern) {
 		return nil, filepath.ErrBadPattern
 	}
@@ -153,7 +159,7 @@ func (l *loader) match(dir, pattern string) ([]string, error) {
 	}
 	whole := beside(wildcards.Replace(dir), pattern)
 	names, err := filepath.Glob(whole)
-	for name, text := range l.opts.Overlay {
+	for name, text := range g.opts.Overlay {
 		name = like(dir, name)
 		at := slices.Index(names, name)
 		switch {

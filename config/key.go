@@ -121,7 +121,8 @@ func (s *section) keys(p *Provider, schema *settings.Schema, shared decoded) {
 		}
 		var values settings.Values
 		values, key.printable = own.encode()
-		key.Identity = identity(p.Plugin, values)
+		sum := sha256.Sum256(fmt.Appendf(nil, "%s\n%s", p.Plugin, values))
+		key.Identity = hex.EncodeToString(sum[:])
 		if first := same[key.Identity]; first != "" {
 			s.warn(block.DefRange(), "The same credential twice", fmt.Sprintf("Key %q has it, too. Two names for one "+
 				"credential do not have twice its limits.", first))
@@ -166,10 +167,4 @@ func (s *section) withoutOthers(body *hclsyntax.Body, schema *settings.Schema, s
 		delete(out.Attributes, name)
 	}
 	return &out
-}
-
-// identity hashes a credential.
-func identity(plugin string, values settings.Values) string {
-	sum := sha256.Sum256(fmt.Appendf(nil, "%s\n%s", plugin, values))
-	return hex.EncodeToString(sum[:])
 }

@@ -92,7 +92,7 @@ func qualityOf(model string) (*knownQuality, bool) {
 const qualityAuto = "auto"
 
 // overall reads how good a route is on the whole: a number, or what is known of its model.
-func (s *section) overall(name string, r *Route, model value) {
+func (s *section) overall(name string, r *Route, model value, predictor *trained) {
 	v, ok := s.read(name)
 	switch {
 	case !ok:
@@ -100,26 +100,26 @@ func (s *section) overall(name string, r *Route, model value) {
 		s.fractionOf(v, &r.Quality)
 	case r.Model == "": // which is reported
 	default:
-		s.predictor.ask(r.Model)
-		if q, by, ok := s.predictor.figures(r.Model); ok {
+		predictor.ask(r.Model)
+		if q, by, ok := predictor.figures(r.Model); ok {
 			r.Quality, r.QualityBy = q, by
 			return
 		}
 		known, ok := qualityOf(r.Model)
 		if !ok {
-			s.fail(v.at, "Nothing is known of this model's quality", s.unknownQuality(name, model))
+			s.fail(v.at, "Nothing is known of this model's quality", unknownQuality(name, model, predictor))
 			return
 		}
-		s.predictor.byTable = v.at
+		predictor.byTable = v.at
 		r.Quality, r.QualityBy = known.quality, maps.Clone(known.by)
 	}
 }
 
 // unknownQuality says what to write of a model that nobody has measured.
-func (s *section) unknownQuality(attribute string, model value) string {
+func unknownQuality(attribute string, model value, predictor *trained) string {
 	t := knownModels()
 	detail := fmt.Sprintf("The table of known models, which ends with those of %s, has no row for it", t.newest)
-	if s.predictor.model != nil {
+	if predictor.model != nil {
 		detail += ", and the model file of the predictor was not trained on it"
 	}
 	detail += ". Write how good it is compared with the other routes, a number from 0 to 1"

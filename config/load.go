@@ -14,7 +14,6 @@ import (
 
 	"github.com/hashicorp/hcl/v2"
 	"github.com/hashicorp/hcl/v2/hclsyntax"
-	"github.com/zclconf/go-cty/cty"
 
 	"github.com/fareway/fareway/plugins/llm"
 	"github.com/fareway/fareway/plugins/llm/settings"
@@ -158,86 +157,87 @@ func sourceAdvice(err error) string {
 	return fmt.Sprintf("Reading it failed: %v.", err)
 }
 
-// loader carries one Load through its steps.
+// loader carries one Load through its steps: it decodes block by block. Files are gathered and expressions evaluated
+// by parts of their own, which know nothing of it, and neither does a section.
 type loader struct {
-	ctx      context.Context
-	opts     Options
-	sources  sources
-	diags    *Diagnostics
-	outside  *outside
-	scope    map[string]map[string]cty.Value // what `var` and `local` have, by name
-	base     *hcl.EvalContext
-	contexts map[string]*hcl.EvalContext // by path of the source: a relative path is relative to the file that has it
-	spent    int                         // bytes, about, of the values of all expressions
-	known    map[string][]llm.Model      // by provider: what its plugin knows of models, with its settings
-	located  located
+	*reading
+	gatherer
+	evaluator
+	known   map[string][]llm.Model // by provider: what its plugin knows of models, with its settings
+	located located
 	// predictor is the model by which routes are compared.
 	predictor trained
 	config    *Config
-	broken    bool // what was read is not all that there is
-	facts     bool // what is read is a condition
+}
+
+// reading is what is read, and what was found wrong with it.
+type reading struct {
+	ctx     context.Context
+	opts    Options
+	sources sources
+	diags   *Diagnostics
+	outside *outside
 }
 
 func newLoader(ctx context.Context, opts Options, src *source, diags *Diagnostics) *loader {
-	l := &loader{
-		ctx: ctx, opts: opts, diags: diags,
-		sources:  sources{named: make(map[string]*source), included: make(map[string]hcl.Range)},
-		base:     &hcl.EvalContext{Functions: functions()},
-		contexts: make(map[string]*hcl.EvalContext),
-		known:    make(map[string][]llm.Model),
-		// What may be empty prints as [], not null.
-		config: &Config{Path: src.abs, Plans: []Plan{}, planPlaces: make(map[string]string)},
-	}
+	r := &reading{ctx: ctx, opts: opts, diags: diags,
+		sources: sources{named: make(map[string]*source), included: make(map[string]hcl.Range)}}
 	var learned []string
-	l.outside = newOutside(opts.Env, func(value string) {
+	r.outside = newOutside(opts.Env, func(value string) {
 		learned = append(learned, value)
 		opts.Outside(value)
 	})
-	l.base.Functions["env"] = textFunction("name", l.outside.env)
-	l.located = located{sources: &l.sources, providers: make(map[string]providerPlace),
-		outside: func() []string { return learned }}
-	l.sources.add(src, hcl.Range{Filename: src.path})
-	return l
+	r.sources.add(src, hcl.Range{Filename: src.path})
+	base := &hcl.EvalContext{Functions: functions()}
+	base.Functions["env"] = textFunction("name", r.outside.env)
+	return &loader{
+		reading: r, gatherer: gatherer{reading: r}, known: make(map[string][]llm.Model),
+		evaluator: evaluator{reading: r, base: base, contexts: make(map[string]*hcl.EvalContext)},
+		located: located{sources: &r.sources, providers: make(map[string]providerPlace),
+			outside: func() []string { return learned }},
+		// What may be empty prints as [], not null.
+		config: &Config{Path: src.abs, Plans: []Plan{}, planPlaces: make(map[string]string)},
+	}
 }
 
 // show permits a range to be printed.
-func (l *loader) show(r hcl.Range) {
-	if src := l.sources.named[r.Filename]; src != nil {
-		src.show(r)
+func (r *reading) show(at hcl.Range) {
+	if src := r.sources.named[at.Filename]; src != nil {
+		src.show(at)
 	}
 }
 
 // textOf is what stands at a place.
-func (l *loader) textOf(r hcl.Range) []byte {
-	if src := l.sources.named[r.Filename]; src != nil {
-		return r.SliceBytes(src.text)
+func (r *reading) textOf(at hcl.Range) []byte {
+	if src := r.sources.named[at.Filename]; src != nil {
+		return at.SliceBytes(src.text)
 	}
 	return nil
 }
 
 // dir is the folder of the file that has a range.
-func (l *loader) dir(r hcl.Range) string {
-	src := l.sources.named[r.Filename]
+func (r *reading) dir(at hcl.Range) string {
+	src := r.sources.named[at.Filename]
 	if src == nil {
-		src = l.sources.main()
+		src = r.sources.main()
 	}
 	return filepath.Dir(src.abs)
 }
 
 // place says where something is. In the main file alone, its line is enough.
-func (l *loader) place(r hcl.Range) string {
-	if len(l.sources.all) == 1 {
-		return fmt.Sprintf("on line %d", r.Start.Line)
+func (r *reading) place(at hcl.Range) string {
+	if len(r.sources.all) == 1 {
+		return fmt.Sprintf("on line %d", at.Start.Line)
 	}
-	return fmt.Sprintf("in %s on line %d", r.Filename, r.Start.Line)
+	return fmt.Sprintf("in %s on line %d", at.Filename, at.Start.Line)
 }
 
-func (l *loader) fail(at hcl.Range, summary, detail string) {
-	l.diags.add(SeverityError, at, summary, detail)
+func (r *reading) fail(at hcl.Range, summary, detail string) {
+	r.diags.add(SeverityError, at, summary, detail)
 }
 
-func (l *loader) warn(at hcl.Range, summary, detail string) {
-	l.diags.add(SeverityWarning, at, summary, detail)
+func (r *reading) warn(at hcl.Range, summary, detail string) {
+	r.diags.add(SeverityWarning, at, summary, detail)
 }
 
 // load parses the text, decodes block by block, checks references, and freezes.
@@ -293,11 +293,11 @@ func (l *loader) file() *section {
 }
 
 // parse returns the body of one file, or nil when there is nothing to go on with.
-func (l *loader) parse(src *source) *hclsyntax.Body {
+func (g *gatherer) parse(src *source) *hclsyntax.Body {
 	src.lex()
 	if at, summary, detail := guard(src.tokens); summary != "" {
 		src.showStatements()
-		l.fail(at, summary, detail)
+		g.fail(at, summary, detail)
 		return nil
 	}
 	text, includes := src.takeIncludes()
@@ -306,13 +306,13 @@ func (l *loader) parse(src *source) *hclsyntax.Body {
 		return d.Severity == hcl.DiagError && d.Summary != redefined
 	})
 	if broken >= 0 {
-		l.syntax(src, diags[broken])
+		g.syntax(src, diags[broken])
 		return nil
 	}
 	for _, d := range diags {
 		if d.Summary == redefined && d.Subject != nil {
 			src.show(*d.Subject)
-			l.fail(*d.Subject, "Attribute set twice", "The same block sets it further up already. Keep one of the two.")
+			g.fail(*d.Subject, "Attribute set twice", "The same block sets it further up already. Keep one of the two.")
 		}
 	}
 	src.parsed = true
@@ -328,7 +328,7 @@ func (l *loader) parse(src *source) *hclsyntax.Body {
 const redefined = "Attribute redefined"
 
 // syntax reports the first error of the parser only: those behind it are mostly its echoes.
-func (l *loader) syntax(src *source, d *hcl.Diagnostic) {
+func (g *gatherer) syntax(src *source, d *hcl.Diagnostic) {
 	src.showStatements()
 	src.seal()
 	at := hcl.Range{Filename: src.path, Start: hcl.InitialPos, End: hcl.InitialPos}
@@ -345,5 +345,5 @@ func (l *loader) syntax(src *source, d *hcl.Diagnostic) {
 	if first := src.firstToken(line); first < len(src.tokens) && string(src.tokens[first].Bytes) == "include" {
 		detail = "Write the path in quotes, alone on its line:\n" + includeExample
 	}
-	l.fail(at, d.Summary, detail)
+	g.fail(at, d.Summary, detail)
 }

@@ -96,7 +96,7 @@ func (l *loader) plans(file *section) {
 		s.integer("fair_use_microcents", &p.FairUseMicrocents)
 		s.integer("concurrent_requests", &p.ConcurrentRequests)
 		s.integer("max_streams", &p.MaxStreams)
-		s.requires(&p.Requires)
+		s.requires(&p.Requires, l.config.Routes)
 		s.declines(&p.SuspendAfterDeclines)
 		l.config.Plans = append(l.config.Plans, p)
 	}

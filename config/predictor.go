@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
+	"os"
 	"slices"
 	"strings"
 	"sync"
@@ -98,8 +99,8 @@ const maxPredicting = 10 * time.Second
 const minPredicted = 1 << 10
 
 // classifier reads which provider predicts, and how.
-func (s *section) classifier(out *Predictor, providers map[string]hcl.Range) {
-	name, at, ok := s.capableProvider(providers, "predict", "or leave it out", "deadline", "max_text")
+func (s *section) classifier(out *Predictor, providers map[string]hcl.Range, cfg *Config) {
+	name, at, ok := s.capableProvider(cfg, providers, "predict", "or leave it out", "deadline", "max_text")
 	if at == (hcl.Range{}) {
 		return
 	}
@@ -117,7 +118,7 @@ func (s *section) classifier(out *Predictor, providers map[string]hcl.Range) {
 func (l *loader) readPredictor(file *section, providers map[string]hcl.Range) (p Predictor) {
 	for _, block := range file.blocks["predictor"] {
 		s := l.open(block, &predictorGrammar)
-		s.classifier(&p, providers)
+		s.classifier(&p, providers, l.config)
 		if s.attributes["model"] == nil && s.attributes["provider"] == nil && !l.diags.HasErrors() {
 			s.fail(block.TypeRange, "Nothing to predict by", "Name a `model`, or a `provider` whose plugin predicts, or leave "+
 				"the block out: then the model that is built in predicts.")
@@ -241,7 +242,8 @@ func (d *digests) of(path string) (string, error) {
 	}
 	d.mu.Lock()
 	defer d.mu.Unlock()
-	if last, ok := d.seen[path]; ok && sameFile(info, last.info) && last.looks < readAgain {
+	if last, ok := d.seen[path]; ok && os.SameFile(info, last.info) && info.Size() == last.info.Size() &&
+		info.ModTime().Equal(last.info.ModTime()) && last.looks < readAgain {
 		last.looks++
 		d.seen[path] = last
 		return last.digest, nil

@@ -47,7 +47,7 @@ func (l *loader) profiles(file *section) {
 				"of them larger.")
 		}
 		s.share("keep_quality", &p.KeepQuality)
-		s.shadow(&p.Shadow)
+		s.shadow(&p.Shadow, l.config.Routes)
 		s.hedge(&p)
 		l.config.Profiles = append(l.config.Profiles, p)
 	}

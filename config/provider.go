@@ -52,12 +52,15 @@ func (l *loader) providers(file *section) map[string]hcl.Range {
 		p.Name, _ = file.label(block, taken)
 		s := l.open(block, &providerGrammar)
 
-		pluginOK := s.plugin(&p)
+		pluginOK := s.plugin(&p, l.config.Gateway.PluginDir)
 		s.duration("start_timeout", &p.StartTimeout)
 		carry := string(p.Carry)
 		s.oneOf("carry", &carry)
 		p.Carry = Carry(carry)
-		s.maxMemory(&p.MaxMemory)
+		s.size("max_memory", &p.MaxMemory)
+		if v, ok := s.read("max_memory"); ok && p.MaxMemory != 0 && p.MaxMemory < minMemory {
+			s.refuse(v, "must be at least \"16MiB\": a program needs some to run at all")
+		}
 		for _, block := range s.blocks["confine"] {
 			p.Confine = s.confine(block)
 		}
@@ -71,14 +74,6 @@ func (l *loader) providers(file *section) map[string]hcl.Range {
 
 // minMemory is about what a program takes that does nothing: less is a slip of the pen.
 const minMemory = 16 << 20
-
-// maxMemory reads the bound of a process's memory.
-func (s *section) maxMemory(target *int64) {
-	s.size("max_memory", target)
-	if v, ok := s.read("max_memory"); ok && *target != 0 && *target < minMemory {
-		s.refuse(v, "must be at least \"16MiB\": a program needs some to run at all")
-	}
-}
 
 // userPattern is what names of users are made of.
 var userPattern = regexp.MustCompile(`^[a-zA-Z_][a-zA-Z0-9_.-]{0,31}$`)
@@ -110,7 +105,7 @@ func (s *section) confine(block *hclsyntax.Block) (c Confine) {
 }
 
 // plugin reads which program to run; false when that is not certain enough to ask it for its schema.
-func (s *section) plugin(p *Provider) bool {
+func (s *section) plugin(p *Provider, dir string) bool {
 	v, ok := s.text("plugin", &p.Plugin)
 	switch {
 	case !ok:
@@ -132,7 +127,7 @@ func (s *section) plugin(p *Provider) bool {
 	case !digestPattern.MatchString(digest):
 		s.refuse(v, "must be 64 hexadecimal digits, as `sha256sum FILE` prints them")
 		return false
-	case s.config.Gateway.PluginDir == "":
+	case dir == "":
 		s.fail(v.at, "sha256 without plugin_dir", "It pins a file in plugin_dir, and none is set in the gateway block. "+
 			"Set plugin_dir, or remove sha256 to run the built-in provider.")
 		return false
@@ -199,8 +194,8 @@ func placeOf(header hcl.Range, body *hclsyntax.Body, schema *settings.Schema) pr
 	return at
 }
 
-// try starts a provider for a moment. What it objects to is reported at the settings that it names, in the first of the
-// bodies that has them, or else at header.
+// try starts a provider for a moment. What it objects to is reported at the settings that it names, in the first of
+// the bodies that has them, or else at header.
 func (l *loader) try(ref PluginRef, p Provider, header hcl.Range, bodies ...*hclsyntax.Body) {
 	err := l.opts.Try(l.ctx, ref, p)
 	if err == nil {

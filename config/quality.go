@@ -28,7 +28,7 @@ func (r *Route) QualityFor(kind string) float64 {
 func (r *Route) Learns() bool { return r.Learn == nil || *r.Learn }
 
 // quality reads how good a route is: one number, or a block of them.
-func (s *section) quality(r *Route, model value) {
+func (s *section) quality(r *Route, model value, predictor *trained) {
 	at, blocks := s.attributes["quality"], s.blocks["quality"]
 	switch {
 	case at != nil && len(blocks) > 0:
@@ -38,10 +38,10 @@ func (s *section) quality(r *Route, model value) {
 		s.fail(s.header, "Missing quality", fmt.Sprintf("%s needs it, for example: quality = %s", capital(s.what),
 			s.grammar.rule("quality").example))
 	}
-	s.overall("quality", r, model)
+	s.overall("quality", r, model, predictor)
 	for _, block := range blocks {
 		q := s.inner(block, &qualityGrammar)
-		q.overall("default", r, model)
+		q.overall("default", r, model, predictor)
 		for _, kind := range KindNames() {
 			if q.attributes[kind] == nil {
 				continue
@@ -54,7 +54,7 @@ func (s *section) quality(r *Route, model value) {
 			r.QualityBy[kind] = value
 		}
 		if q.integer("weight", &r.QualityWeight); r.QualityWeight > 0 {
-			q.predictor.ask(r.Model)
+			predictor.ask(r.Model)
 		}
 		if q.attributes["learn"] != nil {
 			r.Learn = new(true)

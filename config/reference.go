@@ -261,8 +261,8 @@ type Snippet struct {
 	Scope       string   `json:"scope"`
 }
 
-// Snippets are the blocks and attributes in the form of VS Code's snippets, which many editors read: no language server
-// for HCL reads the schema of others' languages.
+// Snippets are the blocks and attributes in the form of VS Code's snippets, which many editors read: no language
+// server for HCL reads the schema of others' languages.
 func Snippets(plugins map[string]settings.Schema) map[string]Snippet {
 	all := make(map[string]Snippet)
 	add := func(where, prefix, body, doc string) {

@@ -52,7 +52,7 @@ func retentionText(d *time.Duration) string {
 }
 
 // requires reads what the routes of a plan's accounts must be, and warns of what no route is.
-func (s *section) requires(q *Requires) {
+func (s *section) requires(q *Requires, routes []Route) {
 	for _, block := range s.blocks["requires"] {
 		in := s.inner(block, &requiresGrammar)
 		var region string
@@ -62,7 +62,6 @@ func (s *section) requires(q *Requires) {
 			}
 		})
 		in.retention("retention", &q.Retention)
-		routes := s.config.Routes
 		met := false
 		for i := range routes {
 			met = met || q.MetBy(&routes[i])

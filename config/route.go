@@ -60,7 +60,7 @@ func (l *loader) routes(file *section, providers map[string]hcl.Range) {
 			s.warn(output.at, "max_output is over context_window",
 				"A reply is never longer than the window; is one of them a slip?")
 		}
-		s.quality(&r, model)
+		s.quality(&r, model, &l.predictor)
 		s.flag("reasons", &r.Reasons)
 		s.offers(&r)
 		s.choices("specialty", func(name string) { r.Specialty = append(r.Specialty, Specialty(name)) })

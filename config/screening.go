@@ -112,7 +112,7 @@ func (l *loader) screening(file *section, providers map[string]hcl.Range) Screen
 			}
 		}
 		out.Rules = l.rules(named)
-		s.screener(&out, providers)
+		s.screener(&out, providers, l.config)
 		if out.On() && len(out.Rules.Rules()) == 0 && s.attributes["provider"] == nil && !l.diags.HasErrors() {
 			s.fail(block.TypeRange, "Nothing to screen with", "Name a file of rules or a provider that screens, or write a "+
 				"rule:\n"+screeningExample)
@@ -122,8 +122,8 @@ func (l *loader) screening(file *section, providers map[string]hcl.Range) Screen
 }
 
 // screener reads which provider judges requests, and how.
-func (s *section) screener(out *Screening, providers map[string]hcl.Range) {
-	name, at, ok := s.capableProvider(providers, "screen", "or screen by rules", "timeout", "on_error", "max_text")
+func (s *section) screener(out *Screening, providers map[string]hcl.Range, cfg *Config) {
+	name, at, ok := s.capableProvider(cfg, providers, "screen", "or screen by rules", "timeout", "on_error", "max_text")
 	if at == (hcl.Range{}) {
 		return
 	}
@@ -144,7 +144,8 @@ func (s *section) screener(out *Screening, providers map[string]hcl.Range) {
 // capableProvider reads the name of a provider whose plugin has an optional part of the protocol; instead is what else
 // to do, and others are attributes that say nothing without one. ok is false where it is not to be used, and at is
 // nowhere where none is named.
-func (s *section) capableProvider(providers map[string]hcl.Range, capability, instead string, others ...string,
+func (s *section) capableProvider(cfg *Config, providers map[string]hcl.Range, capability, instead string,
+	others ...string,
 ) (name string, at hcl.Range, ok bool) {
 	v, read := s.text("provider", &name)
 	if s.attributes["provider"] == nil {
@@ -161,12 +162,12 @@ func (s *section) capableProvider(providers map[string]hcl.Range, capability, in
 		return "", at, false
 	}
 	s.knownProvider(v, name, providers)
-	i := slices.IndexFunc(s.config.Providers, func(p Provider) bool { return p.Name == name })
+	i := slices.IndexFunc(cfg.Providers, func(p Provider) bool { return p.Name == name })
 	if i < 0 {
 		return name, at, true
 	}
-	p := &s.config.Providers[i]
-	ref := PluginRef{Plugin: p.Plugin, SHA256: p.SHA256, Dir: s.config.Gateway.PluginDir}
+	p := &cfg.Providers[i]
+	ref := PluginRef{Plugin: p.Plugin, SHA256: p.SHA256, Dir: cfg.Gateway.PluginDir}
 	if p.StartTimeout != defaultStartTimeout {
 		ref.StartTimeout = p.StartTimeout
 	}
@@ -224,14 +225,14 @@ func (l *loader) readRules(blocks hclsyntax.Blocks) {
 
 // pathsOf are the files that an attribute of blocks of a type names, as they are written there. What is wrong with it
 // is for those to tell who load the file.
-func (l *loader) pathsOf(blocks hclsyntax.Blocks, block, attribute string) iter.Seq2[string, *hclsyntax.Attribute] {
+func (e *evaluator) pathsOf(blocks hclsyntax.Blocks, block, attribute string) iter.Seq2[string, *hclsyntax.Attribute] {
 	return func(yield func(string, *hclsyntax.Attribute) bool) {
 		for _, b := range blocks {
 			attr := b.Body.Attributes[attribute]
 			if b.Type != block || attr == nil {
 				continue
 			}
-			v, diags := attr.Expr.Value(l.context(attr.NameRange))
+			v, diags := attr.Expr.Value(e.context(attr.NameRange))
 			v, _ = v.Unmark()
 			if diags.HasErrors() || v.Type() != cty.String || !v.IsKnown() || v.IsNull() || v.AsString() == "" {
 				continue
@@ -356,8 +357,8 @@ func (l *loader) cache(file *section) (c Cache) {
 	return c
 }
 
-// Declines says after how many requests that a content policy declined an account is suspended (GAP-87). The zero value
-// is never.
+// Declines says after how many requests that a content policy declined an account is suspended (GAP-87). The zero
+// value is never.
 type Declines struct {
 	Count  int64
 	Window time.Duration

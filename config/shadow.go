@@ -6,7 +6,7 @@ import (
 )
 
 // shadow reads which route a share of a profile's requests is compared with.
-func (s *section) shadow(sh *Shadow) {
+func (s *section) shadow(sh *Shadow, routes []Route) {
 	for _, block := range s.blocks["shadow"] {
 		in := s.inner(block, &shadowGrammar)
 		in.share("share", &sh.Share)
@@ -14,9 +14,9 @@ func (s *section) shadow(sh *Shadow) {
 		if !ok {
 			continue
 		}
-		names := make([]string, len(s.config.Routes))
-		for i := range s.config.Routes {
-			names[i] = s.config.Routes[i].Name
+		names := make([]string, len(routes))
+		for i := range routes {
+			names[i] = routes[i].Name
 		}
 		if in.choose(v, sh.Route, names) && len(names) == 1 {
 			s.warn(block.DefRange(), "Nothing to compare with", "The route of the shadow is the only one: whatever is "+

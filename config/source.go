@@ -120,11 +120,6 @@ func statRegular(path string, limit int64) (fs.FileInfo, error) {
 	return info, nil
 }
 
-// sameFile reports whether a file is as it was by inode, size and time.
-func sameFile(a, b fs.FileInfo) bool {
-	return os.SameFile(a, b) && a.Size() == b.Size() && a.ModTime().Equal(b.ModTime())
-}
-
 // lex splits the text into tokens; complaints of the lexer are left to the parser, which repeats them.
 func (s *source) lex() {
 	s.tokens, _ = hclsyntax.LexConfig(s.text, s.path, hcl.InitialPos)

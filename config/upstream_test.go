@@ -44,8 +44,8 @@ route "b" {
 }
 `
 
-// Issue 11, bad input: an unreachable upstream, a model that it does not have and a window larger than its are reported
-// with file, line, caret and next step; none of it refuses the file.
+// Issue 11, bad input: an unreachable upstream, a model that it does not have and a window larger than its are
+// reported with file, line, caret and next step; none of it refuses the file.
 func TestAgainstUpstreams(t *testing.T) {
 	t.Parallel()
 	cfg, diags := loadText(t, upstreamFile)

@@ -178,19 +178,15 @@ func (s *section) choose(v value, given string, choices []string) bool {
 // duration reads a duration in Go's notation.
 func (s *section) duration(name string, target *time.Duration) {
 	v, ok := s.read(name)
-	if !ok {
-		return
-	}
-	if v.Type() != cty.String {
+	if ok && v.Type() != cty.String {
 		s.refuseType(v, "a duration in quotes, as in \"10m\"")
-		return
+	} else if ok {
+		if d, problem := duration(v.AsString(), s.grammar.rule(name).kind.longest); problem != "" {
+			s.refuse(v, problem)
+		} else {
+			*target = d
+		}
 	}
-	d, problem := duration(v.AsString(), s.grammar.rule(name).kind.longest)
-	if problem != "" {
-		s.refuse(v, problem)
-		return
-	}
-	*target = d
 }
 
 // size reads a number of bytes.
@@ -256,16 +252,13 @@ func (s *section) integer(name string, target *int64) (value, bool) {
 
 // flag reads true or false.
 func (s *section) flag(name string, target *bool) {
-	v, ok := s.read(name)
-	if !ok {
-		return
+	if v, ok := s.read(name); ok {
+		if given, ok := v.boolean(); ok {
+			*target = given
+		} else {
+			s.refuseType(v, "true or false, without quotes")
+		}
 	}
-	given, ok := v.boolean()
-	if !ok {
-		s.refuseType(v, "true or false, without quotes")
-		return
-	}
-	*target = given
 }
 
 // fraction reads a number from 0 to 1.
@@ -295,22 +288,21 @@ func (s *section) price(name string, target *int64) (value, bool) {
 		return v, false
 	}
 	amount, problem := microcents(n)
-	if problem != "" {
+	if ok = problem == ""; ok {
+		*target = amount
+	} else {
 		s.refuse(v, problem)
-		return v, false
 	}
-	*target = amount
-	return v, true
+	return v, ok
 }
 
 // list reads a list of values, each of which is not null, and hands them to each.
 func (s *section) list(name string, each func(element value)) {
 	v, ok := s.read(name)
-	if !ok {
-		return
-	}
-	if !isList(v.Type()) {
+	if ok && !isList(v.Type()) {
 		s.refuseType(v, "a list, as in "+s.grammar.rule(name).example)
+		return
+	} else if !ok {
 		return
 	}
 	for _, element := range v.elements() {

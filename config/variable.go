@@ -26,59 +26,59 @@ var identifierPattern = regexp.MustCompile(`^[A-Za-z_][A-Za-z0-9_]{0,63}$`)
 
 // names reads the blocks variable and locals, so that expressions can use `var.x` and `local.x`. One that is wrong is
 // reported, and unknown from there on: what uses it is not reported again.
-func (l *loader) names(blocks map[string][]*hclsyntax.Block) {
-	l.base.Variables = make(map[string]cty.Value)
-	l.scope = make(map[string]map[string]cty.Value)
+func (e *evaluator) names(blocks map[string][]*hclsyntax.Block) {
+	e.base.Variables = make(map[string]cty.Value)
+	e.scope = make(map[string]map[string]cty.Value)
 
 	variables := make(map[string]cty.Value)
 	taken := make(map[string]hcl.Range)
 	for _, block := range blocks["variable"] {
-		if name, ok := l.variableName(block, taken); ok {
-			variables[name] = l.variable(name, block)
+		if name, ok := e.variableName(block, taken); ok {
+			variables[name] = e.variable(name, block)
 		}
 	}
-	l.scope["var"] = variables
-	l.base.Variables["var"] = cty.ObjectVal(variables)
+	e.scope["var"] = variables
+	e.base.Variables["var"] = cty.ObjectVal(variables)
 
-	locals := l.locals(blocks["locals"])
-	l.scope["local"] = locals
-	l.base.Variables["local"] = cty.ObjectVal(locals)
+	locals := e.locals(blocks["locals"])
+	e.scope["local"] = locals
+	e.base.Variables["local"] = cty.ObjectVal(locals)
 }
 
-func (l *loader) variableName(block *hclsyntax.Block, taken map[string]hcl.Range) (string, bool) {
+func (e *evaluator) variableName(block *hclsyntax.Block, taken map[string]hcl.Range) (string, bool) {
 	if !identifierPattern.MatchString(block.Labels[0]) {
-		l.fail(block.LabelRanges[0], "Invalid name", "The name of a variable is made of letters, digits and \"_\", at most "+
+		e.fail(block.LabelRanges[0], "Invalid name", "The name of a variable is made of letters, digits and \"_\", at most "+
 			"64 of them, and does not begin with a digit: it becomes a part of an environment variable's name.")
 		return "", false
 	}
-	return block.Labels[0], l.first(block, taken)
+	return block.Labels[0], e.first(block, taken)
 }
 
 // variable is the value from the environment, or else the default.
-func (l *loader) variable(name string, block *hclsyntax.Block) cty.Value {
-	s := l.open(block, &variableGrammar)
+func (e *evaluator) variable(name string, block *hclsyntax.Block) cty.Value {
+	s := e.open(block, &variableGrammar)
 	s.public = false // perhaps a key is written out here
 	var description string
 	s.text("description", &description)
 	fallback := cty.NilVal
 	if attr := s.attributes["default"]; attr != nil {
-		l.showSafe(attr.Expr)
+		e.showSafe(attr.Expr)
 		var ok bool
-		if fallback, ok = l.evaluateNamed(attr.Expr); !ok {
+		if fallback, ok = e.evaluateNamed(attr.Expr); !ok {
 			return cty.DynamicVal
 		}
 		if fallback.IsNull() {
-			l.fail(attr.Expr.Range(), "default is null", "Give it a value, or leave the line out.")
+			e.fail(attr.Expr.Range(), "default is null", "Give it a value, or leave the line out.")
 			return cty.DynamicVal
 		}
 	}
-	text, set := l.opts.Env(VariablePrefix + name)
+	text, set := e.opts.Env(VariablePrefix + name)
 	switch {
 	case set:
-		l.outside.learn(text)
-		return l.variableFrom(name, text, block, fallback)
+		e.outside.learn(text)
+		return e.variableFrom(name, text, block, fallback)
 	case fallback == cty.NilVal:
-		l.fail(block.LabelRanges[0], fmt.Sprintf("Variable %q has no value", name), fmt.Sprintf("Set it where the gateway "+
+		e.fail(block.LabelRanges[0], fmt.Sprintf("Variable %q has no value", name), fmt.Sprintf("Set it where the gateway "+
 			"is started, for example: export %s%s=...\nOr give it a default here. A gateway that runs has the variables of its "+
 			"start.", VariablePrefix, name))
 		return cty.DynamicVal
@@ -88,16 +88,16 @@ func (l *loader) variable(name string, block *hclsyntax.Block) cty.Value {
 
 // variableFrom reads the value of an environment variable as what the default is: a number, true or false, text, and
 // JSON for lists and maps.
-func (l *loader) variableFrom(name, text string, block *hclsyntax.Block, fallback cty.Value) cty.Value {
+func (e *evaluator) variableFrom(name, text string, block *hclsyntax.Block, fallback cty.Value) cty.Value {
 	refuse := func(want string) cty.Value {
-		l.fail(block.LabelRanges[0], fmt.Sprintf("Invalid value of variable %q", name), fmt.Sprintf("The environment "+
+		e.fail(block.LabelRanges[0], fmt.Sprintf("Invalid value of variable %q", name), fmt.Sprintf("The environment "+
 			"variable %s%s must be %s. Its value is not shown.", VariablePrefix, name, want))
 		return cty.DynamicVal
 	}
 	if !utf8.ValidString(text) {
 		return refuse("valid UTF-8")
 	}
-	if _, err := l.outside.spend(text); err != nil {
+	if _, err := e.outside.spend(text); err != nil {
 		return refuse("shorter: all that comes from outside may have 4 MiB")
 	}
 	v, want := cty.StringVal(text), ""
@@ -122,11 +122,12 @@ func (l *loader) variableFrom(name, text string, block *hclsyntax.Block, fallbac
 	return v.Mark(fromOutside{})
 }
 
-// evaluateNamed is evaluate for a value that others are made of: none of them could make anything of a number so large.
-func (l *loader) evaluateNamed(expr hclsyntax.Expression) (cty.Value, bool) {
-	v, ok := l.evaluate(expr)
+// evaluateNamed is evaluate for a value that others are made of: none of them could make anything of a number so
+// large.
+func (e *evaluator) evaluateNamed(expr hclsyntax.Expression) (cty.Value, bool) {
+	v, ok := e.evaluate(expr)
 	if ok && weigh(v) > maxValue {
-		l.fail(expr.Range(), numberOutOfRange, outOfRangeDetail)
+		e.fail(expr.Range(), numberOutOfRange, outOfRangeDetail)
 		return cty.NilVal, false
 	}
 	return v, ok
@@ -140,18 +141,18 @@ type local struct {
 }
 
 // locals evaluates all of them, each after those that it refers to.
-func (l *loader) locals(blocks []*hclsyntax.Block) map[string]cty.Value {
+func (e *evaluator) locals(blocks []*hclsyntax.Block) map[string]cty.Value {
 	values := make(map[string]cty.Value)
-	all, order := l.collectLocals(blocks)
+	all, order := e.collectLocals(blocks)
 	for _, name := range order {
 		values[name] = cty.DynamicVal // known by name, so that a misspelt one is told
 	}
-	l.scope["local"] = values
+	e.scope["local"] = values
 	users := make(map[string][]string) // who refers to a local
 	var ready []string
 	for _, name := range order {
 		lo := all[name]
-		l.showSafe(lo.Expr)
+		e.showSafe(lo.Expr)
 		for _, traversal := range lo.Expr.Variables() {
 			if root, other := reference(traversal); root == "local" && all[other] != nil && !slices.Contains(lo.needs, other) {
 				lo.needs = append(lo.needs, other)
@@ -170,8 +171,8 @@ func (l *loader) locals(blocks []*hclsyntax.Block) map[string]cty.Value {
 		for _, other := range lo.needs {
 			known[other] = values[other]
 		}
-		l.base.Variables["local"] = cty.ObjectVal(known)
-		if v, ok := l.evaluateNamed(lo.Expr); ok {
+		e.base.Variables["local"] = cty.ObjectVal(known)
+		if v, ok := e.evaluateNamed(lo.Expr); ok {
 			values[name] = v
 		}
 		delete(all, name)
@@ -181,30 +182,30 @@ func (l *loader) locals(blocks []*hclsyntax.Block) map[string]cty.Value {
 			}
 		}
 	}
-	l.cycles(all, order)
+	e.cycles(all, order)
 	return values
 }
 
 // collectLocals returns the attributes of all blocks by name, and their names in the order of the file.
-func (l *loader) collectLocals(blocks []*hclsyntax.Block) (all map[string]*local, order []string) {
+func (e *evaluator) collectLocals(blocks []*hclsyntax.Block) (all map[string]*local, order []string) {
 	all = make(map[string]*local)
 	for _, block := range blocks {
 		for _, inner := range block.Body.Blocks {
-			l.show(inner.TypeRange)
-			l.fail(inner.TypeRange, "No block belongs here", "Write a map with an equals sign: name = { ... }")
+			e.show(inner.TypeRange)
+			e.fail(inner.TypeRange, "No block belongs here", "Write a map with an equals sign: name = { ... }")
 		}
 		attributes := slices.SortedFunc(maps.Values(block.Body.Attributes), func(a, b *hclsyntax.Attribute) int {
 			return cmp.Compare(a.NameRange.Start.Byte, b.NameRange.Start.Byte)
 		})
 		for _, attr := range attributes {
-			l.show(attr.NameRange)
+			e.show(attr.NameRange)
 			if first := all[attr.Name]; first != nil {
-				l.fail(attr.NameRange, fmt.Sprintf("Second local %q", clip(attr.Name)),
-					fmt.Sprintf("The first is %s. Rename one of them, or remove it.", l.place(first.NameRange)))
+				e.fail(attr.NameRange, fmt.Sprintf("Second local %q", clip(attr.Name)),
+					fmt.Sprintf("The first is %s. Rename one of them, or remove it.", e.place(first.NameRange)))
 				continue
 			}
 			if len(all) == maxLocals {
-				l.fail(attr.NameRange, "Too many locals", fmt.Sprintf("There can be %d.", maxLocals))
+				e.fail(attr.NameRange, "Too many locals", fmt.Sprintf("There can be %d.", maxLocals))
 				return all, order
 			}
 			all[attr.Name] = &local{Attribute: attr}
@@ -215,14 +216,14 @@ func (l *loader) collectLocals(blocks []*hclsyntax.Block) (all map[string]*local
 }
 
 // cycles reports the locals that wait for each other, each circle once; others may hang on them.
-func (l *loader) cycles(waiting map[string]*local, order []string) {
+func (e *evaluator) cycles(waiting map[string]*local, order []string) {
 	for _, start := range order {
 		var path []string
 		at := make(map[string]int) // where in path
 		next := start
 		for waiting[next] != nil {
 			if i, circle := at[next]; circle {
-				l.cycle(waiting, path[i:])
+				e.cycle(waiting, path[i:])
 				break
 			}
 			at[next] = len(path)
@@ -239,16 +240,16 @@ func (l *loader) cycles(waiting map[string]*local, order []string) {
 	}
 }
 
-func (l *loader) cycle(locals map[string]*local, circle []string) {
+func (e *evaluator) cycle(locals map[string]*local, circle []string) {
 	places := make([]string, len(circle))
 	for i, name := range circle {
-		places[i] = fmt.Sprintf("%s (%s)", clip(name), l.place(locals[name].NameRange))
+		places[i] = fmt.Sprintf("%s (%s)", clip(name), e.place(locals[name].NameRange))
 	}
 	detail := "It refers to itself. Write what it is made of."
 	if len(circle) > 1 {
 		detail = fmt.Sprintf("They refer to each other: %s, and so on. Write one of them out.", strings.Join(places, ", "))
 	}
-	l.fail(locals[circle[0]].NameRange, "Cycle of locals", detail)
+	e.fail(locals[circle[0]].NameRange, "Cycle of locals", detail)
 }
 
 // reference is the two names of `var.x` or `local.x`, or nothing.

@@ -31,7 +31,7 @@ func (*Handler) CaddyModule() caddy.ModuleInfo {
 }
 
 func (h *Handler) ServeHTTP(w http.ResponseWriter, r *http.Request, next caddyhttp.Handler) error {
-	call := h.Take(w, r, gateway.StepAuth)
+	call := h.Take(w, r, gateway.LinkAuth)
 	if call == nil {
 		return nil
 	}

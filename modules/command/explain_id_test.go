@@ -42,7 +42,7 @@ func decided(t *testing.T, e *engine.Engine, id, profile, text string) *decision
 	req := &llm.Request{Messages: []llm.Message{{Role: llm.RoleUser, Parts: []llm.Part{llm.Text(text)}}}}
 	in := routing.NewInput(cfg, cfg.Routes, profile, req)
 	in.InputTokens, in.Predictor, in.Keep = 1000, routing.DefaultPredictor(), routing.KeepRead
-	it, err := routing.Plan(in)
+	it, err := routing.MakeItinerary(in)
 	require.NoError(t, err)
 	choice := it.Candidates[0].Route.Name
 	return &decisions.Record{ID: id, Account: "acct_0", Plan: "starter", Endpoint: "chat", Profile: profile,

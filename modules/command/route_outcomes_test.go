@@ -23,8 +23,9 @@ import (
 func signalOf(t *testing.T, text string) []byte {
 	t.Helper()
 	p := routing.DefaultPredictor()
-	it, err := routing.Plan(routing.Input{Routes: someRoutes(), Predictor: p, Keep: routing.KeepAll, InputTokens: 10,
-		Request: &llm.Request{Messages: []llm.Message{{Role: llm.RoleUser, Parts: []llm.Part{llm.Text(text)}}}}})
+	it, err := routing.MakeItinerary(routing.Input{Routes: someRoutes(), Predictor: p, Keep: routing.KeepAll,
+		InputTokens: 10,
+		Request:     &llm.Request{Messages: []llm.Message{{Role: llm.RoleUser, Parts: []llm.Part{llm.Text(text)}}}}})
 	require.NoError(t, err)
 	require.NotEmpty(t, it.Traits.Signal)
 	return it.Traits.Signal

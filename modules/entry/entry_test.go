@@ -72,7 +72,7 @@ func serve(t *testing.T, e *engine.Engine, r *http.Request,
 		}()
 		require.NoError(t, h.ServeHTTP(v.ResponseRecorder, r,
 			caddyhttp.HandlerFunc(func(w http.ResponseWriter, r *http.Request) error {
-				v.call = gateway.Take(w, r, gateway.StepAuth)
+				v.call = gateway.Take(w, r, gateway.LinkAuth)
 				return next(w, v.call)
 			})))
 	}()

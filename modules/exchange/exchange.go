@@ -152,7 +152,7 @@ func (x *exchange) admit() *families.Error {
 	x.prompt.measure(&ask)
 	ask.Keep = x.feedback.traitsToKeep(len(ask.Routes))
 	_ = x.gen.Classify(x.request.Context(), &ask) // it is counted, and the model predicts then
-	plan, err := routing.Plan(ask)
+	plan, err := routing.MakeItinerary(ask)
 	x.feedback.noteChoice(&ask, &plan)
 	x.feedback.beginTraining(&plan)
 	if err != nil && plan.Steps == nil {

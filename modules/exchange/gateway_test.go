@@ -253,7 +253,7 @@ func (b *bench) ask(t *testing.T, ctx context.Context, w http.ResponseWriter, ca
 	call.From = gateway.ClientAddress(r)
 	r, err := gateway.Entered(r, call)
 	require.NoError(t, err)
-	for _, step := range []gateway.Step{gateway.StepAuth, gateway.StepLimits} {
+	for _, step := range []gateway.Link{gateway.LinkAuth, gateway.LinkLimits} {
 		require.Same(t, call, gateway.Take(w, r, step))
 	}
 	call.Document, call.Misformed = families.Parse(call.Body)

@@ -22,7 +22,7 @@
 //	14 all other rules of fields: 400              the family's Decode
 //	   - the token count answers here -
 //	15 credits, caps, budget used up: 402          admission.go, refuseExhausted
-//	16 features and context window: 503, 400       admission.go, routing.Plan
+//	16 features and context window: 503, 400       admission.go, routing.MakeItinerary
 //	17 the hold, with caps and budget: 402         admission.go, books.go, ledger
 //	18 the response cache                          caching.go
 //	19 screening: 400                              screening.go
@@ -55,7 +55,7 @@ func (*Handler) CaddyModule() caddy.ModuleInfo {
 }
 
 func (h *Handler) ServeHTTP(w http.ResponseWriter, r *http.Request, _ caddyhttp.Handler) error {
-	call := h.Take(w, r, gateway.StepExchange)
+	call := h.Take(w, r, gateway.LinkExchange)
 	if call == nil {
 		return nil
 	}

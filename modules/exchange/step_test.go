@@ -21,7 +21,8 @@ func TestEveryKindIsDone(t *testing.T) {
 	for _, kind := range config.StrategyKinds() {
 		s := config.Strategy{Name: "s", Kind: kind, Steps: []string{"a", "b"}, Validator: config.ValidJSON, Judge: "b",
 			Escalate: "b"}
-		it, err := routing.Plan(routing.Input{Routes: routes, Profile: config.Profile{Cost: 1}, Request: new(llm.Request),
+		it, err := routing.MakeItinerary(routing.Input{Routes: routes, Profile: config.Profile{Cost: 1},
+			Request:     new(llm.Request),
 			InputTokens: 10, Strategies: []config.Strategy{s}})
 		require.NoError(t, err)
 		require.Len(t, it.Options, 1)

@@ -109,7 +109,7 @@ func failureOf(ctx context.Context, err error) *failure {
 
 // takeBatch delivers a batch, behind which more may be ready, and returns how the attempt ended, if it did.
 func (t *transport) takeBatch(a *attempt, b batch, more bool) (end bool, f *failure) {
-	a.permit.Heard()
+	a.permit.NoteProgress()
 	if b.late {
 		for _, ev := range b.events {
 			t.noteEvent(a, ev)

@@ -19,8 +19,8 @@ func init() {
 	httpcaddyfile.RegisterGlobalOption("fareway", parseGlobalOption)
 	httpcaddyfile.RegisterHandlerDirective("fareway", parseDirective)
 	httpcaddyfile.RegisterDirectiveOrder("fareway", httpcaddyfile.Before, "reverse_proxy")
-	for s := StepEntry; s <= StepExchange; s++ {
-		httpcaddyfile.RegisterDirective(s.String(), parseStep(s))
+	for s := LinkEntry; s <= LinkExchange; s++ {
+		httpcaddyfile.RegisterDirective(s.String(), parseLink(s))
 		// Each comes behind those before it: this is where they are put, and no other neighbour is allowed.
 		httpcaddyfile.RegisterDirectiveOrder(s.String(), httpcaddyfile.Before, "reverse_proxy")
 	}
@@ -160,19 +160,19 @@ func parseDirective(h httpcaddyfile.Helper) (caddyhttp.MiddlewareHandler, error)
 		return nil, err
 	}
 	var route caddyhttp.Route
-	for s := StepEntry; s <= StepExchange; s++ {
+	for s := LinkEntry; s <= LinkExchange; s++ {
 		route.HandlersRaw = append(route.HandlersRaw, s.handler())
 	}
 	return &caddyhttp.Subroute{Routes: caddyhttp.RouteList{route}}, nil
 }
 
-// parseStep parses the directive of one handler, for sites that have handlers of their own between them:
+// parseLink parses the directive of one handler, for sites that have handlers of their own between them:
 //
 //	fareway_entry    [<matcher>]
 //	fareway_auth     [<matcher>]
 //	fareway_limits   [<matcher>]
 //	fareway_exchange [<matcher>]
-func parseStep(s Step) httpcaddyfile.UnmarshalFunc {
+func parseLink(s Link) httpcaddyfile.UnmarshalFunc {
 	return func(h httpcaddyfile.Helper) ([]httpcaddyfile.ConfigValue, error) {
 		if !h.Next() {
 			return nil, h.ArgErr()
@@ -192,9 +192,9 @@ func parseStep(s Step) httpcaddyfile.UnmarshalFunc {
 	}
 }
 
-// handler is the step's handler in Caddy's JSON.
-func (s Step) handler() json.RawMessage {
-	return caddyconfig.JSONModuleObject(struct{}{}, "handler", steps[s].module, nil)
+// handler is the link's handler in Caddy's JSON.
+func (s Link) handler() json.RawMessage {
+	return caddyconfig.JSONModuleObject(struct{}{}, "handler", links[s].module, nil)
 }
 
 // noArguments refuses whatever stands behind a directive's name.

@@ -51,7 +51,7 @@ type Call struct {
 
 	Record Record
 
-	step Step // the last handler that has taken it
+	link Link // the last handler that has taken it
 }
 
 // NewID makes an X-Request-Id (GAP-91): what a client sends under that name is never used. Like a UUID of

@@ -19,44 +19,44 @@ import (
 	"github.com/fareway/fareway/plugins/families/chat"
 )
 
-// Step is a handler of the gateway. Together they are one chain: in this order, each once, for the same requests. A
+// Link is a handler of the gateway. Together they are one chain: in this order, each once, for the same requests. A
 // site in which they are placed otherwise is refused when it is loaded (checkChains), as far as that can be seen
 // there; and a request that does not come through all of them in turn is not served (Take).
-type Step int
+type Link int
 
-// The steps. StepNone is before the first.
+// The links. LinkNone is before the first.
 const (
-	StepNone Step = iota
-	StepEntry
-	StepAuth
-	StepLimits
-	StepExchange
+	LinkNone Link = iota
+	LinkEntry
+	LinkAuth
+	LinkLimits
+	LinkExchange
 )
 
-// steps are the handlers by their names in JSON, and by their directives.
-var steps = [...]struct{ module, directive string }{
-	StepEntry: {"fareway", "fareway_entry"}, StepAuth: {"fareway_auth", "fareway_auth"},
-	StepLimits: {"fareway_limits", "fareway_limits"}, StepExchange: {"fareway_exchange", "fareway_exchange"},
+// links are the handlers by their names in JSON, and by their directives.
+var links = [...]struct{ module, directive string }{
+	LinkEntry: {"fareway", "fareway_entry"}, LinkAuth: {"fareway_auth", "fareway_auth"},
+	LinkLimits: {"fareway_limits", "fareway_limits"}, LinkExchange: {"fareway_exchange", "fareway_exchange"},
 }
 
-func (s Step) String() string { return steps[s].directive }
+func (s Link) String() string { return links[s].directive }
 
-// stepOf is the step that a handler with this name in JSON is, StepNone when it is none.
-func stepOf(module any) Step {
-	for s := StepEntry; s <= StepExchange; s++ {
-		if steps[s].module == module {
+// linkOf is the link that a handler with this name in JSON is, LinkNone when it is none.
+func linkOf(module any) Link {
+	for s := LinkEntry; s <= LinkExchange; s++ {
+		if links[s].module == module {
 			return s
 		}
 	}
-	return StepNone
+	return LinkNone
 }
 
 // misplaced says what is wrong with a chain, and how it is right.
 func misplaced(what string) error {
 	return fmt.Errorf("the gateway's handlers are placed wrongly: %s; they are %s, %s, %s and %s, in this order, each "+
 		"once, "+
-		"side by side and with the same matcher: the directive `fareway` places all four", what, StepEntry, StepAuth,
-		StepLimits, StepExchange)
+		"side by side and with the same matcher: the directive `fareway` places all four", what, LinkEntry, LinkAuth,
+		LinkLimits, LinkExchange)
 }
 
 // Placed is part of the handlers after the first. It loads the app, which looks at where the handlers stand, before
@@ -69,30 +69,30 @@ func (p *Placed) Provision(ctx caddy.Context) (err error) {
 	return err
 }
 
-// Take returns the request's call for the handler that is the step, which only comes after the one before it. Where it
+// Take returns the request's call for the handler that is the link, which only comes after the one before it. Where it
 // does not, nobody has looked at the key, or counted the request: then the request is refused, and Take returns nil.
-func (p *Placed) Take(w http.ResponseWriter, r *http.Request, step Step) *Call {
+func (p *Placed) Take(w http.ResponseWriter, r *http.Request, link Link) *Call {
 	var e *engine.Engine
 	if p.app != nil {
 		e = p.app.Engine()
 	}
-	return takeStep(w, r, step, e)
+	return takeLink(w, r, link, e)
 }
 
 // Take is Placed.Take outside of a Caddy configuration: who is refused is in no request log.
-func Take(w http.ResponseWriter, r *http.Request, step Step) *Call { return takeStep(w, r, step, nil) }
+func Take(w http.ResponseWriter, r *http.Request, link Link) *Call { return takeLink(w, r, link, nil) }
 
-func takeStep(w http.ResponseWriter, r *http.Request, step Step, e *engine.Engine) *Call {
+func takeLink(w http.ResponseWriter, r *http.Request, link Link, e *engine.Engine) *Call {
 	c, _ := r.Context().Value(callKey{}).(*Call)
-	if c != nil && c.step == step-1 {
-		c.step = step
+	if c != nil && c.link == link-1 {
+		c.link = link
 		return c
 	}
 	// Caddy's own access log would print the key.
 	caddyhttp.SetVar(r.Context(), caddyhttp.LogSkipVar, true)
-	last := StepNone
+	last := LinkNone
 	if c != nil {
-		last = c.step
+		last = c.link
 	}
 	lost := c == nil
 	if lost {
@@ -100,8 +100,8 @@ func takeStep(w http.ResponseWriter, r *http.Request, step Step, e *engine.Engin
 		c = &Call{ID: NewID(now), Start: now, Family: chat.Server{}}
 		w.Header().Set("X-Request-Id", c.ID)
 	}
-	log := caddy.Log().Named("http.handlers." + steps[step].module).Sugar()
-	log.Errorw(misplaced(step.checkOrder(last)).Error(), "request_id", c.ID)
+	log := caddy.Log().Named("http.handlers." + links[link].module).Sugar()
+	log.Errorw(misplaced(link.checkOrder(last)).Error(), "request_id", c.ID)
 	_ = c.Refuse(w, InternalError()) // it never fails
 	if lost && e != nil {
 		e.LogRequest(requestlog.Record{
@@ -111,10 +111,10 @@ func takeStep(w http.ResponseWriter, r *http.Request, step Step, e *engine.Engin
 	return nil
 }
 
-// checkOrder says what is wrong with a step behind another.
-func (s Step) checkOrder(last Step) string {
+// checkOrder says what is wrong with a link behind another.
+func (s Link) checkOrder(last Link) string {
 	switch {
-	case last == StepNone:
+	case last == LinkNone:
 		return fmt.Sprintf("%s comes without %s before it", s, s-1)
 	case last == s:
 		return fmt.Sprintf("%s is there twice", s)
@@ -124,18 +124,18 @@ func (s Step) checkOrder(last Step) string {
 	return fmt.Sprintf("%s is missing between %s and %s", last+1, last, s)
 }
 
-// Entered puts a new call on the request's context, for the steps after the first. It fails where there is one
+// Entered puts a new call on the request's context, for the links after the first. It fails where there is one
 // already.
 func Entered(r *http.Request, c *Call) (*http.Request, error) {
 	if _, twice := r.Context().Value(callKey{}).(*Call); twice {
-		return nil, misplaced(StepEntry.checkOrder(StepEntry))
+		return nil, misplaced(LinkEntry.checkOrder(LinkEntry))
 	}
-	c.step = StepEntry
+	c.link = LinkEntry
 	return WithCall(r, c), nil
 }
 
 // ErrUnanswered: the handlers after the first have written nothing.
-var ErrUnanswered = misplaced(fmt.Sprintf("nothing answers behind %s", StepEntry))
+var ErrUnanswered = misplaced(fmt.Sprintf("nothing answers behind %s", LinkEntry))
 
 // checkChains looks at every place of the HTTP app's configuration where handlers stand, wherever it is nested.
 func checkChains(ctx caddy.Context) error {
@@ -210,7 +210,7 @@ func checkKey(key string, v any) error {
 
 // checkList checks the chains in a list of routes. There may be several, for different requests.
 func checkList(routes []any) error {
-	last, matcher := StepNone, []byte(nil)
+	last, matcher := LinkNone, []byte(nil)
 	for _, v := range routes {
 		route, _ := v.(map[string]any)
 		match, err := json.Marshal(route["match"])
@@ -220,21 +220,21 @@ func checkList(routes []any) error {
 		handlers, _ := route["handle"].([]any)
 		for _, h := range handlers {
 			handler, _ := h.(map[string]any)
-			step := stepOf(handler["handler"])
+			link := linkOf(handler["handler"])
 			switch {
-			case step == StepNone:
+			case link == LinkNone:
 				continue
-			case step != last+1:
-				return misplaced(step.checkOrder(last))
-			case step == StepEntry:
+			case link != last+1:
+				return misplaced(link.checkOrder(last))
+			case link == LinkEntry:
 				matcher = match
 			case !bytes.Equal(match, matcher):
-				return misplaced(fmt.Sprintf("%s has another matcher than %s", step, step-1))
+				return misplaced(fmt.Sprintf("%s has another matcher than %s", link, link-1))
 			}
-			last = step % StepExchange // behind the whole chain another may begin
+			last = link % LinkExchange // behind the whole chain another may begin
 		}
 	}
-	if last != StepNone {
+	if last != LinkNone {
 		return misplaced(fmt.Sprintf("%s is missing behind %s", last+1, last))
 	}
 	return nil

@@ -31,8 +31,8 @@ func (s *stub) Provision(ctx caddy.Context) error {
 }
 
 func init() {
-	for s := StepEntry; s <= StepExchange; s++ {
-		caddy.RegisterModule(stub{steps[s].module})
+	for s := LinkEntry; s <= LinkExchange; s++ {
+		caddy.RegisterModule(stub{links[s].module})
 	}
 }
 

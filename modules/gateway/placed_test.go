@@ -16,7 +16,7 @@ func TestALoneHandlersRequestIsFound(t *testing.T) {
 	t.Parallel()
 	e := enginetest.Start(t, new(config.Config), engine.Options{})
 	w := httptest.NewRecorder()
-	require.Nil(t, takeStep(w, httptest.NewRequest(http.MethodGet, "/", nil), StepExchange, e))
+	require.Nil(t, takeLink(w, httptest.NewRequest(http.MethodGet, "/", nil), LinkExchange, e))
 	require.Equal(t, http.StatusInternalServerError, w.Code)
 	found, err := e.FindRequest(t.Context(), w.Header().Get("X-Request-Id"))
 	require.NoError(t, err, "GAP-122")

@@ -6,10 +6,10 @@ import (
 	"time"
 )
 
-// Version is this module's version in the executable: its main module, or a dependency in a build by xcaddy. Of a build
-// that has none it is "devel", with the time and the commit that it was built from as far as the executable says them:
-// "devel-20261125231500-0123456789ab", and "+dirty" behind it where files had been changed. It is "unknown" where the
-// executable says nothing.
+// Version is this module's version in the executable: its main module, or a dependency in a build by xcaddy. Of a
+// build that has none it is "devel", with the time and the commit that it was built from as far as the executable says
+// them: "devel-20261125231500-0123456789ab", and "+dirty" behind it where files had been changed. It is "unknown"
+// where the executable says nothing.
 func Version() string {
 	info, ok := debug.ReadBuildInfo()
 	if !ok {

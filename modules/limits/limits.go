@@ -33,7 +33,7 @@ func (*Handler) CaddyModule() caddy.ModuleInfo {
 }
 
 func (h *Handler) ServeHTTP(w http.ResponseWriter, r *http.Request, next caddyhttp.Handler) error {
-	call := h.Take(w, r, gateway.StepLimits)
+	call := h.Take(w, r, gateway.LinkLimits)
 	if call == nil {
 		return nil
 	}

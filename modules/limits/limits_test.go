@@ -113,7 +113,7 @@ func (q request) send(t *testing.T, e *engine.Engine) *reply {
 	r, err := gateway.Entered(r, call)
 	require.NoError(t, err)
 	out := &reply{ResponseRecorder: httptest.NewRecorder(), call: call}
-	require.NotNil(t, gateway.Take(out, r, gateway.StepAuth))
+	require.NotNil(t, gateway.Take(out, r, gateway.LinkAuth))
 	next := func(http.ResponseWriter, *http.Request) error {
 		out.passed = true
 		if q.then != nil {

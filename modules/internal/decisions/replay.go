@@ -235,7 +235,7 @@ func (s *configurationSide) add(r *Replay, d *Record, own config.Requires) strin
 			in.Past = d.Past // it began before what is remembered
 		}
 	}
-	it, err := routing.Plan(in)
+	it, err := routing.MakeItinerary(in)
 	if err != nil {
 		s.why[err.Error()]++
 		return ""

@@ -182,7 +182,7 @@ func TestReplay(t *testing.T) {
 		in := routing.Input{Routes: []config.Route{small, thinker}, InputTokens: 100, Keep: routing.KeepAll,
 			Predictor: routing.DefaultPredictor(), Request: &llm.Request{Messages: []llm.Message{{Role: llm.RoleUser,
 				Parts: []llm.Part{llm.Text("What is the capital of France, and what of Spain?")}}}}}
-		it, err := routing.Plan(in)
+		it, err := routing.MakeItinerary(in)
 		require.NoError(t, err)
 		d := asked("max", "small")
 		d.Traits = it.Traits
@@ -330,7 +330,7 @@ func TestReplayStrategies(t *testing.T) {
 		in := routing.Input{Routes: []config.Route{small, large}, InputTokens: 100, Keep: routing.KeepAll,
 			Predictor: routing.DefaultPredictor(), Request: &llm.Request{Messages: []llm.Message{{Role: llm.RoleUser,
 				Parts: []llm.Part{llm.Text("Write a Python function that reverses a list: def reverse(items):")}}}}}
-		it, err := routing.Plan(in)
+		it, err := routing.MakeItinerary(in)
 		require.NoError(t, err)
 		read, unread := asked("budget", "small"), asked("budget", "small")
 		read.Traits = it.Traits
@@ -400,7 +400,7 @@ func benchmarkReplay(b *testing.B, strategies ...config.Strategy) {
 	after.Strategies = strategies
 	var traits []routing.Traits
 	for i := range 64 {
-		it, err := routing.Plan(routing.Input{Routes: before.Routes, InputTokens: 100, Keep: routing.KeepRead,
+		it, err := routing.MakeItinerary(routing.Input{Routes: before.Routes, InputTokens: 100, Keep: routing.KeepRead,
 			Predictor: routing.DefaultPredictor(), Request: &llm.Request{Messages: []llm.Message{{Role: llm.RoleUser,
 				Parts: []llm.Part{llm.Text(fmt.Sprintf("Write a function that sorts %d lists of numbers by %d.", i, i*i))}}}}})
 		require.NoError(b, err)

@@ -382,8 +382,8 @@ func TestApplyWhileTheLedgerIsAway(t *testing.T) {
 	require.NoError(t, e.Close())
 }
 
-// TestOpenWithoutItsSpool: an engine that cannot take up its spool does not start, for recovery would settle what is in
-// it at nothing.
+// TestOpenWithoutItsSpool: an engine that cannot take up its spool does not start, for recovery would settle what is
+// in it at nothing.
 func TestOpenWithoutItsSpool(t *testing.T) {
 	t.Parallel()
 	f := leave(t, 2)

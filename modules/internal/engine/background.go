@@ -63,7 +63,7 @@ func (l *loop) run(ctx context.Context) {
 				c.due = now // the clock has been turned back
 			}
 			if !now.Before(c.due) {
-				l.do(ctx, c)
+				l.runChore(ctx, c)
 				c.due = l.now().Add(c.every)
 			}
 			wait = min(wait, c.due.Sub(l.now()))
@@ -76,8 +76,8 @@ func (l *loop) run(ctx context.Context) {
 	}
 }
 
-// do logs the first error of a streak, and its end: what fails each minute is said once.
-func (l *loop) do(ctx context.Context, c *chore) {
+// runChore logs the first error of a streak, and its end: what fails each minute is said once.
+func (l *loop) runChore(ctx context.Context, c *chore) {
 	err := c.do(ctx)
 	switch {
 	case ctx.Err() != nil: // interrupted by Close

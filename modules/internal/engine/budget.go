@@ -24,14 +24,14 @@ func (b *budget) release(n int64) { b.used.Add(-n) }
 const maxAhead = 256 << 20
 
 // AcquireBody sets n bytes aside for a request body; false when all bodies together would pass max_body_memory.
-func (e *Engine) AcquireBody(n int64) bool { return e.bodies.acquire(n) }
+func (r *requests) AcquireBody(n int64) bool { return r.bodies.acquire(n) }
 
 // ReleaseBody gives back n bytes.
-func (e *Engine) ReleaseBody(n int64) { e.bodies.release(n) }
+func (r *requests) ReleaseBody(n int64) { r.bodies.release(n) }
 
 // AcquireAhead sets n bytes aside for events that wait for a client; false when those of all requests together would
 // pass 256 MiB. ReleaseAhead gives them back.
-func (e *Engine) AcquireAhead(n int64) bool { return e.ahead.acquire(n) }
+func (r *requests) AcquireAhead(n int64) bool { return r.ahead.acquire(n) }
 
 // ReleaseAhead gives back n bytes.
-func (e *Engine) ReleaseAhead(n int64) { e.ahead.release(n) }
+func (r *requests) ReleaseAhead(n int64) { r.ahead.release(n) }

@@ -44,8 +44,8 @@ const calibrationMost = 5000
 // Calibrate sets rates on the requests since a time, by the numbers that the decision log keeps of them. Turns that
 // answer tool calls, which are not chosen for, and requests that the predictor has not read, are left out. It changes
 // nothing.
-func (e *Engine) Calibrate(ctx context.Context, since time.Time) (*Calibration, error) {
-	g, release := e.life.acquire()
+func (l *learning) Calibrate(ctx context.Context, since time.Time) (*Calibration, error) {
+	g, release := l.life.acquire()
 	defer release()
 	if g == nil {
 		return nil, ErrReplaced
@@ -54,14 +54,14 @@ func (e *Engine) Calibrate(ctx context.Context, since time.Time) (*Calibration, 
 	if err != nil {
 		return nil, err
 	}
-	of, err := e.decisions.Count(ctx, since)
+	of, err := l.decisions.Count(ctx, since)
 	if err != nil {
 		return nil, err
 	}
 	c := &Calibration{Since: since, Profiles: []CalibratedProfile{}}
 	var requests []routing.Input
 	step := max(1, of/calibrationMost)
-	err = e.decisions.Each(ctx, since, func(r *decisions.Record) error {
+	err = l.decisions.Each(ctx, since, func(r *decisions.Record) error {
 		c.Requests++
 		if c.Requests%step != 0 || r.Traits.Loop || !g.Predictor().Reads(r.Traits.Signal) {
 			return nil

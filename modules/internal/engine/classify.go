@@ -48,8 +48,8 @@ func (g *Generation) findClassifier(m *Metrics) error {
 	return nil
 }
 
-// ClassifyOnce is Generation.Classify where no gateway runs: the provider of the configuration that predicts is started
-// for a moment, and has the time that it takes.
+// ClassifyOnce is Generation.Classify where no gateway runs: the provider of the configuration that predicts is
+// started for a moment, and has the time that it takes.
 func ClassifyOnce(ctx context.Context, cfg *config.Config, ask *routing.Input, logger *slog.Logger) error {
 	provider := cfg.Predictor.Provider
 	if provider == "" {

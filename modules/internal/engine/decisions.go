@@ -10,25 +10,20 @@ func DecisionsPath(database string) string { return database + ".decisions" }
 
 // openDecisions is called once the ledger's lock says that no other process has the data folder. A gateway serves
 // without the log, too.
-func (e *Engine) openDecisions(o *Options, cfg *config.Config) {
+func (l *learning) openDecisions(o *Options, cfg *config.Config) {
 	log, err := decisions.Open(decisions.Options{
-		Path: DecisionsPath(cfg.Store.File(o.DataDir)),
-		Settings: func() config.DecisionLog {
-			if g := e.Current(); g != nil {
-				return g.Config.DecisionLog
-			}
-			return cfg.DecisionLog
-		},
-		Now:    o.Now,
-		Logger: e.Logger(),
-		Lost:   e.metrics.decisionsLost,
+		Path:     DecisionsPath(cfg.Store.File(o.DataDir)),
+		Settings: func() config.DecisionLog { return l.configOr(cfg).DecisionLog },
+		Now:      o.Now,
+		Logger:   l.Logger(),
+		Lost:     l.metrics.decisionsLost,
 	})
 	if err != nil {
-		e.Logger().Error("requests are served, and how they are routed is not remembered", "error", err)
+		l.Logger().Error("requests are served, and how they are routed is not remembered", "error", err)
 		return
 	}
-	e.decisions = log
+	l.decisions = log
 }
 
 // Decisions is the log of how requests were routed.
-func (e *Engine) Decisions() *decisions.Log { return e.decisions }
+func (l *learning) Decisions() *decisions.Log { return l.decisions }

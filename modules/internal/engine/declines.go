@@ -47,26 +47,26 @@ const declinesActor = "gateway (suspend_after_declines)"
 
 // Declined is called when a request of an account was settled for one of the reasons above. It suspends the account
 // when that was one too many for its plan.
-func (e *Engine) Declined(ctx context.Context, account ledger.Account, limit config.Declines, request string) {
+func (r *requests) Declined(ctx context.Context, account ledger.Account, limit config.Declines, request string) {
 	if limit.Count == 0 {
 		return
 	}
-	if err := e.countDeclined(context.WithoutCancel(ctx), account, limit, request); err != nil {
-		e.Logger().Error("an account whose requests are declined could not be suspended; the next one tries again",
+	if err := r.countDeclined(context.WithoutCancel(ctx), account, limit, request); err != nil {
+		r.Logger().Error("an account whose requests are declined could not be suspended; the next one tries again",
 			"account", account.Name, "error", err)
 	}
 }
 
-func (e *Engine) countDeclined(ctx context.Context, account ledger.Account, limit config.Declines,
+func (r *requests) countDeclined(ctx context.Context, account ledger.Account, limit config.Declines,
 	request string) error {
-	d, now := &e.declines, e.Now()
+	d, now := &r.declines, r.Now()
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	since := now.Add(-limit.Window)
 	times, known := d.byAccount[account.ID]
 	if !known {
 		var err error
-		if times, err = e.declinedBefore(ctx, account.ID, since, request); err != nil {
+		if times, err = r.declinedBefore(ctx, account.ID, since, request); err != nil {
 			return err
 		}
 	}
@@ -78,26 +78,26 @@ func (e *Engine) countDeclined(ctx context.Context, account ledger.Account, limi
 	if int64(len(times)) < limit.Count {
 		return nil
 	}
-	current, err := e.store.Account(ctx, account.ID)
+	current, err := r.store.Account(ctx, account.ID)
 	if err != nil || current.State != ledger.Active {
 		return err
 	}
-	if _, err := e.store.SetState(ledger.WithActor(ctx, declinesActor), account.ID, ledger.Suspended); err != nil {
+	if _, err := r.store.SetState(ledger.WithActor(ctx, declinesActor), account.ID, ledger.Suspended); err != nil {
 		return err
 	}
 	delete(d.byAccount, account.ID) // when it is reactivated, the count begins anew
-	e.keys.forget()
-	e.metrics.suspended.Inc()
-	e.Logger().Warn("an account is suspended: a content policy declined too many of its requests", "account", account.Name,
+	r.keys.forget()
+	r.metrics.suspended.Inc()
+	r.Logger().Warn("an account is suspended: a content policy declined too many of its requests", "account", account.Name,
 		"account_id", account.ID, "declined", len(times), "window", limit.Window, "last_request_id", request)
 	return nil
 }
 
 // declinedBefore is when requests of an account were declined since a moment, and since it was last activated; but for
 // one of them.
-func (e *Engine) declinedBefore(ctx context.Context, account string, since time.Time, but string) (times []time.Time,
+func (r *requests) declinedBefore(ctx context.Context, account string, since time.Time, but string) (times []time.Time,
 	err error) {
-	err = e.store.Audit(ctx, ledger.Query{Account: account, Since: since}, func(a ledger.Act) error {
+	err = r.store.Audit(ctx, ledger.Query{Account: account, Since: since}, func(a ledger.Act) error {
 		if a.Action == "account.set_state" && a.Created.After(since) {
 			since = a.Created
 		}
@@ -106,7 +106,7 @@ func (e *Engine) declinedBefore(ctx context.Context, account string, since time.
 	if err != nil {
 		return nil, fmt.Errorf("looking for the account's last activation: %w", err)
 	}
-	err = e.store.Entries(ctx, ledger.Query{Account: account, Since: since, Recent: true}, func(entry ledger.Entry) error {
+	err = r.store.Entries(ctx, ledger.Query{Account: account, Since: since, Recent: true}, func(entry ledger.Entry) error {
 		if entry.Kind == ledger.Charged && entry.Request != but && declined(entry.Reason) && entry.Created.After(since) {
 			times = append(times, entry.Created)
 		}

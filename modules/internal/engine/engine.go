@@ -72,56 +72,120 @@ func (o *Options) fill() {
 	}
 }
 
-// Engine is open from Open to Close.
+// Engine is open from Open to Close. It is made of parts, each with what is its own (TestPartsKeepToThemselves): none
+// selects a field of another one, and each knows only those before it.
+//
+//	core           what all of them work with
+//	requests       what requests share while they run: budgets, limits, routes' health, what is remembered of them
+//	learning       what is learned of requests, and what routing predicts by it     core
+//	configuration  which configuration is in force, and its providers               core requests learning
 type Engine struct {
-	dataDir    string
-	where      config.Store
-	counts     config.Limiter // where the limiter counts
-	log        *swapLogger
-	store      ledger.Store
-	settler    *settler
+	core
+	requests
+	learning
+	configuration
 	aside      *Aside
-	plans      *plans
-	host       *host.Host
-	metrics    *Metrics
-	requestLog *requestlog.Log // requests that the ledger has nothing about
-	decisions  *decisions.Log  // how requests were routed; nil where its file cannot be used
-	journal    *journal.Journal
-	trainer    *trainer
-	keys       *keyCache
-	states     *States
-	// providerKeys are the credentials of providers that have several.
-	providerKeys providerKeys
-	healths      *healths
-	failures     failures
-	lost         refusedForLoss
-	// conversations know which route each of them is on, over reloads.
-	conversations *affinity.Book
-	outcomes      *outcome.Book
-	templates     *Templates
-	replies       replies
-	declines      declines
+	probe      storeProbe
+	background background
+	opened     time.Time
+}
+
+// core is what all parts of an engine work with.
+type core struct {
+	dataDir string
+	log     *swapLogger
+	store   ledger.Store
+	settler *settler
+	plans   *plans
+	host    *host.Host
+	metrics *Metrics
+	life    *lifecycle
+	timer   func(time.Duration) <-chan time.Time
+	now     func() time.Time
+}
+
+// requests is what requests share while they run.
+type requests struct {
+	*core
+	limiter       ratelimit.Limiter
+	attempts      atomic.Int64 // in progress
+	turns         turns
 	bodies        budget // bytes of request bodies and of what is made of them
 	ahead         budget // events that wait for clients, in bytes
 	streams       budget // charged requests in progress
 	shadows       budget // calls for comparison
+	keys          *keyCache
+	providerKeys  providerKeys // the credentials of providers that have several
+	healths       *healths
+	failures      failures
+	lost          refusedForLoss
+	declines      declines
+	states        *States
+	conversations *affinity.Book
+	replies       replies
+	requestLog    *requestlog.Log // requests that the ledger has nothing about
+}
 
-	limiter  ratelimit.Limiter
-	attempts atomic.Int64 // in progress
-	turns    turns
+func (r *requests) open(o *Options) {
+	r.limiter, r.keys, r.states, r.replies = o.Limiter, newKeyCache(time.Second, o.Now), newStates(o.Now), newReplies(o)
+	r.conversations = affinity.New(affinity.Options{Now: o.Now})
+	r.declines.byAccount = make(map[string][]time.Time)
+	r.healths = newHealths(o.Now(), r.routeChanged)
+	r.ahead.limit(maxAhead)
+	r.shadows.limit(maxShadows)
+	r.metrics.watchBudgets(&r.streams, &r.ahead)
+	r.metrics.watchReplies(r.replies.memory.Usage)
+	if m, ok := o.Limiter.(*ratelimit.Memory); ok {
+		r.metrics.watchLimiter(m.Usage)
+	}
+}
 
-	life       *lifecycle
-	probe      storeProbe
-	background background
-	failed     atomic.Pointer[FailedLoad] // nil when the last load has not failed
-	timer      func(time.Duration) <-chan time.Time
-	// lastExchange is for a reload that changes nothing of it.
-	lastExchange atomic.Pointer[routing.Exchange]
+// lend gives a configuration what its requests share.
+func (r *requests) lend(g *Generation) {
+	g.requests, g.turns, g.now, g.states, g.replies = r, &r.turns, r.Now, r.states, r.replies
+}
+
+// use applies what the current configuration says.
+func (r *requests) use(g *Generation) {
+	r.bodies.limit(g.Config.Gateway.MaxBodyMemory)
+	r.streams.limit(g.Config.Gateway.MaxStreams)
+	r.replies.memory.Limit(g.Config.Cache.Size)
+	r.providerKeys.keep(g.has)
+	r.healths.use(g)
+}
+
+// learning is what is learned of requests.
+type learning struct {
+	*core
+	decisions *decisions.Log // how requests were routed; nil where its file cannot be used
+	journal   *journal.Journal
+	trainer   *trainer
+	outcomes  *outcome.Book
+	templates *Templates
+}
+
+// configuration is which configuration is in force.
+type configuration struct {
+	*core
+	requests     *requests
+	learning     *learning
+	where        config.Store
+	counts       config.Limiter                   // where the limiter counts
+	failed       atomic.Pointer[FailedLoad]       // nil when the last load has not failed
+	lastExchange atomic.Pointer[routing.Exchange] // for a reload that changes nothing of it
 	builtin      func(plugin string) ([]string, bool)
 	history      *history.History
 	keeping      sync.Mutex // of whoever notes what is in force
 	inForce      InForce
-	opened       time.Time
+}
+
+func (r *requests) close() { r.requestLog.Close() }
+
+// connect gives each part those that it works with.
+func (e *Engine) connect() *Engine {
+	e.requests.core, e.learning.core, e.configuration.core = &e.core, &e.core, &e.core
+	e.configuration.requests, e.configuration.learning = &e.requests, &e.learning
+	return e
 }
 
 // Opened is when the engine was opened: its counters count from then on.
@@ -135,36 +199,15 @@ func Open(o Options, cfg *config.Config) (*Engine, error) {
 	if err := os.MkdirAll(o.DataDir, 0o700); err != nil {
 		return nil, fmt.Errorf("creating the data folder: %w", err)
 	}
-	e := &Engine{
-		dataDir: o.DataDir,
-		where:   cfg.Store,
-		counts:  cfg.Limiter,
-		log:     newSwapLogger(o.Logger),
-		metrics: newMetrics(o.Version),
-		keys:    newKeyCache(time.Second, o.Now),
-		states:  newStates(o.Now),
-
-		conversations: affinity.New(affinity.Options{Now: o.Now}),
-		outcomes:      outcome.NewBook(o.Now),
-		templates:     newTemplates(o.Now),
-		replies:       newReplies(&o),
-		declines:      declines{byAccount: make(map[string][]time.Time)},
-
-		limiter: o.Limiter,
-		timer:   o.After,
-		builtin: o.Builtin,
-		history: history.In(o.DataDir),
-		opened:  o.Now().UTC(),
-	}
-	e.healths = newHealths(o.Now(), e.routeChanged)
-	e.ahead.limit(maxAhead)
-	e.shadows.limit(maxShadows)
-	e.metrics.watchBudgets(&e.streams, &e.ahead)
-	e.metrics.watchReplies(e.replies.memory.Usage)
-	if m, ok := o.Limiter.(*ratelimit.Memory); ok {
-		e.metrics.watchLimiter(m.Usage)
-	}
-	logger := slog.New(e.log)
+	e := (&Engine{
+		core: core{dataDir: o.DataDir, log: newSwapLogger(o.Logger), metrics: newMetrics(o.Version), timer: o.After,
+			now: o.Now},
+		opened: o.Now().UTC(),
+	}).connect()
+	e.requests.open(&o)
+	e.learning.open(&o)
+	e.configuration.open(&o, cfg)
+	logger := e.Logger()
 	e.life = newLifecycle(logger, e.use)
 	e.plans = newPlans(logger)
 	e.plans.use(cfg.Plans)
@@ -172,21 +215,17 @@ func Open(o Options, cfg *config.Config) (*Engine, error) {
 	if err := e.openLedger(&o, cfg); err != nil {
 		return nil, err
 	}
-	if err := e.learner().save(context.Background()); err != nil {
+	if err := e.saveCounts(context.Background()); err != nil {
 		return nil, errors.Join(err, e.closeLedger())
 	}
 	if err := e.openRequestLog(&o); err != nil {
 		return nil, errors.Join(err, e.closeLedger())
 	}
-	e.openDecisions(&o, cfg)
-	e.openJournal(&o, cfg)
-	e.trainer = &trainer{dir: JournalPath(cfg.Store.File(o.DataDir)), acquire: e.life.acquire, flush: e.journal.Flush,
-		run: runSelf, now: o.Now, log: logger, metrics: e.metrics}
+	e.learning.openFiles(&o, cfg)
 	e.host = host.New(host.Options{Builtin: o.Builtin, Logger: logger,
 		OnFailure: e.metrics.providerFailed, OnViolation: e.metrics.providerViolated})
 	e.probe.ping, e.probe.now = e.store.Ping, o.Now
-	e.metrics.providers.infos, e.metrics.providers.keys = e.providerInfos, e.keyHealth
-	e.metrics.providers.routes = e.routeHealth
+	e.metrics.providers.current = e.Current
 	e.setBackground(&o)
 	return e, nil
 }
@@ -196,38 +235,74 @@ func (e *Engine) setBackground(o *Options) {
 	log := e.Logger()
 	keeper := &housekeeper{ledger: e.store, acquire: e.life.acquire, metrics: e.metrics, log: log, now: o.Now}
 	receipts := &reconciler{ledger: e.store, acquire: e.life.acquire, metrics: e.metrics, log: log, now: o.Now}
+	inTurn := func(chores ...*chore) *loop { return &loop{chores: chores, log: log, now: o.Now, after: o.After} }
 	e.background.loops = []*loop{
-		{chores: append(keeper.chores(), &chore{name: "keeping what was learned of routes", every: learnEvery,
-			do: e.learner().save}), log: log, now: o.Now, after: o.After},
+		inTurn(append(keeper.chores(), &chore{name: "keeping what was learned of routes", every: learnEvery,
+			do: e.saveCounts})...),
 		// In a loop of its own: a provider may take its time.
-		{chores: []*chore{{name: "charging receipts", every: receiptsEvery, do: receipts.look}}, log: log, now: o.Now,
-			after: o.After},
+		inTurn(&chore{name: "charging receipts", every: receiptsEvery, do: receipts.look}),
 		// It takes minutes.
-		{chores: []*chore{{name: "training by outcomes", every: trainingEvery, do: e.trainer.look}}, log: log, now: o.Now,
-			after: o.After},
+		inTurn(&chore{name: "training by outcomes", every: trainingEvery, do: e.train}),
 	}
 }
 
+func (l *learning) open(o *Options) {
+	l.outcomes, l.templates = outcome.NewBook(o.Now), newTemplates(o.Now)
+}
+
+// openFiles is called once the ledger's lock says that no other process has the data folder.
+func (l *learning) openFiles(o *Options, cfg *config.Config) {
+	l.openDecisions(o, cfg)
+	l.journal = journal.Open(journal.Options{
+		Dir:      JournalPath(cfg.Store.File(o.DataDir)),
+		Settings: func() config.Outcomes { return l.configOr(cfg).Outcomes },
+		Now:      o.Now,
+		Logger:   l.Logger(),
+		Lost:     l.metrics.outcomesLost,
+	})
+	l.trainer = &trainer{dir: JournalPath(cfg.Store.File(o.DataDir)), acquire: l.life.acquire, flush: l.journal.Flush,
+		run: runSelf, now: o.Now, log: l.Logger(), metrics: l.metrics}
+}
+
+func (l *learning) close() {
+	l.decisions.Close()
+	l.journal.Close()
+}
+
+// train trains if there is something to train by; restore takes up what was taught before.
+func (l *learning) train(ctx context.Context) error { return l.trainer.look(ctx) }
+func (l *learning) restore(cfg *config.Config)      { l.trainer.restore(cfg) }
+
+func (c *configuration) open(o *Options, cfg *config.Config) {
+	c.where, c.counts, c.builtin, c.history = cfg.Store, cfg.Limiter, o.Builtin, history.In(o.DataDir)
+}
+
+// Activate makes g the generation of the requests that come from now on.
+func (e *Engine) Activate(g *Generation) {
+	e.activate(g)
+	e.background.start(e.life.ctx)
+}
+
 // Store is the ledger as operators use it. Requests use Ledger.
-func (e *Engine) Store() ledger.Store { return e.store }
+func (c *core) Store() ledger.Store { return c.store }
 
 // Metrics are the engine's collectors; their values outlive reloads.
-func (e *Engine) Metrics() *Metrics { return e.metrics }
+func (c *core) Metrics() *Metrics { return c.metrics }
 
 // Now is the clock that the ledger goes by, which tells whether a key has expired.
-func (e *Engine) Now() time.Time { return e.keys.now() }
+func (c *core) Now() time.Time { return c.now() }
 
 // Conversations know which route each of them is on; they outlive reloads.
-func (e *Engine) Conversations() *affinity.Book { return e.conversations }
+func (r *requests) Conversations() *affinity.Book { return r.conversations }
 
 // DataDir is the engine's data folder.
-func (e *Engine) DataDir() string { return e.dataDir }
+func (c *core) DataDir() string { return c.dataDir }
 
 // SetLogger sends what the engine logs from now on to l. Each configuration generation brings its own.
-func (e *Engine) SetLogger(l *slog.Logger) { e.log.set(l) }
+func (c *core) SetLogger(l *slog.Logger) { c.log.set(l) }
 
 // Logger is the engine's logger; it stays valid over reloads.
-func (e *Engine) Logger() *slog.Logger { return slog.New(e.log) }
+func (c *core) Logger() *slog.Logger { return slog.New(c.log) }
 
 // CheckConfig reads the HCL file at path. It starts each plugin that the file names for a moment, to ask it
 // for its settings, and needs no engine.
@@ -328,7 +403,7 @@ func (e *Engine) BeginDrain(delay time.Duration) { e.life.drain(delay) }
 
 // EndDrain tells what is left to end now, as the end of the drain's time does; it begins a drain where none has begun.
 // It returns how many requests that were.
-func (e *Engine) EndDrain() (running int) { return e.life.hurry() }
+func (e *Engine) EndDrain() (running int) { return e.life.endNow() }
 
 // Leaving is done once a drain has begun.
 func (e *Engine) Leaving() <-chan struct{} { return e.life.leaving.Done() }
@@ -347,10 +422,11 @@ func (e *Engine) Close() error {
 	e.life.drain(0)
 	e.life.stop()
 	e.background.wait()
-	e.saveOutcomes()
+	if err := e.saveCounts(context.Background()); err != nil {
+		e.Logger().Warn("what was learned of routes in the last minute is lost", "error", err)
+	}
 	e.host.Close()
-	e.requestLog.Close()
-	e.decisions.Close()
-	e.journal.Close()
+	e.requests.close()
+	e.learning.close()
 	return e.closeLedger()
 }

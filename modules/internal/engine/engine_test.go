@@ -209,8 +209,8 @@ func TestBorrowedGenerationStays(t *testing.T) {
 // withoutStore is an engine without store and providers, for tests of time.
 func withoutStore(t *testing.T) (*Engine, chan struct{}) {
 	t.Helper()
-	e := &Engine{log: newSwapLogger(slog.New(slog.DiscardHandler)), metrics: newMetrics(""),
-		keys: newKeyCache(time.Second, time.Now)}
+	e := (&Engine{core: core{log: newSwapLogger(slog.New(slog.DiscardHandler)), metrics: newMetrics(""),
+		now: time.Now}}).connect()
 	e.plans, e.healths = newPlans(e.Logger()), newHealths(time.Now(), nil)
 	e.replies = newReplies(&Options{})
 	e.life = newLifecycle(e.Logger(), e.use)

@@ -31,12 +31,12 @@ func (e *startError) Unwrap() error { return e.err }
 
 // explain says where in its file the reasons stand for which a configuration could not be prepared: in diagnostics, as
 // those of a file with mistakes. Where they do not stand in it, the error is as it was.
-func (e *Engine) explain(ctx context.Context, path string, installed config.Overlay, err error) error {
+func (c *configuration) explain(ctx context.Context, path string, installed config.Overlay, err error) error {
 	objections, starts := stated(err)
 	if len(objections)+len(starts) == 0 {
 		return err
 	}
-	o := optionsOf(e.host)
+	o := optionsOf(c.host)
 	o.Overlay, o.Objections = installed, objections
 	o.Try = func(_ context.Context, _ config.PluginRef, p config.Provider) error {
 		for _, s := range starts {

@@ -19,11 +19,11 @@ type FailedLoad struct {
 }
 
 // NoteFailedLoad keeps a failed load until the next one succeeds, for operators who ask why nothing has changed.
-func (e *Engine) NoteFailedLoad(f FailedLoad) {
-	f.At = e.Now()
-	e.failed.Store(&f)
-	e.metrics.refused.Set(1)
+func (c *configuration) NoteFailedLoad(f FailedLoad) {
+	f.At = c.Now()
+	c.failed.Store(&f)
+	c.metrics.refused.Set(1)
 }
 
 // FailedLoad is the last load when that has failed, nil otherwise.
-func (e *Engine) FailedLoad() *FailedLoad { return e.failed.Load() }
+func (c *configuration) FailedLoad() *FailedLoad { return c.failed.Load() }

@@ -19,7 +19,9 @@ import (
 type Generation struct {
 	Config *config.Config
 
-	engine     *Engine
+	requests   *requests
+	learning   *learning
+	turns      *turns
 	now        func() time.Time
 	routes     map[string]*monitored // by name
 	live       *Live                 // that keeps up with its file; nil without one
@@ -38,74 +40,76 @@ type Generation struct {
 
 // Prepare starts what the configuration needs and records its prices. The result serves nobody until
 // Activate; either way it is given back with Retire.
-func (e *Engine) Prepare(ctx context.Context, cfg *config.Config) (*Generation, error) {
+func (c *configuration) Prepare(ctx context.Context, cfg *config.Config) (*Generation, error) {
 	for _, value := range cfg.OutsideValues() { // it may have been read with the plugins of another host
-		e.host.Redact(value)
+		c.host.Redact(value)
 	}
-	if err := e.refusals(ctx, cfg); err != nil {
+	if err := c.refusals(ctx, cfg); err != nil {
 		return nil, err
 	}
-	g := &Generation{Config: cfg, backends: make(map[string]Backend), refs: 1, engine: e, now: e.Now,
-		states: e.states, replies: e.replies, setups: make(map[string]uint64),
-		tariffs: tariffs{record: e.store.PriceVersion, now: e.Now, routes: cfg.Routes}}
+	g := &Generation{Config: cfg, backends: make(map[string]Backend), refs: 1, learning: c.learning,
+		setups:  make(map[string]uint64),
+		tariffs: tariffs{record: c.store.PriceVersion, now: c.Now, routes: cfg.Routes}}
+	c.requests.lend(g)
 	if len(cfg.Routes) > 1 || cfg.DecisionLog.Mode == config.DecisionsOn {
 		g.predicts = true
-		e.trainer.restore(cfg)
+		c.learning.restore(cfg)
 	}
 	g.tariffs.predictor = g.Predictor
 	g.tariffs.exchange = func(routes []config.Route, p *routing.Predictor) *routing.Exchange {
-		return e.exchange(routes, cfg.Profiles, p)
+		return c.exchange(routes, cfg.Profiles, p)
 	}
-	if err := e.fill(ctx, g); err != nil {
+	if err := c.fill(ctx, g); err != nil {
 		g.releasePlugins()
 		return nil, err
 	}
-	if err := errors.Join(g.findScreeners(), g.findClassifier(e.metrics)); err != nil {
+	if err := errors.Join(g.findScreeners(), g.findClassifier(c.metrics)); err != nil {
 		g.releasePlugins()
 		return nil, err
 	}
-	e.monitor(g)
+	c.requests.monitor(g)
 	return g, nil
 }
 
 // exchange is what quality is worth: the last one that was made where nothing that it depends on has changed.
-func (e *Engine) exchange(routes []config.Route, profiles []config.Profile, p *routing.Predictor) *routing.Exchange {
-	if last := e.lastExchange.Load(); last.MadeOf(routes, profiles, p) {
+func (c *configuration) exchange(routes []config.Route, profiles []config.Profile,
+	p *routing.Predictor) *routing.Exchange {
+	if last := c.lastExchange.Load(); last.MadeOf(routes, profiles, p) {
 		return last
 	}
 	made := routing.NewExchange(routes, profiles, p)
-	e.lastExchange.Store(made)
+	c.lastExchange.Store(made)
 	return made
 }
 
 // refusals are why a gateway that runs does not take a configuration, one a line; nil when it does.
-func (e *Engine) refusals(ctx context.Context, cfg *config.Config) error {
+func (c *configuration) refusals(ctx context.Context, cfg *config.Config) error {
 	var errs []error
-	if cfg.Store != e.where {
+	if cfg.Store != c.where {
 		errs = append(errs, objection{"store", "The store block has changed",
 			fmt.Sprintf("It was %s %q and is %s %q. A running gateway keeps its store: restart it to change that.",
-				e.where.Kind, e.where.Path, cfg.Store.Kind, cfg.Store.Path)})
+				c.where.Kind, c.where.Path, cfg.Store.Kind, cfg.Store.Path)})
 	}
-	if cfg.Limiter != e.counts {
+	if cfg.Limiter != c.counts {
 		errs = append(errs, objection{"limiter", "The limiter block has changed",
 			fmt.Sprintf("It was %s and is %s. A running gateway keeps its limiter: restart it to change that.",
-				e.counts.Kind, cfg.Limiter.Kind)})
+				c.counts.Kind, cfg.Limiter.Kind)})
 	}
-	return errors.Join(append(errs, e.keepPlans(ctx, cfg))...)
+	return errors.Join(append(errs, c.keepPlans(ctx, cfg))...)
 }
 
-func (e *Engine) fill(ctx context.Context, g *Generation) error {
+func (c *configuration) fill(ctx context.Context, g *Generation) error {
 	if err := g.tariffs.begin(ctx); err != nil {
 		return err
 	}
 	var errs []error
 	for _, p := range g.Config.Providers {
-		g.setups[p.Name] = e.states.setup(&p)
+		g.setups[p.Name] = c.requests.States().setup(&p)
 		if len(p.Keys) > 0 {
-			errs = append(errs, e.startPool(ctx, g, &p))
+			errs = append(errs, c.startPool(ctx, g, &p))
 			continue
 		}
-		b, err := e.start(ctx, g, &p, p.Name, p.Settings)
+		b, err := c.start(ctx, g, &p, p.Name, p.Settings)
 		errs = append(errs, err)
 		if err == nil {
 			g.backends[p.Name] = b
@@ -121,9 +125,9 @@ type instance struct {
 }
 
 // start starts a provider's plugin with settings.
-func (e *Engine) start(ctx context.Context, g *Generation, p *config.Provider, name string,
+func (c *configuration) start(ctx context.Context, g *Generation, p *config.Provider, name string,
 	values settings.Values) (Backend, error) {
-	plugin, err := e.host.Acquire(ctx, host.Spec{
+	plugin, err := c.host.Acquire(ctx, host.Spec{
 		Name:         name,
 		Source:       host.Source{Plugin: p.Plugin, Dir: g.Config.Gateway.PluginDir, SHA256: p.SHA256},
 		Settings:     values,
@@ -141,17 +145,15 @@ func (e *Engine) start(ctx context.Context, g *Generation, p *config.Provider, n
 }
 
 // startPool starts a plugin for each key of a provider.
-func (e *Engine) startPool(ctx context.Context, g *Generation, p *config.Provider) error {
-	made := &pool{name: p.Name, now: e.Now}
+func (c *configuration) startPool(ctx context.Context, g *Generation, p *config.Provider) error {
+	made := &pool{name: p.Name, now: c.Now}
 	for _, k := range p.Keys {
-		b, err := e.start(ctx, g, p, p.Name+"/"+k.Name, k.Settings)
+		b, err := c.start(ctx, g, p, p.Name+"/"+k.Name, k.Settings)
 		if err != nil {
 			return err
 		}
-		key := e.providerKeys.of(p.Name, k.Name, k.Identity, func() *providerKey {
-			return e.newProviderKey(p.Name, k.Name)
-		})
-		made.lanes = append(made.lanes, lane{Backend: b, plugin: g.plugins[len(g.plugins)-1].Plugin, key: key,
+		key := c.requests.providerKey(p.Name, k.Name, k.Identity)
+		made.keys = append(made.keys, keyBackend{Backend: b, plugin: g.plugins[len(g.plugins)-1].Plugin, key: key,
 			weight: k.Weight})
 	}
 	g.backends[p.Name] = made
@@ -165,7 +167,7 @@ func (g *Generation) Keys(provider string) []KeyHealth {
 		return nil
 	}
 	var list []KeyHealth
-	for _, l := range p.lanes {
+	for _, l := range p.keys {
 		list = append(list, l.key.health())
 	}
 	return list
@@ -179,56 +181,59 @@ func (g *Generation) has(k *providerKey) bool {
 		}
 	}
 	p, ok := g.backends[k.provider].(*pool)
-	return ok && slices.ContainsFunc(p.lanes, func(l lane) bool { return l.key == k })
+	return ok && slices.ContainsFunc(p.keys, func(l keyBackend) bool { return l.key == k })
 }
 
-// Activate makes g the generation of the requests that come from now on.
-func (e *Engine) Activate(g *Generation) {
-	e.life.activate(g)
-	failed := e.failed.Swap(nil)
-	e.metrics.refused.Set(0)
+// activate makes g the generation of the requests that come from now on.
+func (c *configuration) activate(g *Generation) {
+	c.life.activate(g)
+	failed := c.failed.Swap(nil)
+	c.metrics.refused.Set(0)
 	switch {
-	case e.remember(byReload):
-		e.metrics.loaded("taken")
+	case c.remember(byReload):
+		c.metrics.loaded("taken")
 	case failed != nil: // said as when the file is saved, or SIGHUP loads it
-		e.Logger().Info("the configuration file is again what serves", "file", g.Config.Path,
-			"config_number", e.InForce().Number)
+		c.Logger().Info("the configuration file is again what serves", "file", g.Config.Path,
+			"config_number", c.InForce().Number)
 	}
-	e.background.start(e.life.ctx)
 }
 
 // replace makes g the generation in place of old, which is given back.
-func (e *Engine) replace(old, g *Generation, by string) {
-	e.life.replace(old, g)
-	e.failed.Store(nil)
-	e.metrics.refused.Set(0)
-	e.metrics.loaded("taken")
-	e.remember(by)
+func (c *configuration) replace(old, g *Generation, by string) {
+	c.life.replace(old, g)
+	c.failed.Store(nil)
+	c.metrics.refused.Set(0)
+	c.metrics.loaded("taken")
+	c.remember(by)
 }
 
 // use applies to the engine what the current configuration says.
 func (e *Engine) use(g *Generation) {
-	e.bodies.limit(g.Config.Gateway.MaxBodyMemory)
-	e.streams.limit(g.Config.Gateway.MaxStreams)
 	e.plans.use(g.Config.Plans)
-	e.replies.memory.Limit(g.Config.Cache.Size)
 	e.metrics.begin(g)
-	e.providerKeys.keep(g.has)
-	e.healths.use(g)
+	e.requests.use(g)
 }
 
 // Retire gives a generation back, activated or not. When it was the current one, the one before it (if it
 // is still there) becomes current again: a reload that fails after its start leaves the old one serving.
-func (e *Engine) Retire(g *Generation) {
-	e.life.retire(g)
-	e.remember(byReturn)
+func (c *configuration) Retire(g *Generation) {
+	c.life.retire(g)
+	c.remember(byReturn)
 }
 
 // Current is the active configuration, nil when there is none. Only for looking at: a request takes Begin.
-func (e *Engine) Current() *Generation {
-	e.life.mu.Lock()
-	defer e.life.mu.Unlock()
-	return e.life.current()
+func (c *core) Current() *Generation {
+	c.life.mu.Lock()
+	defer c.life.mu.Unlock()
+	return c.life.current()
+}
+
+// configOr is the active configuration, and while there is none, first.
+func (c *core) configOr(first *config.Config) *config.Config {
+	if g := c.Current(); g != nil {
+		return g.Config
+	}
+	return first
 }
 
 // unref is called with the lifecycle's lock held; what it returns is called without.
@@ -238,8 +243,8 @@ func (g *Generation) unref() func() {
 		return func() {}
 	}
 	return func() {
-		if g.engine != nil { // outside of tests of the lifecycle
-			g.engine.metrics.end(g)
+		if g.requests != nil { // outside of tests of the lifecycle
+			g.requests.metrics.end(g)
 		}
 		g.releasePlugins()
 	}
@@ -265,7 +270,7 @@ func (g *Generation) Prospects(ctx context.Context) ([]routing.Prospect, error) 
 		return nil, err
 	}
 	return routing.Foretell(g.Config, routing.Input{Routes: t.Routes, Exchange: t.Exchange, Predictor: g.Predictor(),
-		Learned: g.engine.Outcomes().Learned(), Templates: g.engine.Templates().Known()}), nil
+		Learned: g.learning.Outcomes().Learned(), Templates: g.learning.Templates().Known()}), nil
 }
 
 // Predictor tells what is expected of the routes for a request; nil where there is nothing to choose and nothing
@@ -274,7 +279,7 @@ func (g *Generation) Predictor() *routing.Predictor {
 	if !g.predicts {
 		return nil
 	}
-	p, _ := g.engine.PredictorOf(g.Config)
+	p, _ := g.learning.PredictorOf(g.Config)
 	return p
 }
 

@@ -29,7 +29,8 @@ type healthID struct {
 	setup        uint64
 }
 
-// monitored is a route of a generation with its state, and with that of the credential that its attempts are made with.
+// monitored is a route of a generation with its state, and with that of the credential that its attempts are made
+// with.
 type monitored struct {
 	id      healthID
 	state   *health.Route
@@ -81,41 +82,43 @@ func healthSettings(cfg *config.Config, r *config.Route) health.Settings {
 }
 
 // monitor finds the states of a generation's routes, whose providers run.
-func (e *Engine) monitor(g *Generation) {
+func (r *requests) monitor(g *Generation) {
 	g.routes = make(map[string]*monitored, len(g.Config.Routes))
 	for i := range g.Config.Routes {
-		r := &g.Config.Routes[i]
-		m := &monitored{id: healthID{r.Name, r.Model, g.setups[r.Provider]}, honour: g.Config.BreakerOf(r).RetryAfter,
-			backend: g.backends[r.Provider]}
-		m.state = e.healths.of(m.id, healthSettings(g.Config, r))
-		if p, ok := g.backends[r.Provider].(*pool); ok {
+		route := &g.Config.Routes[i]
+		m := &monitored{id: healthID{route.Name, route.Model, g.setups[route.Provider]},
+			honour:  g.Config.BreakerOf(route).RetryAfter,
+			backend: g.backends[route.Provider]}
+		m.state = r.healths.of(m.id, healthSettings(g.Config, route))
+		if p, ok := g.backends[route.Provider].(*pool); ok {
 			m.pool = p
 		} else {
-			m.key = e.providerKeys.of(r.Provider, "", strconv.FormatUint(m.id.setup, 16), func() *providerKey {
-				return e.newProviderKey(r.Provider, "")
-			})
+			m.key = r.providerKey(route.Provider, "", strconv.FormatUint(m.id.setup, 16))
 		}
-		g.routes[r.Name] = m
+		g.routes[route.Name] = m
 	}
 }
 
-func (e *Engine) newProviderKey(provider, name string) *providerKey {
-	k := &providerKey{provider: provider, name: name, now: e.Now, log: e.Logger(), metrics: e.metrics,
-		spawn: func(f func()) { go f() }}
-	k.settle()
-	return k
+// providerKey is the state of a key with that identity, "" for a provider without keys.
+func (r *requests) providerKey(provider, name, identity string) *providerKey {
+	return r.providerKeys.of(provider, name, identity, func() *providerKey {
+		k := &providerKey{provider: provider, name: name, now: r.Now, log: r.Logger(), metrics: r.metrics,
+			spawn: func(f func()) { go f() }}
+		k.settle()
+		return k
+	})
 }
 
 // routeChanged tells of a route's change of state.
-func (e *Engine) routeChanged(c health.Change) {
-	said := []any{"route", c.Route, "from", c.From, "to", c.To, "why", c.Why}
+func (r *requests) routeChanged(c health.Change) {
+	fields := []any{"route", c.Route, "from", c.From, "to", c.To, "why", c.Why}
 	switch c.To {
 	case health.Open, health.Ejected:
-		e.Logger().Warn("a route is not called for a while", append(said, "until", c.Until.UTC())...)
+		r.Logger().Warn("a route is not called for a while", append(fields, "until", c.Until.UTC())...)
 	case health.HalfOpen:
-		e.Logger().Info("a route is tried", said...)
+		r.Logger().Info("a route is tried", fields...)
 	default:
-		e.Logger().Info("a route serves again", said...)
+		r.Logger().Info("a route serves again", fields...)
 	}
 }
 
@@ -164,12 +167,12 @@ func (g *Generation) standing(route, provider, account string, light bool, now t
 // credential says how a route stands by what its upstream said of the key. A key that is out of quota is not a route
 // that is down, nor is one that is refused: where nothing else is left, the upstream says so again.
 func (m *monitored) credential(now time.Time) routing.Standing {
-	why, until, said := m.looked(now)
+	why, until, stated := m.keyState(now)
 	switch why {
 	case KeyLimited:
 		// What the upstream did not say is a guess.
-		s := routing.Standing{Why: &notServing{keyWords[why], until, routing.ErrBusy}, Behind: !said}
-		if said && soon(until, now) {
+		s := routing.Standing{Why: &notServing{keyWords[why], until, routing.ErrBusy}, Behind: !stated}
+		if stated && soon(until, now) {
 			s.Back = until
 		}
 		return s
@@ -188,15 +191,15 @@ var keyWords = map[KeyState]string{
 	KeyRefused: "its upstream refuses the credential",
 }
 
-// looked is how the key does that an attempt would be made with: of several the best one.
-func (m *monitored) looked(now time.Time) (why KeyState, until time.Time, said bool) {
+// keyState is how the key does that an attempt would be made with: of several the best one.
+func (m *monitored) keyState(now time.Time) (why KeyState, until time.Time, stated bool) {
 	if !m.honour {
 		return "", time.Time{}, false
 	}
 	if m.key != nil {
 		return m.key.look(m.id.model, now)
 	}
-	for _, l := range m.pool.lanes {
+	for _, l := range m.pool.keys {
 		w, u, s := l.key.look(m.id.model, now)
 		switch {
 		case !l.Ready():
@@ -204,22 +207,22 @@ func (m *monitored) looked(now time.Time) (why KeyState, until time.Time, said b
 		case w == "":
 			return "", time.Time{}, false
 		case why == "" || keyRank[w] > keyRank[why] || w == why && u.Before(until):
-			why, until, said = w, u, s
+			why, until, stated = w, u, s
 		}
 	}
-	return why, until, said
+	return why, until, stated
 }
 
 // AcquireRoute takes a permit for an attempt on a route, which is released when the attempt has ended, however it
-// ended. The error is routing.ErrBusy when all of them are out, and one of routing.ErrNotReady when the route is not to
-// be called after all.
+// ended. The error is routing.ErrBusy when all of them are out, and one of routing.ErrNotReady when the route is not
+// to be called after all.
 func (g *Generation) AcquireRoute(ctx context.Context, r *config.Route, c health.Call) (RoutePermit, error) {
 	m := g.routes[r.Name]
 	limit := r.MaxConcurrent
 	if r.AutoConcurrent {
 		limit = m.state.Limit()
 	}
-	p, ok := g.engine.acquireRoute(ctx, r.Name, limit)
+	p, ok := g.requests.acquireRoute(ctx, r.Name, limit)
 	if !ok {
 		return RoutePermit{}, routing.ErrBusy
 	}
@@ -231,25 +234,25 @@ func (g *Generation) AcquireRoute(ctx context.Context, r *config.Route, c health
 	return p, nil
 }
 
-// Heard notes that something came of the attempt.
-func (p *RoutePermit) Heard() {
+// NoteProgress notes that something came of the attempt.
+func (p *RoutePermit) NoteProgress() {
 	if p.attempt != nil {
-		p.heard = p.engine.Now()
+		p.progress = p.requests.Now()
 	}
 }
 
 // Silent is for how long nothing has come, where something had.
 func (p *RoutePermit) Silent() time.Duration {
-	if p.heard.IsZero() {
+	if p.progress.IsZero() {
 		return 0
 	}
-	return p.engine.Now().Sub(p.heard)
+	return p.requests.Now().Sub(p.progress)
 }
 
 // FirstToken notes the first token of the reply.
 func (p *RoutePermit) FirstToken() {
 	if p.attempt != nil {
-		p.attempt.First(p.engine.Now())
+		p.attempt.First(p.requests.Now())
 	}
 }
 
@@ -258,7 +261,7 @@ func (p *RoutePermit) Ended(o health.Outcome, err error) {
 	if p.attempt == nil {
 		return
 	}
-	p.attempt.End(p.engine.Now(), o)
+	p.attempt.End(p.requests.Now(), o)
 	if k := p.monitored.key; k != nil && (o == health.Succeeded || err != nil) {
 		k.noted(p.monitored.id.model, err, p.monitored.backend)
 	}
@@ -304,7 +307,7 @@ func (g *Generation) RouteHealth() []RouteHealth {
 
 func (g *Generation) healthOf(r *config.Route, now time.Time) RouteHealth {
 	m := g.routes[r.Name]
-	h := RouteHealth{Route: r.Name, State: RouteServes, Waiting: g.engine.Waiting(r.Name)}
+	h := RouteHealth{Route: r.Name, State: RouteServes, Waiting: g.requests.Waiting(r.Name)}
 	if r.AutoConcurrent {
 		h.Limit = m.state.Limit()
 	}
@@ -313,7 +316,7 @@ func (g *Generation) healthOf(r *config.Route, now time.Time) RouteHealth {
 		return h
 	}
 	s := m.state.Look(now, true)
-	why, until, _ := m.looked(now)
+	why, until, _ := m.keyState(now)
 	switch {
 	case s.State == health.Open, s.State != health.Serves && why == "":
 		h.State, h.Why, h.Until = RouteState(s.State), s.Why, s.Until
@@ -323,31 +326,31 @@ func (g *Generation) healthOf(r *config.Route, now time.Time) RouteHealth {
 	return h
 }
 
-func (e *Engine) acquireRoute(ctx context.Context, route string, limit int64) (RoutePermit, bool) {
-	p, refusal, err := e.limiter.Acquire(ctx, []ratelimit.Ask{{
+func (r *requests) acquireRoute(ctx context.Context, route string, limit int64) (RoutePermit, bool) {
+	p, refusal, err := r.limiter.Acquire(ctx, []ratelimit.Ask{{
 		Subject: ratelimit.Subject{Kind: ratelimit.Attempts, Name: route}, Limit: limit,
 	}})
 	switch {
 	case err != nil:
-		e.Logger().Error("asking the limiter for a route", "route", route, "error", err)
+		r.Logger().Error("asking the limiter for a route", "route", route, "error", err)
 		return RoutePermit{}, false
 	case refusal != nil:
 		return RoutePermit{}, false
 	}
-	e.attempts.Add(1)
-	e.metrics.running(route, 1)
-	return RoutePermit{engine: e, route: route, permit: p}, true
+	r.attempts.Add(1)
+	r.metrics.running(route, 1)
+	return RoutePermit{requests: r, route: route, permit: p}, true
 }
 
 // Requested counts a request towards the retry budget.
-func (e *Engine) Requested() { e.healths.retries.Request(e.Now()) }
+func (r *requests) Requested() { r.healths.retries.Request(r.Now()) }
 
 // MayRetry counts a fallback, if the retry budget has one left.
-func (e *Engine) MayRetry() bool {
-	if e.healths.retries.Retry(e.Now()) {
-		e.metrics.retried("made")
+func (r *requests) MayRetry() bool {
+	if r.healths.retries.Retry(r.Now()) {
+		r.metrics.retried("made")
 		return true
 	}
-	e.metrics.retried("over_budget")
+	r.metrics.retried("over_budget")
 	return false
 }

@@ -27,7 +27,7 @@ func (g *Generation) HedgeAfter(route string, c health.Call, h config.Hedge) (ti
 }
 
 // Hedgeable counts a request whose profile has hedges.
-func (e *Engine) Hedgeable(p *config.Profile) { e.healths.hedges[p.Name].Request(p.HedgeShare) }
+func (r *requests) Hedgeable(p *config.Profile) { r.healths.hedges[p.Name].Request(p.HedgeShare) }
 
 // MayHedge counts a second call, if the profile's hedge_share has one left.
-func (e *Engine) MayHedge(p *config.Profile) bool { return e.healths.hedges[p.Name].Take() }
+func (r *requests) MayHedge(p *config.Profile) bool { return r.healths.hedges[p.Name].Take() }

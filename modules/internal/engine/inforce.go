@@ -43,71 +43,71 @@ func causeOf(ctx context.Context) string {
 }
 
 // InForce is what serves; its Generation is nil when nothing does.
-func (e *Engine) InForce() InForce {
-	e.keeping.Lock()
-	defer e.keeping.Unlock()
-	return e.inForce
+func (c *configuration) InForce() InForce {
+	c.keeping.Lock()
+	defer c.keeping.Unlock()
+	return c.inForce
 }
 
 // History has the configurations that were in force.
-func (e *Engine) History() *history.History { return e.history }
+func (c *configuration) History() *history.History { return c.history }
 
 // remember notes what serves now, and keeps it. It is called after everything that may have changed that, and reports
 // whether it is another configuration.
-func (e *Engine) remember(by string) (changed bool) {
-	e.keeping.Lock()
-	defer e.keeping.Unlock()
-	g := e.Current()
-	if g == nil || g == e.inForce.Generation {
-		e.inForce.Generation = g
+func (c *configuration) remember(by string) (changed bool) {
+	c.keeping.Lock()
+	defer c.keeping.Unlock()
+	g := c.Current()
+	if g == nil || g == c.inForce.Generation {
+		c.inForce.Generation = g
 		return false
 	}
-	first := e.inForce.Number == 0
-	same := e.inForce.Generation != nil && e.inForce.Config.Hash == g.Config.Hash
-	e.inForce.Generation = g
+	first := c.inForce.Number == 0
+	same := c.inForce.Generation != nil && c.inForce.Config.Hash == g.Config.Hash
+	c.inForce.Generation = g
 	if same {
 		return false // in force it has been all the time
 	}
 	if first && by == byReload {
 		by = byStart
 	}
-	last := e.inForce.Number
-	now := e.Now().UTC()
-	e.inForce.Number, e.inForce.Kept, e.inForce.Since, e.inForce.By = last+1, 0, now, by
+	last := c.inForce.Number
+	now := c.Now().UTC()
+	c.inForce.Number, c.inForce.Kept, c.inForce.Since, c.inForce.By = last+1, 0, now, by
 	if len(g.Config.Files) > 0 {
 		k := history.Kept{Number: last, Since: now, Hash: g.Config.Hash, By: by}
 		for _, f := range g.Config.Files {
 			k.Files = append(k.Files, history.File{Path: f.Path, Text: f.Text})
 		}
-		kept, err := e.history.Add(k)
+		kept, err := c.history.Add(k)
 		if err != nil {
-			e.Logger().Warn("the configuration that serves is not kept for a rollback", "error", err)
+			c.Logger().Warn("the configuration that serves is not kept for a rollback", "error", err)
 		}
 		if kept.Number > 0 {
-			e.inForce.Number, e.inForce.Kept, e.inForce.Since, e.inForce.By = kept.Number, kept.Number, kept.Since, kept.By
+			c.inForce.Number, c.inForce.Kept, c.inForce.Since, c.inForce.By = kept.Number, kept.Number, kept.Since, kept.By
 		}
 	}
-	e.metrics.setNumber(e.inForce.Number)
-	e.metrics.setInForce(g.Config.Hash, e.inForce.Since)
+	c.metrics.setNumber(c.inForce.Number)
+	c.metrics.setInForce(g.Config.Hash, c.inForce.Since)
 	return true
 }
 
-// signFor is for how long somebody who asks for a load is taken for the one who brought about what was loaded just now:
-// a command installs the file and asks, and the watch, or Caddy's own reload, may have been faster.
+// signFor is for how long somebody who asks for a load is taken for the one who brought about what was loaded just
+// now: a command installs the file and asks, and the watch, or Caddy's own reload, may have been faster.
 const signFor = 10 * time.Second
 
 // sign notes who asked for what serves already, where nobody is known yet.
-func (e *Engine) sign(by string) {
-	e.keeping.Lock()
-	defer e.keeping.Unlock()
-	anonymous := e.inForce.By == bySaved || e.inForce.By == byReload
-	if by == byReload || by == bySaved || !anonymous || e.Now().Sub(e.inForce.Since) > signFor {
+func (c *configuration) sign(by string) {
+	c.keeping.Lock()
+	defer c.keeping.Unlock()
+	anonymous := c.inForce.By == bySaved || c.inForce.By == byReload
+	if by == byReload || by == bySaved || !anonymous || c.Now().Sub(c.inForce.Since) > signFor {
 		return
 	}
-	e.inForce.By = by
-	if e.inForce.Kept > 0 {
-		if err := e.history.Sign(e.inForce.Kept, by); err != nil {
-			e.Logger().Warn("who has brought the configuration into force is not kept", "error", err)
+	c.inForce.By = by
+	if c.inForce.Kept > 0 {
+		if err := c.history.Sign(c.inForce.Kept, by); err != nil {
+			c.Logger().Warn("who has brought the configuration into force is not kept", "error", err)
 		}
 	}
 }

@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 
-	"github.com/fareway/fareway/config"
 	"github.com/fareway/fareway/modules/internal/decisions"
 	"github.com/fareway/fareway/modules/internal/ledger"
 	"github.com/fareway/fareway/modules/internal/routing/outcome/journal"
@@ -13,40 +12,24 @@ import (
 // JournalPath is the folder in which outcomes are kept to train by, of a ledger.
 func JournalPath(database string) string { return database + ".outcomes" }
 
-// openJournal is called once the ledger's lock says that no other process has the data folder.
-func (e *Engine) openJournal(o *Options, cfg *config.Config) {
-	e.journal = journal.Open(journal.Options{
-		Dir: JournalPath(cfg.Store.File(o.DataDir)),
-		Settings: func() config.Outcomes {
-			if g := e.Current(); g != nil {
-				return g.Config.Outcomes
-			}
-			return cfg.Outcomes
-		},
-		Now:    o.Now,
-		Logger: e.Logger(),
-		Lost:   e.metrics.outcomesLost,
-	})
-}
-
 // Journal keeps outcomes to train by.
-func (e *Engine) Journal() *journal.Journal { return e.journal }
+func (l *learning) Journal() *journal.Journal { return l.journal }
 
-// keepTold keeps what somebody says of a request, where outcomes of its account may be kept: by what it and its plan
-// demanded then, and demand now.
-func (e *Engine) keepTold(ctx context.Context, id, route, model string, good bool) error {
-	g := e.Current()
+// keepFeedback keeps what somebody says of a request, where outcomes of its account may be kept: by what it and its
+// plan demanded then, and demand now.
+func (l *learning) keepFeedback(ctx context.Context, id, route, model string, good bool) error {
+	g := l.Current()
 	if g == nil || !g.Config.Outcomes.On {
 		return nil
 	}
-	d, err := e.decisions.Find(ctx, id)
+	d, err := l.decisions.Find(ctx, id)
 	if errors.Is(err, decisions.ErrNotFound) {
 		return nil // what it looked like is not known any more
 	}
 	if err != nil {
 		return err
 	}
-	account, err := e.store.Account(ctx, d.Account)
+	account, err := l.store.Account(ctx, d.Account)
 	if errors.Is(err, ledger.ErrNotFound) {
 		return nil
 	}
@@ -61,7 +44,7 @@ func (e *Engine) keepTold(ctx context.Context, id, route, model string, good boo
 	if good {
 		score = 1
 	}
-	e.journal.Add(journal.Line{ID: id, Account: d.Account, Route: route, Model: model, Score: score, From: journal.Told,
+	l.journal.Add(journal.Line{ID: id, Account: d.Account, Route: route, Model: model, Score: score, From: journal.Told,
 		Signal: d.Traits.Signal})
 	return nil
 }

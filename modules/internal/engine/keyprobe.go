@@ -31,8 +31,8 @@ func ofWholeKey(err *llm.Error) bool {
 	return err.Basis == llm.ByCode || err.Status == http.StatusUnauthorized || err.Status == 0
 }
 
-// suspect asks the upstream by a small request of the gateway's own, in which no client's text is, whether the key does
-// serve, and passes it over if not. The request that raised the suspicion does not wait for that.
+// suspect asks the upstream by a small request of the gateway's own, in which no client's text is, whether the key
+// does serve, and passes it over if not. The request that raised the suspicion does not wait for that.
 func (k *providerKey) suspect(model string, err *llm.Error, by Backend) {
 	now := k.now()
 	k.mu.Lock()

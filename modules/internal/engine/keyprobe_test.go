@@ -44,8 +44,8 @@ func TestWordsAloneBenchNoKey(t *testing.T) {
 			seen := r.accounts[own].probesWith(c.probe)
 			key, err := r.ask(t, req)
 			require.NoError(t, err, "the other key serves")
-			require.Equal(t, r.lanes[1-own].key.name, key)
-			require.Equal(t, c.state, r.lanes[own].key.health().State)
+			require.Equal(t, r.keys[1-own].key.name, key)
+			require.Equal(t, c.state, r.keys[own].key.health().State)
 			require.Len(t, *seen, c.probes)
 			if c.probes == 0 {
 				return
@@ -68,7 +68,7 @@ func TestWordsAloneBenchNoKey(t *testing.T) {
 				require.Len(t, *seen, 2, "after a while again")
 			} else {
 				require.Len(t, *seen, 1, "it is known not to serve")
-				require.Equal(t, c.failure.Kind == llm.ErrQuota, r.lanes[own].key.health().State == KeyExhausted)
+				require.Equal(t, c.failure.Kind == llm.ErrQuota, r.keys[own].key.health().State == KeyExhausted)
 			}
 		})
 	}

@@ -68,25 +68,25 @@ var ErrKeyEnded = fmt.Errorf("the key opens no account any more: %w", ledger.Err
 
 // Lookup finds who a key belongs to, by the SHA-256 of its text. A key that is revoked or expired is ErrKeyEnded, with
 // who it belonged to. It takes as long to find out as that there is none: neither is remembered.
-func (e *Engine) Lookup(ctx context.Context, hash [32]byte) (ledger.Principal, error) {
-	p, epoch, ok := e.keys.get(hash)
-	if !ok || !p.Key.Usable(e.keys.now()) {
+func (r *requests) Lookup(ctx context.Context, hash [32]byte) (ledger.Principal, error) {
+	p, epoch, ok := r.keys.get(hash)
+	if !ok || !p.Key.Usable(r.keys.now()) {
 		var err error
-		if p, err = e.store.Lookup(ctx, hash); err != nil {
+		if p, err = r.store.Lookup(ctx, hash); err != nil {
 			return ledger.Principal{}, err
 		}
 	}
-	if !p.Key.Usable(e.keys.now()) {
+	if !p.Key.Usable(r.keys.now()) {
 		return p, ErrKeyEnded
 	}
 	if !ok {
-		e.keys.put(hash, p, epoch)
+		r.keys.put(hash, p, epoch)
 	}
 	return p, nil
 }
 
 // ForgetKeys makes the next Lookup of every key ask the store: call it after any change to accounts or keys.
-func (e *Engine) ForgetKeys() {
-	e.keys.forget()
-	e.declines.forget() // an account that was activated begins anew
+func (r *requests) ForgetKeys() {
+	r.keys.forget()
+	r.declines.forget() // an account that was activated begins anew
 }

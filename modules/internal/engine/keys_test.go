@@ -70,7 +70,8 @@ func TestLookup(t *testing.T) {
 	require.NoError(t, err)
 	t.Cleanup(func() { require.NoError(t, store.Close()) })
 	c := &clock{now: time.Unix(1000, 0)}
-	e := &Engine{store: store, keys: newKeyCache(time.Second, c.read)}
+	e := (&Engine{core: core{store: store, now: c.read}, requests: requests{keys: newKeyCache(time.Second,
+		c.read)}}).connect()
 	a, err := store.CreateAccount(ctx, "acme", "")
 	require.NoError(t, err)
 	hash := [32]byte{7}
@@ -114,7 +115,8 @@ func TestLookupOfUnusableKeys(t *testing.T) {
 	ctx, begin := context.Background(), time.Unix(1000, 0)
 	fresh := func(k ledger.Key) (*Engine, *oneKey, *clock) {
 		store, c := &oneKey{key: k}, &clock{now: begin}
-		return &Engine{store: store, keys: newKeyCache(time.Second, c.read)}, store, c
+		e := &Engine{core: core{store: store, now: c.read}, requests: requests{keys: newKeyCache(time.Second, c.read)}}
+		return e.connect(), store, c
 	}
 	t.Run("AUTH-12 a revoked key takes the way of one that never was", func(t *testing.T) {
 		t.Parallel()

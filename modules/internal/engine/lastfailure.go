@@ -32,9 +32,9 @@ type failures struct {
 }
 
 // NoteFailure remembers why an attempt failed; route is "" where that says nothing of the route.
-func (e *Engine) NoteFailure(attempt, route, text string) {
-	now, f := e.Now(), &e.failures
-	e.LogRequest(requestlog.Record{ID: attempt, Time: now, Failure: text})
+func (r *requests) NoteFailure(attempt, route, text string) {
+	now, f := r.Now(), &r.failures
+	r.LogRequest(requestlog.Record{ID: attempt, Time: now, Failure: text})
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	if f.attempts == nil {
@@ -55,34 +55,34 @@ func (e *Engine) NoteFailure(attempt, route, text string) {
 }
 
 // FailureOf is why an attempt failed, "" where it did not or that is forgotten.
-func (e *Engine) FailureOf(ctx context.Context, attempt string) string {
-	e.failures.mu.Lock()
-	text, ok := e.failures.attempts[attempt]
-	e.failures.mu.Unlock()
+func (r *requests) FailureOf(ctx context.Context, attempt string) string {
+	r.failures.mu.Lock()
+	text, ok := r.failures.attempts[attempt]
+	r.failures.mu.Unlock()
 	if ok {
 		return text
 	}
-	r, err := e.FindRequest(ctx, attempt)
+	request, err := r.FindRequest(ctx, attempt)
 	if err != nil && !errors.Is(err, requestlog.ErrNotFound) {
-		e.Logger().Warn("looking for why an attempt failed", "attempt", attempt, "error", err)
+		r.Logger().Warn("looking for why an attempt failed", "attempt", attempt, "error", err)
 	}
-	return r.Failure
+	return request.Failure
 }
 
 // LastFailure is how the latest attempt on a route failed; its time is zero where the route has served since.
-func (e *Engine) LastFailure(route string) Failure {
-	e.failures.mu.Lock()
-	defer e.failures.mu.Unlock()
-	return e.failures.routes[route]
+func (r *requests) LastFailure(route string) Failure {
+	r.failures.mu.Lock()
+	defer r.failures.mu.Unlock()
+	return r.failures.routes[route]
 }
 
 // Served notes that a route has served.
-func (e *Engine) Served(route string) {
-	if !e.failures.some.Load() {
+func (r *requests) Served(route string) {
+	if !r.failures.some.Load() {
 		return
 	}
-	e.failures.mu.Lock()
-	defer e.failures.mu.Unlock()
-	delete(e.failures.routes, route)
-	e.failures.some.Store(len(e.failures.routes) > 0)
+	r.failures.mu.Lock()
+	defer r.failures.mu.Unlock()
+	delete(r.failures.routes, route)
+	r.failures.some.Store(len(r.failures.routes) > 0)
 }

@@ -20,8 +20,8 @@ func TestFailuresInTheOperatorsWords(t *testing.T) {
 		log, err := requestlog.Open(requestlog.Options{Dir: dir, Now: func() time.Time { return now },
 			Keep: func() time.Duration { return time.Hour }})
 		require.NoError(t, err)
-		return &Engine{keys: newKeyCache(time.Hour, func() time.Time { return now }), requestLog: log,
-			log: newSwapLogger(slog.New(slog.DiscardHandler))}
+		return (&Engine{core: core{now: func() time.Time { return now }, log: newSwapLogger(slog.New(slog.DiscardHandler))},
+			requests: requests{requestLog: log}}).connect()
 	}
 	e := open()
 	attempt := ledger.AttemptID(fmt.Sprintf("req_%032x", 1), 12)

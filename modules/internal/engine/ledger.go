@@ -61,11 +61,11 @@ func (e *Engine) openLedger(o *Options, cfg *config.Config) (err error) {
 	if store.Loss() != nil {
 		return nil // what dead processes left belongs to the ledger that is missing, which may be put back
 	}
-	return e.takeUp(ctx)
+	return e.takeUpLeft(ctx)
 }
 
-// takeUp brings what dead processes left into the ledger.
-func (e *Engine) takeUp(ctx context.Context) error {
+// takeUpLeft brings what dead processes left into the ledger.
+func (e *Engine) takeUpLeft(ctx context.Context) error {
 	if err := e.settler.takeUp(ctx); err != nil {
 		return err
 	}
@@ -82,7 +82,7 @@ func (e *Engine) AcceptLoss(ctx context.Context, reason string) (ledger.Loss, er
 	if err != nil {
 		return loss, err
 	}
-	if err := e.takeUp(context.WithoutCancel(ctx)); err != nil {
+	if err := e.takeUpLeft(context.WithoutCancel(ctx)); err != nil {
 		return loss, fmt.Errorf("the loss is accepted, and what dead processes left could not be taken up, which a "+
 			"restart does: %w", err)
 	}
@@ -108,7 +108,7 @@ type Ledger struct {
 }
 
 // Ledger is the engine's.
-func (e *Engine) Ledger() Ledger { return Ledger{e.store, e.settler} }
+func (c *core) Ledger() Ledger { return Ledger{c.store, c.settler} }
 
 // Account is an account with its balance.
 func (l Ledger) Account(ctx context.Context, id string) (ledger.Account, error) {
@@ -137,9 +137,9 @@ func (l Ledger) Refer(attempt, reference string) { l.store.Refer(attempt, refere
 // the ledger makes of it later differs where fair use leaves it free, or a part of it (GAP-135): the ending does not
 // know that, the client of such a request is not told an amount, and the ledger's word is what counts.
 //
-// Settle does not depend on ctx's end. A settlement that the ledger refuses is a failure of the service: the request is
-// settled as free, and the error says why. ledger.ErrUnavailable says that the spool did not take it either; the hold
-// stays until the next start then.
+// Settle does not depend on ctx's end. A settlement that the ledger refuses is a failure of the service: the request
+// is settled as free, and the error says why. ledger.ErrUnavailable says that the spool did not take it either; the
+// hold stays until the next start then.
 func (l Ledger) Settle(ctx context.Context, end Ending) (ledger.Charge, error) {
 	return l.settler.settle(ctx, end)
 }

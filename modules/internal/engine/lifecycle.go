@@ -69,14 +69,14 @@ func (l *lifecycle) activate(g *Generation) {
 	if l.phase == starting {
 		l.phase = serving
 	}
-	l.turn()
+	l.tellCurrent()
 }
 
 // replace puts g in the place of old, whose reference it gives back. Where a newer configuration serves, it goes on.
 func (l *lifecycle) replace(old, g *Generation) {
 	l.mu.Lock()
 	l.generations[slices.Index(l.generations, old)] = g
-	l.turn()
+	l.tellCurrent()
 	release := old.unref()
 	l.mu.Unlock()
 	release()
@@ -90,14 +90,14 @@ func (l *lifecycle) retire(g *Generation) {
 	if len(l.generations) == 0 && l.phase == serving {
 		l.phase = starting
 	}
-	l.turn()
+	l.tellCurrent()
 	release := g.unref()
 	l.mu.Unlock()
 	release()
 }
 
-// turn tells of the current configuration.
-func (l *lifecycle) turn() {
+// tellCurrent tells of the current configuration.
+func (l *lifecycle) tellCurrent() {
 	g := l.current()
 	if g == nil {
 		return
@@ -191,8 +191,8 @@ func (l *lifecycle) drain(delay time.Duration) {
 	}
 }
 
-// hurry ends a drain at once, as if its time were over: what runs is told to end, and settles.
-func (l *lifecycle) hurry() (running int) {
+// endNow ends a drain at once, as if its time were over: what runs is told to end, and settles.
+func (l *lifecycle) endNow() (running int) {
 	l.drain(0)
 	l.mu.Lock()
 	running = l.running

@@ -127,7 +127,7 @@ func (s *simple) hurry() {
 	if now := time.Now(); s.phase == draining && now.Before(s.over) {
 		s.over = now
 	}
-	require.Equal(s, len(s.running), s.life.hurry())
+	require.Equal(s, len(s.running), s.life.endNow())
 }
 
 func (s *simple) wait() {

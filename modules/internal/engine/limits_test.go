@@ -21,7 +21,8 @@ import (
 // limits is an engine that has nothing but limits, and a clock for them.
 func limits(cfg *config.Config) (func() *Work, *ratelimittest.Clock) {
 	c := new(ratelimittest.Clock)
-	e := &Engine{metrics: newMetrics(""), limiter: ratelimit.NewMemory(ratelimit.Options{Elapsed: c.Elapsed})}
+	e := (&Engine{core: core{metrics: newMetrics("")},
+		requests: requests{limiter: ratelimit.NewMemory(ratelimit.Options{Elapsed: c.Elapsed})}}).connect()
 	e.streams.limit(1 << 40)
 	return func() *Work { return &Work{engine: e, gen: &Generation{Config: cfg}} }, c
 }

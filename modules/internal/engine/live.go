@@ -115,7 +115,7 @@ func (l *Live) look(ctx context.Context) {
 	}
 	for wait(lookEvery) {
 		digest, ran := config.Digest(l.path), l.programs.digest(l.paths())
-		if !l.news(digest) && ran == l.ran {
+		if !l.isNews(digest) && ran == l.ran {
 			continue
 		}
 		for range settleLooks {
@@ -148,8 +148,8 @@ func (l *Live) paths() []string {
 	return l.engine.programPaths(slices.Concat(l.sources, sourcesOf(l.gen.Config)))
 }
 
-// news reports whether files with this digest are to be loaded.
-func (l *Live) news(digest string) bool {
+// isNews reports whether files with this digest are to be loaded.
+func (l *Live) isNews(digest string) bool {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	switch {
@@ -165,8 +165,8 @@ func (l *Live) news(digest string) bool {
 	return l.looks%retryLooks == 0
 }
 
-// Reload loads the file now: checked whole first, then swapped at once. A file that cannot be taken is a *RefusedError,
-// and what served before goes on. changed is false when it serves already.
+// Reload loads the file now: checked whole first, then swapped at once. A file that cannot be taken is a
+// *RefusedError, and what served before goes on. changed is false when it serves already.
 func (l *Live) Reload(ctx context.Context) (changed bool, err error) {
 	return l.reload(ctx, "")
 }
@@ -196,7 +196,7 @@ func (l *Live) reload(ctx context.Context, settled string) (changed bool, err er
 	}
 	replaced := l.gen.replaced()
 	if cfg.Hash == l.gen.Config.Hash && len(replaced) == 0 {
-		l.mended(settled == "")
+		l.noteMended(settled == "")
 		l.engine.sign(causeOf(ctx))
 		return false, nil
 	}
@@ -256,8 +256,8 @@ func (l *Live) refuse(again bool, f FailedLoad) error {
 	return &RefusedError{*l.engine.FailedLoad()}
 }
 
-// mended notes that the file is again what serves. Whoever asked for the load hears so in either case.
-func (l *Live) mended(asked bool) {
+// noteMended notes that the file is again what serves. Whoever asked for the load hears so in either case.
+func (l *Live) noteMended(asked bool) {
 	l.refused = false
 	log := l.engine.Logger().With("file", l.path, "config_number", l.engine.InForce().Number)
 	if failed := l.engine.FailedLoad(); failed != nil && failed.InFile {
@@ -294,9 +294,9 @@ func LogFindings(log *slog.Logger, d *config.Diagnostics) {
 }
 
 // Load reads the HCL file at path, with texts that stand in for those of files. Plugins are asked once for settings.
-func (e *Engine) Load(ctx context.Context, path string, overlay config.Overlay) (*config.Config,
+func (c *configuration) Load(ctx context.Context, path string, overlay config.Overlay) (*config.Config,
 	*config.Diagnostics) {
-	o := optionsOf(e.host)
+	o := optionsOf(c.host)
 	o.Overlay = overlay
 	return config.Load(ctx, path, o)
 }

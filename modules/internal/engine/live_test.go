@@ -254,8 +254,8 @@ func TestTornSaves(t *testing.T) {
 	require.EqualValues(t, 7, w.price())
 }
 
-// TestFilesThatVanish: the old configuration serves while a file is away, unreadable or no file, and what comes back is
-// what serves.
+// TestFilesThatVanish: the old configuration serves while a file is away, unreadable or no file, and what comes back
+// is what serves.
 func TestFilesThatVanish(t *testing.T) {
 	t.Parallel()
 	credits := "plan \"p\" {\n  spend_cap_credits = file(\"cap\")\n}"

@@ -11,23 +11,23 @@ const lostEvery = time.Minute
 
 // refusedForLoss counts the requests that were refused since it was said last.
 type refusedForLoss struct {
-	mu    sync.Mutex
-	said  time.Time
-	count int64
+	mu     sync.Mutex
+	logged time.Time
+	count  int64
 }
 
 // LogLost logs an error of a request that is ledger.ErrLost, once in a while, with how many requests met it since.
-func (e *Engine) LogLost(doing, request string, err error) {
-	r, now := &e.lost, e.Now()
-	r.mu.Lock()
-	r.count++
-	due := r.said.IsZero() || now.Sub(r.said) >= lostEvery
-	n := r.count
+func (r *requests) LogLost(doing, request string, err error) {
+	seen, now := &r.lost, r.Now()
+	seen.mu.Lock()
+	seen.count++
+	due := seen.logged.IsZero() || now.Sub(seen.logged) >= lostEvery
+	n := seen.count
 	if due {
-		r.said, r.count = now, 0
+		seen.logged, seen.count = now, 0
 	}
-	r.mu.Unlock()
+	seen.mu.Unlock()
 	if due {
-		e.Logger().Error(doing, "request_id", request, "requests", n, "error", err)
+		r.Logger().Error(doing, "request_id", request, "requests", n, "error", err)
 	}
 }

@@ -17,8 +17,8 @@ func TestLossIsLoggedOnceInAWhile(t *testing.T) {
 	t.Parallel()
 	now := time.Unix(1_800_000_000, 0)
 	log := new(bytes.Buffer)
-	e := &Engine{keys: newKeyCache(time.Hour, func() time.Time { return now }),
-		log: newSwapLogger(slog.New(slog.NewTextHandler(log, nil)))}
+	e := (&Engine{core: core{now: func() time.Time { return now },
+		log: newSwapLogger(slog.New(slog.NewTextHandler(log, nil)))}}).connect()
 	for range 5 {
 		e.LogLost("placing a hold", "req_a", ledger.ErrLost)
 	}

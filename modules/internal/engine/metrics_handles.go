@@ -6,8 +6,8 @@ import (
 	"sync/atomic"
 )
 
-// handles keeps the collectors of a vector by their labels, for what a request counts: the vector would hash the labels
-// each time. As of every label, there are only as many as the configuration or a closed list has.
+// handles keeps the collectors of a vector by their labels, for what a request counts: the vector would hash the
+// labels each time. As of every label, there are only as many as the configuration or a closed list has.
 type handles[K comparable, V any] struct {
 	known atomic.Pointer[map[K]V]
 	mu    sync.Mutex // held while one is added

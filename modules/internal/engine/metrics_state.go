@@ -9,14 +9,9 @@ import (
 // providerCollector tells how the providers that serve do. It looks when it is asked: what a replaced process of the
 // same name goes through while it drains is nobody's state any more.
 type providerCollector struct {
-	state, memory, streams *prometheus.Desc
-	infos                  func() map[string]host.Info // by provider; set before it is registered
+	state, memory, streams, key, route, limit, waiting *prometheus.Desc
 
-	key  *prometheus.Desc
-	keys func() map[string][]KeyHealth // by provider, of those that have keys; set like infos
-
-	route, limit, waiting *prometheus.Desc
-	routes                func() []RouteHealth // set like infos
+	current func() *Generation // that serves, nil for none; set before anybody asks
 }
 
 func newProviderCollector() *providerCollector {
@@ -54,47 +49,32 @@ func (c *providerCollector) Describe(ch chan<- *prometheus.Desc) {
 
 // Collect implements prometheus.Collector.
 func (c *providerCollector) Collect(ch chan<- prometheus.Metric) {
-	if c.infos == nil {
+	if c.current == nil {
 		return
 	}
-	for provider, i := range c.infos() {
+	g := c.current()
+	if g == nil {
+		return
+	}
+	for provider, i := range g.Infos() {
 		ch <- prometheus.MustNewConstMetric(c.state, prometheus.GaugeValue, 1, provider, string(i.State))
 		if i.Memory > 0 { // where the system tells
 			ch <- prometheus.MustNewConstMetric(c.memory, prometheus.GaugeValue, float64(i.Memory), provider)
 		}
 		ch <- prometheus.MustNewConstMetric(c.streams, prometheus.GaugeValue, float64(i.Streams), provider)
 	}
-	if c.keys == nil || c.routes == nil {
-		return
-	}
-	for _, r := range c.routes() {
+	for _, r := range g.RouteHealth() {
 		ch <- prometheus.MustNewConstMetric(c.route, prometheus.GaugeValue, 1, r.Route, string(r.State))
 		ch <- prometheus.MustNewConstMetric(c.waiting, prometheus.GaugeValue, float64(r.Waiting), r.Route)
 		if r.Limit > 0 {
 			ch <- prometheus.MustNewConstMetric(c.limit, prometheus.GaugeValue, float64(r.Limit), r.Route)
 		}
 	}
-	for provider, keys := range c.keys() {
-		for _, k := range keys {
+	for provider := range g.backends {
+		for _, k := range g.Keys(provider) {
 			ch <- prometheus.MustNewConstMetric(c.key, prometheus.GaugeValue, 1, provider, k.Name, string(k.State))
 		}
 	}
-}
-
-// providerInfos tell of the current configuration's providers.
-func (e *Engine) providerInfos() map[string]host.Info {
-	if g := e.Current(); g != nil {
-		return g.Infos()
-	}
-	return nil
-}
-
-// routeHealth is how the routes of the current configuration do.
-func (e *Engine) routeHealth() []RouteHealth {
-	if g := e.Current(); g != nil {
-		return g.RouteHealth()
-	}
-	return nil
 }
 
 // Infos tell how the providers run, by their names.
@@ -106,19 +86,4 @@ func (g *Generation) Infos() map[string]host.Info {
 		}
 	}
 	return infos
-}
-
-// keyHealth is how the keys of the current configuration's providers do.
-func (e *Engine) keyHealth() map[string][]KeyHealth {
-	health := make(map[string][]KeyHealth)
-	g := e.Current()
-	if g == nil {
-		return health
-	}
-	for name := range g.backends {
-		if keys := g.Keys(name); keys != nil {
-			health[name] = keys
-		}
-	}
-	return health
 }

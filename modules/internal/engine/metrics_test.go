@@ -9,9 +9,18 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 	"github.com/stretchr/testify/require"
 
+	"github.com/fareway/fareway/config"
 	"github.com/fareway/fareway/plugins/host"
 	"github.com/fareway/fareway/plugins/llm"
 )
+
+// running is a provider of which there is nothing but how it runs.
+type running struct {
+	Backend
+	of host.Info
+}
+
+func (r running) info() host.Info { return r.of }
 
 // TestMetrics: what each call does to the metrics, which dashboards and alerts go by.
 func TestMetrics(t *testing.T) {
@@ -38,8 +47,11 @@ func TestMetrics(t *testing.T) {
 	m.limitReached(KeyRequests)
 	m.providerFailed("p", host.CauseHang)
 	m.providerViolated("p", host.ViolationOrder)
-	m.providers.infos = func() map[string]host.Info {
-		return map[string]host.Info{"p": {State: host.Ready, Memory: 8, Streams: 3}, "q": {State: host.Restarting}}
+	m.providers.current = func() *Generation {
+		return &Generation{Config: new(config.Config), now: time.Now, backends: map[string]Backend{
+			"p": running{Backend: nil, of: host.Info{State: host.Ready, Memory: 8, Streams: 3}},
+			"q": running{Backend: nil, of: host.Info{State: host.Restarting}},
+		}}
 	}
 	for _, batch := range []int{0, 1, 2, 3, 512, 513} {
 		m.observeLedger("hold", time.Microsecond, batch)

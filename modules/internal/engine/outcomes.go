@@ -16,16 +16,10 @@ import (
 // learnEvery is how often what was counted of routes is kept, and changes what is expected of them.
 const learnEvery = time.Minute
 
-// learner keeps what is counted of routes in the store.
-type learner struct {
-	book      *outcome.Book
-	templates *Templates
-	store     ledger.Store
-}
-
-// save is one write, whatever came. Of several nodes, each takes up so what the others have counted.
-func (l *learner) save(ctx context.Context) error {
-	return l.book.Save(func(fold func(kept []outcome.Row) []outcome.Row) error {
+// saveCounts keeps what is counted of routes in the store, in one write, whatever came. Of several nodes, each takes
+// up so what the others have counted.
+func (l *learning) saveCounts(ctx context.Context) error {
+	return l.outcomes.Save(func(fold func(kept []outcome.Row) []outcome.Row) error {
 		return l.store.Learn(ctx, func(kept []ledger.Learned) []ledger.Learned {
 			var rows, templates []ledger.Learned
 			for _, k := range kept {
@@ -90,17 +84,8 @@ func keptRows(rows []outcome.Row) []ledger.Learned {
 	return kept
 }
 
-func (e *Engine) learner() *learner { return &learner{e.outcomes, e.templates, e.store} }
-
-// saveOutcomes is for the end: what cannot be kept then is little, and lost.
-func (e *Engine) saveOutcomes() {
-	if err := e.learner().save(context.Background()); err != nil {
-		e.Logger().Warn("what was learned of routes in the last minute is lost", "error", err)
-	}
-}
-
 // Outcomes are what came of requests, by route and kind of work; they outlive reloads and restarts.
-func (e *Engine) Outcomes() *outcome.Book { return e.outcomes }
+func (l *learning) Outcomes() *outcome.Book { return l.outcomes }
 
 // ErrNothingToLearn is why feedback about a request changes nothing.
 var ErrNothingToLearn = errors.New("nothing can be learned of it")
@@ -108,38 +93,38 @@ var ErrNothingToLearn = errors.New("nothing can be learned of it")
 // Feedback takes what somebody says of a request that was answered, the last word once, and returns the route that it
 // is about. ledger.ErrNotFound when nobody knows the request, ErrNothingToLearn when no route answered it, or the
 // route is not there any more or does not learn.
-func (e *Engine) Feedback(ctx context.Context, id string, good bool) (route string, err error) {
+func (l *learning) Feedback(ctx context.Context, id string, good bool) (route string, err error) {
 	verdict := outcome.ToldBad
 	if good {
 		verdict = outcome.ToldGood
 	}
-	known, ok := e.outcomes.Find(id)
+	known, ok := l.outcomes.Find(id)
 	if !ok {
-		if known, err = e.settledRequest(ctx, id); err != nil {
+		if known, err = l.settledRequest(ctx, id); err != nil {
 			return "", err
 		}
 	}
-	if err := e.learns(known.Route, known.Model); err != nil {
+	if err := l.checkLearns(known.Route, known.Model); err != nil {
 		return "", err
 	}
 	if !ok {
-		e.outcomes.Remember(known)
+		l.outcomes.Remember(known)
 	}
-	e.outcomes.Tell(id, verdict)
-	if err := e.keepTold(ctx, id, known.Route, known.Model, good); err != nil {
-		e.Logger().Warn("feedback counts, and is not kept to train by", "request_id", id, "error", err)
+	l.outcomes.Tell(id, verdict)
+	if err := l.keepFeedback(ctx, id, known.Route, known.Model, good); err != nil {
+		l.Logger().Warn("feedback counts, and is not kept to train by", "request_id", id, "error", err)
 	}
 	account := ""
-	if r, err := e.store.Request(ctx, id); err == nil {
+	if r, err := l.store.Request(ctx, id); err == nil {
 		account = r.Account
 	}
-	return known.Route, e.store.RecordAct(ctx, "route.feedback", account, id,
+	return known.Route, l.store.RecordAct(ctx, "route.feedback", account, id,
 		map[string]any{"route": known.Route, "verdict": verdict.String()})
 }
 
-// learns says why a route does not learn.
-func (e *Engine) learns(route, model string) error {
-	if g := e.Current(); g != nil {
+// checkLearns says why a route does not learn.
+func (l *learning) checkLearns(route, model string) error {
+	if g := l.Current(); g != nil {
 		for i := range g.Config.Routes {
 			r := &g.Config.Routes[i]
 			switch {
@@ -155,8 +140,8 @@ func (e *Engine) learns(route, model string) error {
 }
 
 // settledRequest is a request as far as the ledger knows it: not what kinds of work it was of, so all of them alike.
-func (e *Engine) settledRequest(ctx context.Context, id string) (outcome.Request, error) {
-	r, err := e.store.Request(ctx, id)
+func (l *learning) settledRequest(ctx context.Context, id string) (outcome.Request, error) {
+	r, err := l.store.Request(ctx, id)
 	if err != nil {
 		return outcome.Request{}, err
 	}

@@ -52,17 +52,17 @@ func TestSharesOutliveRestarts(t *testing.T) {
 		e.Outcomes().Note(route, "hostile", &outcome.Kinds{predict.Code: 1}, outcome.Mismatch)
 		e.Outcomes().Note(route, "hostile", &outcome.Kinds{predict.Code: 1}, outcome.Worked)
 	}
-	require.NoError(t, e.learner().save(t.Context()))
+	require.NoError(t, e.saveCounts(t.Context()))
 	expected := func(book *outcome.Book) float64 { return book.Learned().On(route, predict.Code, 0.8) }
 	require.InDelta(t, 0.8, expected(e.Outcomes()), 0)
-	again := &learner{outcome.NewBook(time.Now), newTemplates(time.Now), e.store}
-	require.NoError(t, again.save(t.Context()))
-	require.InDelta(t, 0.8, expected(again.book), 0)
+	again := &learning{core: &e.core, outcomes: outcome.NewBook(time.Now), templates: newTemplates(time.Now)}
+	require.NoError(t, again.saveCounts(t.Context()))
+	require.InDelta(t, 0.8, expected(again.outcomes), 0)
 	for range 10 {
-		again.book.Note(route, "other", &outcome.Kinds{predict.Code: 1}, outcome.Worked)
+		again.outcomes.Note(route, "other", &outcome.Kinds{predict.Code: 1}, outcome.Worked)
 	}
-	require.NoError(t, again.save(t.Context()))
-	rows := again.book.Rows()
+	require.NoError(t, again.saveCounts(t.Context()))
+	rows := again.outcomes.Rows()
 	require.Len(t, rows, 1)
 	require.InDelta(t, 15, rows[0].Worked, 0.1, "ten of each, and half of the hostile one's")
 	require.InDelta(t, 5, rows[0].Failed, 0.1)
@@ -87,10 +87,10 @@ func TestLearnedCannotBeKept(t *testing.T) {
 	t.Parallel()
 	e := open(t)
 	e.Outcomes().Note(&config.Route{Name: "small"}, "account", &outcome.Kinds{1}, outcome.Worked)
-	keeper := &learner{e.outcomes, e.templates, forgetful{e.store}}
-	require.ErrorContains(t, keeper.save(t.Context()), "the disk is full")
+	keeper := &learning{core: &core{store: forgetful{e.store}}, outcomes: e.outcomes, templates: e.templates}
+	require.ErrorContains(t, keeper.saveCounts(t.Context()), "the disk is full")
 	require.Len(t, e.Outcomes().Rows(), 1)
-	require.NoError(t, e.learner().save(t.Context()))
+	require.NoError(t, e.saveCounts(t.Context()))
 	require.Len(t, e.Outcomes().Rows(), 1)
 	require.NoError(t, e.Close())
 }

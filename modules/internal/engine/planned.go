@@ -30,20 +30,20 @@ func (p *Planned) OK() bool { return p.Config != nil && len(p.Refused) == 0 }
 
 // Plan looks at the configuration file that serves with what stands in for files, as if that were installed, and
 // changes nothing. Providers whose processes would start or restart are started for a moment.
-func (e *Engine) Plan(ctx context.Context, installed config.Overlay) (*Planned, error) {
-	g, release := e.life.acquire()
+func (c *configuration) Plan(ctx context.Context, installed config.Overlay) (*Planned, error) {
+	g, release := c.life.acquire()
 	defer release()
 	if g == nil {
 		return nil, ErrReplaced
 	}
-	h := host.New(host.Options{Builtin: e.builtin, Logger: e.Logger()})
+	h := host.New(host.Options{Builtin: c.builtin, Logger: c.Logger()})
 	defer h.Close()
 	try := tryOn(h)
 	p := &Planned{Serving: g.Config}
-	o := optionsOf(e.host)
+	o := optionsOf(c.host)
 	o.Overlay = installed
 	o.Try = func(ctx context.Context, ref config.PluginRef, candidate config.Provider) error {
-		if change.ProcessOf(g.Config, &candidate) == "" && !e.another(g, ref.Dir, &candidate) {
+		if change.ProcessOf(g.Config, &candidate) == "" && !c.isOtherExecutable(g, ref.Dir, &candidate) {
 			return nil // it runs
 		}
 		return try(ctx, ref, candidate)
@@ -52,22 +52,22 @@ func (e *Engine) Plan(ctx context.Context, installed config.Overlay) (*Planned, 
 	if p.Config == nil {
 		return p, ctx.Err()
 	}
-	err := e.refusals(ctx, p.Config)
+	err := c.refusals(ctx, p.Config)
 	if err != nil {
-		p.Refused = refusedBy(e.explain(ctx, g.Config.Path, installed, err))
+		p.Refused = refusedBy(c.explain(ctx, g.Config.Path, installed, err))
 	}
-	p.Changes = change.Between(g.Config, p.Config, e.Now())
+	p.Changes = change.Between(g.Config, p.Config, c.Now())
 	for _, provider := range p.Config.Providers {
-		if before, after, ok := e.executables(g, p.Config.Gateway.PluginDir, &provider); ok && before != after {
+		if before, after, ok := c.executables(g, p.Config.Gateway.PluginDir, &provider); ok && before != after {
 			p.Changes = change.Replaced(p.Changes, provider.Name, describe(before), describe(after))
 		}
 	}
 	if p.Before, err = g.Prospects(ctx); err != nil {
 		return nil, err
 	}
-	predictor, _ := e.PredictorOf(p.Config)
-	p.After = Foretell(p.Config, e.Now(), predictor, e.Outcomes().Learned(), e.Templates().Known())
-	return p, e.countAccounts(ctx, p.Changes)
+	predictor, _ := c.learning.PredictorOf(p.Config)
+	p.After = Foretell(p.Config, c.Now(), predictor, c.learning.Outcomes().Learned(), c.learning.Templates().Known())
+	return p, c.countAccounts(ctx, p.Changes)
 }
 
 // Foretell is what the profiles of a configuration that does not serve make of the reference workload.
@@ -84,7 +84,8 @@ func Foretell(cfg *config.Config, now time.Time, predictor *routing.Predictor, l
 }
 
 // executables are what runs of a provider and what would; ok is false where nothing runs of the same plugin, or would.
-func (e *Engine) executables(g *Generation, dir string, p *config.Provider) (before, after host.Origin, ok bool) {
+func (c *configuration) executables(g *Generation, dir string, p *config.Provider) (before, after host.Origin,
+	ok bool) {
 	at := slices.IndexFunc(g.plugins, func(i instance) bool {
 		name, _, _ := strings.Cut(i.Name(), "/") // of one with keys
 		return name == p.Name
@@ -93,13 +94,13 @@ func (e *Engine) executables(g *Generation, dir string, p *config.Provider) (bef
 		return before, after, false
 	}
 	before = g.plugins[at].Origin()
-	after, err := e.host.Find(host.Source{Plugin: p.Plugin, Dir: dir, SHA256: p.SHA256})
+	after, err := c.host.Find(host.Source{Plugin: p.Plugin, Dir: dir, SHA256: p.SHA256})
 	return before, after, err == nil && before.Plugin == after.Plugin
 }
 
-// another reports whether another executable of the same plugin would run.
-func (e *Engine) another(g *Generation, dir string, p *config.Provider) bool {
-	before, after, ok := e.executables(g, dir, p)
+// isOtherExecutable reports whether another executable of the same plugin would run.
+func (c *configuration) isOtherExecutable(g *Generation, dir string, p *config.Provider) bool {
+	before, after, ok := c.executables(g, dir, p)
 	return ok && before != after
 }
 
@@ -131,13 +132,13 @@ func describe(o host.Origin) string {
 }
 
 // countAccounts says of each plan that is touched how many accounts are on it.
-func (e *Engine) countAccounts(ctx context.Context, changes []change.Block) error {
+func (c *configuration) countAccounts(ctx context.Context, changes []change.Block) error {
 	isPlan := func(b change.Block) bool { return b.Type == "plan" }
 	if !slices.ContainsFunc(changes, isPlan) {
 		return nil
 	}
 	on := make(map[string]int64)
-	err := e.store.Accounts(ctx, func(a ledger.Account) error {
+	err := c.store.Accounts(ctx, func(a ledger.Account) error {
 		on[a.Plan]++
 		return nil
 	})

@@ -27,11 +27,11 @@ type ProviderState struct {
 	Carry config.Carry // who makes its calls
 }
 
-// Plugins lists what the current configuration can use: what it does use first, then the built-in plugins and the files
-// of the plugin folder that nothing uses. The error is of the folder; the list is as whole as it can be.
-func (e *Engine) Plugins() ([]PluginState, error) {
+// Plugins lists what the current configuration can use: what it does use first, then the built-in plugins and the
+// files of the plugin folder that nothing uses. The error is of the folder; the list is as whole as it can be.
+func (c *configuration) Plugins() ([]PluginState, error) {
 	var list []PluginState
-	g, release := e.life.acquire()
+	g, release := c.life.acquire()
 	defer release()
 	dir := ""
 	if g != nil {
@@ -84,8 +84,8 @@ func (g *Generation) pluginStates() []PluginState {
 
 // Plugin is what there is of a name: what runs before what does not. A plugin of which nothing runs is started for a
 // moment, to ask it what it is. ok is false when there is none; the error is of the folder.
-func (e *Engine) Plugin(ctx context.Context, name string) (state PluginState, ok bool, err error) {
-	list, err := e.Plugins()
+func (c *configuration) Plugin(ctx context.Context, name string) (state PluginState, ok bool, err error) {
+	list, err := c.Plugins()
 	i := slices.IndexFunc(list, func(p PluginState) bool { return p.Plugin == name })
 	if i < 0 {
 		return PluginState{}, false, err
@@ -95,10 +95,10 @@ func (e *Engine) Plugin(ctx context.Context, name string) (state PluginState, ok
 		return state, true, nil
 	}
 	source := host.Source{Plugin: name, SHA256: state.SHA256}
-	if g := e.Current(); g != nil {
+	if g := c.Current(); g != nil {
 		source.Dir = g.Config.Gateway.PluginDir
 	}
-	_, state.About, state.Problem = e.host.About(ctx, source)
+	_, state.About, state.Problem = c.host.About(ctx, source)
 	return state, true, nil
 }
 

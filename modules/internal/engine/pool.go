@@ -28,13 +28,13 @@ import (
 // account and the conversation's beginning says in which order the keys are asked. A key that does not serve at the
 // moment is passed over, and nothing is remembered of who went elsewhere.
 type pool struct {
-	name  string // the provider's
-	lanes []lane // in the order of the configuration
-	now   func() time.Time
+	name string       // the provider's
+	keys []keyBackend // in the order of the configuration
+	now  func() time.Time
 }
 
-// lane is one key of a pool with its plugin.
-type lane struct {
+// keyBackend is one key of a pool with its plugin.
+type keyBackend struct {
 	Backend
 	plugin *host.Plugin
 	key    *providerKey
@@ -49,27 +49,27 @@ type Keyed interface {
 
 // Ready implements Backend: one of its keys' plugins takes requests.
 func (p *pool) Ready() bool {
-	return slices.ContainsFunc(p.lanes, func(l lane) bool { return l.Ready() })
+	return slices.ContainsFunc(p.keys, func(l keyBackend) bool { return l.Ready() })
 }
 
 // ProvesCancel implements Backend. The plugins of a pool are one program.
 func (p *pool) ProvesCancel(ctx context.Context, model string) bool {
-	return p.lanes[0].ProvesCancel(ctx, model)
+	return p.keys[0].ProvesCancel(ctx, model)
 }
 
 // GivesReceipts implements Backend.
-func (p *pool) GivesReceipts() bool { return p.lanes[0].GivesReceipts() }
+func (p *pool) GivesReceipts() bool { return p.keys[0].GivesReceipts() }
 
-// Receipts implements Backend. The key that made an attempt knows of it: where nobody said which one that was, or it is
-// gone, each is asked.
+// Receipts implements Backend. The key that made an attempt knows of it: where nobody said which one that was, or it
+// is gone, each is asked.
 func (p *pool) Receipts(ctx context.Context, attempts []ledger.Waiting) ([]host.Receipt, error) {
 	var found []host.Receipt
 	var errs []error
 	missing := slices.Clone(attempts)
-	for _, l := range p.lanes {
+	for _, l := range p.keys {
 		var theirs []ledger.Waiting
 		for _, a := range missing {
-			if a.Key == l.key.name || !slices.ContainsFunc(p.lanes, func(l lane) bool { return a.Key == l.key.name }) {
+			if a.Key == l.key.name || !slices.ContainsFunc(p.keys, func(l keyBackend) bool { return a.Key == l.key.name }) {
 				theirs = append(theirs, a)
 			}
 		}
@@ -93,7 +93,7 @@ func (p *pool) Receipts(ctx context.Context, attempts []ledger.Waiting) ([]host.
 
 // refuses implements refuser: the keys of a pool are for one service.
 func (p *pool) refuses(model, restriction string) bool {
-	return slices.ContainsFunc(p.lanes, func(l lane) bool {
+	return slices.ContainsFunc(p.keys, func(l keyBackend) bool {
 		known, ok := l.Backend.(refuser)
 		return ok && known.refuses(model, restriction)
 	})
@@ -102,7 +102,7 @@ func (p *pool) refuses(model, restriction string) bool {
 // info sums up how the plugins of the keys run.
 func (p *pool) info() host.Info {
 	var each []host.Info
-	for _, l := range p.lanes {
+	for _, l := range p.keys {
 		each = append(each, l.plugin.Info())
 	}
 	all := sumOf(each)
@@ -144,18 +144,18 @@ func (p *pool) Generate(ctx context.Context, account string, req *llm.Request) (
 	return s, nil
 }
 
-// order is the order in which a conversation asks the keys, as places in lanes.
+// order is the order in which a conversation asks the keys, as places in the pool's keys.
 func (p *pool) order(account string, req *llm.Request) []int {
-	places := make([]int, len(p.lanes))
+	places := make([]int, len(p.keys))
 	for i := range places {
 		places[i] = i
 	}
 	if len(places) < 2 {
 		return places
 	}
-	scores := make([]float64, len(p.lanes))
+	scores := make([]float64, len(p.keys))
 	beginning := beginningOf(account, req)
-	for i, l := range p.lanes {
+	for i, l := range p.keys {
 		sum := sha256.Sum256(append(beginning[:], l.key.name...))
 		// In (0, 1], with the 53 bits that a float64 has.
 		u := (float64(binary.BigEndian.Uint64(sum[:])>>11) + 1) / (1 << 53)
@@ -198,12 +198,12 @@ type pooled struct {
 	ctx     context.Context
 	account string
 	req     *llm.Request
-	left    []int // the keys that are still to be asked, as places in the pool's lanes
+	left    []int // the keys that are still to be asked, as places in the pool's keys
 	begun   bool  // the upstream has taken it
 	passed  []passedOver
 
 	mu     sync.Mutex // Close comes from anywhere
-	lane   *lane
+	key    *keyBackend
 	stream Stream
 	closed bool
 }
@@ -218,7 +218,7 @@ type passedOver struct {
 // next makes the attempt by the next key that serves. last is the failure of the one before.
 func (s *pooled) next(last *llm.Error) error {
 	for len(s.left) > 0 {
-		l := &s.pool.lanes[s.left[0]]
+		l := &s.pool.keys[s.left[0]]
 		s.left = s.left[1:]
 		if !l.Ready() {
 			s.passed = append(s.passed, passedOver{key: l.key.name})
@@ -240,7 +240,7 @@ func (s *pooled) next(last *llm.Error) error {
 			continue
 		}
 		s.mu.Lock()
-		s.lane, s.stream = l, stream
+		s.key, s.stream = l, stream
 		closed := s.closed
 		s.mu.Unlock()
 		if closed {
@@ -252,7 +252,7 @@ func (s *pooled) next(last *llm.Error) error {
 }
 
 // pass notes a key that failed this attempt.
-func (s *pooled) pass(l *lane) {
+func (s *pooled) pass(l *keyBackend) {
 	h := l.key.health()
 	if h.State == KeyServes {
 		h.State = ""
@@ -314,18 +314,18 @@ func (s *pooled) Recv() ([]llm.Event, error) {
 		events, err := s.stream.Recv()
 		if len(events) > 0 && !s.begun {
 			s.begun = true
-			s.lane.key.served(s.req.Model)
+			s.key.key.served(s.req.Model)
 			s.req, s.left, s.passed = &llm.Request{Model: s.req.Model}, nil, nil
 		}
 		failed, ok := errors.AsType[*llm.Error](err)
 		if !ok || s.ctx.Err() != nil {
 			return events, err
 		}
-		if mine := s.lane.key.failed(s.req.Model, failed, s.lane.Backend); !mine || s.begun {
+		if mine := s.key.key.failed(s.req.Model, failed, s.key.Backend); !mine || s.begun {
 			return events, err
 		}
 		s.stream.Close()
-		s.pass(s.lane)
+		s.pass(s.key)
 		if err := s.next(failed); err != nil {
 			return nil, err
 		}
@@ -336,7 +336,7 @@ func (s *pooled) Recv() ([]llm.Event, error) {
 func (s *pooled) Key() string {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	return s.lane.key.name
+	return s.key.key.name
 }
 
 // Cancel implements Stream.

@@ -116,7 +116,7 @@ func newKeyring(weights ...int64) *keyring {
 	for i, weight := range weights {
 		a := &account{}
 		r.accounts = append(r.accounts, a)
-		r.lanes = append(r.lanes, lane{Backend: a, weight: weight,
+		r.keys = append(r.keys, keyBackend{Backend: a, weight: weight,
 			key: &providerKey{provider: "up", name: fmt.Sprintf("k%d", i), now: clock, log: log, metrics: r.metrics,
 				spawn: func(f func()) { f() }}})
 	}
@@ -224,7 +224,7 @@ func TestALimitedKeyIsPassedOver(t *testing.T) {
 		said, waits time.Duration
 	}{
 		"as the upstream says":  {30 * time.Second, 30 * time.Second},
-		"where it says nothing": {0, limitedUnsaid},
+		"where it says nothing": {0, limitedUnstated},
 		"for longer than a day": {48 * time.Hour, limitedMost},
 		"for a moment":          {time.Millisecond, limitedLeast},
 	} {
@@ -236,26 +236,26 @@ func TestALimitedKeyIsPassedOver(t *testing.T) {
 			r.accounts[own].fails = limitedFor(c.said)
 			key, err := r.ask(t, req)
 			require.NoError(t, err, "the other key serves in its place, within the attempt")
-			require.Equal(t, r.lanes[other].key.name, key)
+			require.Equal(t, r.keys[other].key.name, key)
 			require.Equal(t, 1, r.accounts[own].closed)
 
 			r.accounts[own].fails = nil
 			r.now = r.now.Add(c.waits - time.Millisecond)
 			key, _ = r.ask(t, req)
-			require.Equal(t, r.lanes[other].key.name, key)
+			require.Equal(t, r.keys[other].key.name, key)
 			require.Equal(t, 1, r.accounts[own].asked, "it is not asked while it is limited")
-			require.Equal(t, KeyHealth{r.lanes[own].key.name, KeyLimited, r.now.Add(time.Millisecond)},
-				r.lanes[own].key.health())
+			require.Equal(t, KeyHealth{r.keys[own].key.name, KeyLimited, r.now.Add(time.Millisecond)},
+				r.keys[own].key.health())
 
 			of := *req
 			of.Model = "another"
 			key, _ = r.ask(t, &of)
-			require.Equal(t, r.lanes[own].key.name, key, "a limit is of a model")
+			require.Equal(t, r.keys[own].key.name, key, "a limit is of a model")
 
 			r.now = r.now.Add(time.Millisecond)
 			key, _ = r.ask(t, req)
-			require.Equal(t, r.lanes[own].key.name, key)
-			require.Equal(t, KeyServes, r.lanes[own].key.health().State)
+			require.Equal(t, r.keys[own].key.name, key)
+			require.Equal(t, KeyServes, r.keys[own].key.health().State)
 		})
 	}
 }
@@ -278,7 +278,7 @@ func TestAnExhaustedKeyIsTriedAgainByOne(t *testing.T) {
 			r := newKeyring(1, 1)
 			req := saying("hello")
 			own := r.own(req)
-			mine, others := r.accounts[own], r.lanes[1-own].key.name
+			mine, others := r.accounts[own], r.keys[1-own].key.name
 			mine.fails = c.failure
 			pause := c.first
 			for tries := 1; tries < 10; tries++ {
@@ -286,7 +286,7 @@ func TestAnExhaustedKeyIsTriedAgainByOne(t *testing.T) {
 				require.NoError(t, err)
 				require.Equal(t, others, key)
 				require.Equal(t, tries, mine.asked)
-				require.Equal(t, KeyHealth{r.lanes[own].key.name, c.state, r.now.Add(pause)}, r.lanes[own].key.health())
+				require.Equal(t, KeyHealth{r.keys[own].key.name, c.state, r.now.Add(pause)}, r.keys[own].key.health())
 				r.now = r.now.Add(pause - time.Nanosecond)
 				_, err = r.ask(t, req)
 				require.NoError(t, err)
@@ -309,14 +309,14 @@ func TestAnExhaustedKeyIsTriedAgainByOne(t *testing.T) {
 			trial.Close()
 			key, err = r.ask(t, req)
 			require.NoError(t, err)
-			require.Equal(t, r.lanes[own].key.name, key, "its conversations come back to it")
-			require.Equal(t, KeyServes, r.lanes[own].key.health().State)
+			require.Equal(t, r.keys[own].key.name, key, "its conversations come back to it")
+			require.Equal(t, KeyServes, r.keys[own].key.health().State)
 			require.Contains(t, r.log.String(), "the key serves again")
 
 			mine.fails = c.failure
 			_, err = r.ask(t, req)
 			require.NoError(t, err)
-			require.Equal(t, r.now.Add(c.first), r.lanes[own].key.health().Until, "it begins anew")
+			require.Equal(t, r.now.Add(c.first), r.keys[own].key.health().Until, "it begins anew")
 		})
 	}
 }
@@ -347,16 +347,16 @@ func TestFailuresTogetherCountOnce(t *testing.T) {
 	t.Parallel()
 	r := newKeyring(1)
 	for range 5 {
-		require.True(t, r.lanes[0].key.failed("m", noQuota, nil))
+		require.True(t, r.keys[0].key.failed("m", noQuota, nil))
 	}
-	require.Equal(t, r.now.Add(quotaPause), r.lanes[0].key.health().Until)
+	require.Equal(t, r.now.Add(quotaPause), r.keys[0].key.health().Until)
 	long := *noQuota
 	long.RetryAfter = 20 * time.Minute
 	r.now = r.now.Add(quotaPause)
-	_, _, ok := r.lanes[0].key.take("m")
+	_, _, ok := r.keys[0].key.take("m")
 	require.True(t, ok)
-	require.True(t, r.lanes[0].key.failed("m", &long, nil))
-	require.Equal(t, r.now.Add(20*time.Minute), r.lanes[0].key.health().Until, "longer where the upstream says so")
+	require.True(t, r.keys[0].key.failed("m", &long, nil))
+	require.Equal(t, r.now.Add(20*time.Minute), r.keys[0].key.health().Until, "longer where the upstream says so")
 }
 
 // Issue 11, key pools: with all keys out the failure says so, and is of the kind of the key that may serve first.
@@ -404,8 +404,8 @@ func TestOtherFailuresAreTheRoutes(t *testing.T) {
 		r.accounts[own].fails = llm.Errorf(kind, "of the test")
 		key, err := r.ask(t, req)
 		require.Equal(t, kind, llm.KindOf(err))
-		require.Equal(t, r.lanes[own].key.name, key)
-		require.Equal(t, KeyServes, r.lanes[own].key.health().State)
+		require.Equal(t, r.keys[own].key.name, key)
+		require.Equal(t, KeyServes, r.keys[own].key.health().State)
 		require.Zero(t, r.accounts[1-own].asked)
 	}
 	r := newKeyring(1, 1)
@@ -414,16 +414,16 @@ func TestOtherFailuresAreTheRoutes(t *testing.T) {
 	r.accounts[own].fails, r.accounts[own].at = noQuota, "reply"
 	key, err := r.ask(t, req)
 	require.Equal(t, llm.ErrQuota, llm.KindOf(err))
-	require.Equal(t, r.lanes[own].key.name, key)
-	require.Equal(t, KeyExhausted, r.lanes[own].key.health().State, "but the next one knows")
+	require.Equal(t, r.keys[own].key.name, key)
+	require.Equal(t, KeyExhausted, r.keys[own].key.health().State, "but the next one knows")
 
 	// Forbidden is not refused: the key may do other things.
 	r = newKeyring(1, 1)
 	r.accounts[own].fails = &llm.Error{Kind: llm.ErrCredentials, Status: 403, Message: "no access to this model"}
 	key, err = r.ask(t, req)
 	require.NoError(t, err)
-	require.Equal(t, r.lanes[1-own].key.name, key)
-	require.Equal(t, KeyServes, r.lanes[own].key.health().State)
+	require.Equal(t, r.keys[1-own].key.name, key)
+	require.Equal(t, KeyServes, r.keys[own].key.health().State)
 }
 
 // A plugin that dies before it takes an attempt is passed over, too.
@@ -435,11 +435,11 @@ func TestADeadPluginTakesOneKeyWithIt(t *testing.T) {
 	r.accounts[own].fails, r.accounts[own].at = llm.Errorf(llm.ErrDied, "restarting"), "call"
 	key, err := r.ask(t, req)
 	require.NoError(t, err)
-	require.Equal(t, r.lanes[1-own].key.name, key)
+	require.Equal(t, r.keys[1-own].key.name, key)
 	r.accounts[own].fails = limitedFor(0)
 	key, err = r.ask(t, req)
 	require.NoError(t, err)
-	require.Equal(t, r.lanes[1-own].key.name, key)
+	require.Equal(t, r.keys[1-own].key.name, key)
 	r.accounts[1-own].fails, r.accounts[1-own].at = llm.Errorf(llm.ErrUpstream, "of the test"), "call"
 	_, err = r.ask(t, req)
 	require.Equal(t, llm.ErrUpstream, llm.KindOf(err))
@@ -458,7 +458,7 @@ func TestALeavingCallerBlamesNoKey(t *testing.T) {
 	leave()
 	_, err = stream.Recv()
 	require.Error(t, err)
-	require.Equal(t, KeyServes, r.lanes[own].key.health().State)
+	require.Equal(t, KeyServes, r.keys[own].key.health().State)
 	stream.Close()
 	require.ErrorContains(t, stream.Cancel(t.Context()), "cancelled", "it is passed on")
 	require.Equal(t, 1, r.accounts[own].closed)

@@ -51,10 +51,10 @@ func (p *programs) digest(paths []string) string {
 }
 
 // programPaths are where the plugins of providers are looked for, but for built-in ones.
-func (e *Engine) programPaths(sources []host.Source) []string {
+func (c *configuration) programPaths(sources []host.Source) []string {
 	var paths []string
 	for _, s := range sources {
-		if path := e.host.File(s); path != "" {
+		if path := c.host.File(s); path != "" {
 			paths = append(paths, path)
 		}
 	}

@@ -22,7 +22,7 @@ const (
 // How long a key is passed over. A rate limit is over when the upstream says so. A quota or a key that is refused is
 // somebody's to mend, so it is tried by one request after a while, and then after twice as long each time.
 const (
-	limitedUnsaid   = 5 * time.Second // where the upstream does not say
+	limitedUnstated = 5 * time.Second // where the upstream does not say
 	limitedLeast    = time.Second
 	limitedMost     = 15 * time.Minute
 	quotaPause      = 5 * time.Minute
@@ -34,8 +34,8 @@ const (
 	maxLimitedModels = 1024
 )
 
-// providerKey is what is known of one of a provider's keys, or of the credential of a provider without keys, whose name
-// is "". It outlives configurations that do not change the key.
+// providerKey is what is known of one of a provider's keys, or of the credential of a provider without keys, whose
+// name is "". It outlives configurations that do not change the key.
 type providerKey struct {
 	provider, name string
 	now            func() time.Time
@@ -59,8 +59,8 @@ type providerKey struct {
 
 // keyLimit is a rate limit of an upstream.
 type keyLimit struct {
-	until time.Time
-	said  bool // by the upstream
+	until  time.Time
+	stated bool // by the upstream
 }
 
 // take reports whether the key serves a model now; if not, why and until when. One that has been passed over for long
@@ -84,8 +84,8 @@ func (k *providerKey) take(model string) (why KeyState, until time.Time, ok bool
 	return "", time.Time{}, true
 }
 
-// look is take without taking. said tells whether the upstream itself named the time.
-func (k *providerKey) look(model string, now time.Time) (why KeyState, until time.Time, said bool) {
+// look is take without taking. stated tells whether the upstream itself named the time.
+func (k *providerKey) look(model string, now time.Time) (why KeyState, until time.Time, stated bool) {
 	if k.well.Load() {
 		return "", time.Time{}, false
 	}
@@ -98,7 +98,7 @@ func (k *providerKey) look(model string, now time.Time) (why KeyState, until tim
 		return "", time.Time{}, false
 	}
 	if l := k.limited[model]; now.Before(l.until) {
-		return KeyLimited, l.until, l.said
+		return KeyLimited, l.until, l.stated
 	}
 	return "", time.Time{}, false
 }
@@ -164,9 +164,9 @@ func (k *providerKey) failed(model string, err *llm.Error, by Backend) bool {
 }
 
 func (k *providerKey) limit(model string, wait time.Duration) {
-	said := wait > 0
-	if !said {
-		wait = limitedUnsaid
+	stated := wait > 0
+	if !stated {
+		wait = limitedUnstated
 	}
 	wait = min(max(wait, limitedLeast), limitedMost)
 	k.mu.Lock()
@@ -179,10 +179,10 @@ func (k *providerKey) limit(model string, wait time.Duration) {
 	until, was := now.Add(wait), k.limited[model]
 	if !now.Before(was.until) {
 		k.log.Warn("the upstream takes no more for a while", "provider", k.provider, "key", k.name, "model", model,
-			"until", until, "retry_after", said)
+			"until", until, "retry_after", stated)
 	}
-	if until.After(was.until) || said && !was.said {
-		k.limited[model] = keyLimit{until, said}
+	if until.After(was.until) || stated && !was.stated {
+		k.limited[model] = keyLimit{until, stated}
 	}
 }
 
@@ -202,11 +202,11 @@ func (k *providerKey) passOver(why KeyState, first time.Duration, err *llm.Error
 	}
 	k.out, k.trying = why, false
 	k.until = now.Add(max(k.pause, min(err.RetryAfter, longestKeyPause)))
-	said := "a key is passed over"
+	text := "a key is passed over"
 	if k.name == "" {
-		said = "a credential does not serve: its provider's routes are called where nothing else is left"
+		text = "a credential does not serve: its provider's routes are called where nothing else is left"
 	}
-	k.log.Error(said, "provider", k.provider, "key", k.name, "state", why, "until", k.until, "error", err)
+	k.log.Error(text, "provider", k.provider, "key", k.name, "state", why, "until", k.until, "error", err)
 }
 
 // KeyHealth is how a provider's key does.

@@ -4,6 +4,8 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"maps"
+	"slices"
 	"sync"
 	"time"
 
@@ -52,7 +54,7 @@ func (e *Engine) Ready() error {
 	if loss := e.store.Loss(); loss != nil {
 		return fmt.Errorf("a part of the ledger is missing: %s; %s", loss, ledger.LossAdvice)
 	}
-	if !e.providerReady() {
+	if g := e.Current(); g == nil || !slices.ContainsFunc(slices.Collect(maps.Keys(g.backends)), g.Ready) {
 		return errors.New("no provider is ready")
 	}
 	if err := e.probe.check(); err != nil {
@@ -62,18 +64,4 @@ func (e *Engine) Ready() error {
 		return errLedgerAway // and the settler goes on asking it
 	}
 	return nil
-}
-
-// providerReady reports whether one of the providers takes requests.
-func (e *Engine) providerReady() bool {
-	g := e.Current()
-	if g == nil {
-		return false
-	}
-	for name := range g.backends {
-		if g.Ready(name) {
-			return true
-		}
-	}
-	return false
 }

@@ -1,6 +1,7 @@
 package engine
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"path/filepath"
@@ -14,13 +15,15 @@ import (
 func RequestLogDir(data string) string { return filepath.Join(data, "requests") }
 
 // openRequestLog is called once the ledger's lock says that no other process has the data folder.
-func (e *Engine) openRequestLog(o *Options) (err error) {
-	e.requestLog, err = requestlog.Open(requestlog.Options{
-		Dir:    RequestLogDir(o.DataDir),
-		Keep:   e.requestLogAge,
+func (r *requests) openRequestLog(o *Options) (err error) {
+	r.requestLog, err = requestlog.Open(requestlog.Options{
+		Dir: RequestLogDir(o.DataDir),
+		Keep: func() time.Duration {
+			return cmp.Or(r.configOr(new(config.Config)).Gateway.RequestLog, config.DefaultRequestLog)
+		},
 		Now:    o.Now,
-		Logger: e.Logger(),
-		Lost:   e.metrics.requestsUnlogged,
+		Logger: r.Logger(),
+		Lost:   r.metrics.requestsUnlogged,
 	})
 	if err != nil {
 		return fmt.Errorf("opening the request log: %w", err)
@@ -28,21 +31,13 @@ func (e *Engine) openRequestLog(o *Options) (err error) {
 	return nil
 }
 
-// requestLogAge is the configuration's request_log.
-func (e *Engine) requestLogAge() time.Duration {
-	if g := e.Current(); g != nil && g.Config.Gateway.RequestLog > 0 {
-		return g.Config.Gateway.RequestLog
-	}
-	return config.DefaultRequestLog
-}
-
 // LogRequest remembers for request_log what became of a request that the ledger has nothing about (GAP-122).
-func (e *Engine) LogRequest(r requestlog.Record) { e.requestLog.Add(r) }
+func (r *requests) LogRequest(record requestlog.Record) { r.requestLog.Add(record) }
 
 // ReopenRequestLog lets what is written of requests from now on be in new files: those before may have been renamed.
-func (e *Engine) ReopenRequestLog(ctx context.Context) { e.requestLog.Reopen(ctx) }
+func (r *requests) ReopenRequestLog(ctx context.Context) { r.requestLog.Reopen(ctx) }
 
 // FindRequest is what LogRequest was told, or requestlog.ErrNotFound.
-func (e *Engine) FindRequest(ctx context.Context, id string) (requestlog.Record, error) {
-	return e.requestLog.Find(ctx, id)
+func (r *requests) FindRequest(ctx context.Context, id string) (requestlog.Record, error) {
+	return r.requestLog.Find(ctx, id)
 }

@@ -6,6 +6,7 @@ import (
 	"sync"
 	"sync/atomic"
 	"testing"
+	"time"
 
 	"github.com/stretchr/testify/require"
 
@@ -16,8 +17,9 @@ import (
 // roads is an engine that has nothing but permits of routes, and how many of them are out.
 func roads() (*Engine, func() int) {
 	m := ratelimit.NewMemory(ratelimit.Options{})
-	e := &Engine{metrics: newMetrics(""), limiter: m, log: newSwapLogger(slog.New(slog.DiscardHandler))}
-	return e, func() int { return m.Usage().Permits }
+	e := &Engine{core: core{metrics: newMetrics(""), log: newSwapLogger(slog.New(slog.DiscardHandler)), now: time.Now},
+		requests: requests{limiter: m}}
+	return e.connect(), func() int { return m.Usage().Permits }
 }
 
 func TestRoutePermits(t *testing.T) {

@@ -26,8 +26,8 @@ func (g *Generation) findScreeners() (err error) {
 	return err
 }
 
-// judges are the plugins of a provider, one for each of its keys, which have an optional part of the protocol. block is
-// where it is named, and instead what else to do.
+// judges are the plugins of a provider, one for each of its keys, which have an optional part of the protocol. block
+// is where it is named, and instead what else to do.
 func (g *Generation) judges(block, provider, capability, instead string) (plugins []*host.Plugin, err error) {
 	for _, i := range g.plugins {
 		if name, _, _ := strings.Cut(i.Name(), "/"); name != provider { // of one with keys

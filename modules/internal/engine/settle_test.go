@@ -215,7 +215,8 @@ func TestSettleWhileTheLedgerIsAway(t *testing.T) {
 	})
 }
 
-// TestOneThatIsNotTaken: as soon as the ledger takes something of the spool, what ends then does not wait for the rest.
+// TestOneThatIsNotTaken: as soon as the ledger takes something of the spool, what ends then does not wait for the
+// rest.
 func TestOneThatIsNotTaken(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {

@@ -11,27 +11,27 @@ import (
 // request is still answered.
 const maxShadows = 32
 
-// AcquireShadow sets a call for comparison aside, and the memory of its request; false where there are too many, or all
-// bodies together would pass max_body_memory. ReleaseShadow gives both back.
-func (e *Engine) AcquireShadow(body int64) bool {
-	if !e.shadows.acquire(1) {
+// AcquireShadow sets a call for comparison aside, and the memory of its request; false where there are too many, or
+// all bodies together would pass max_body_memory. ReleaseShadow gives both back.
+func (r *requests) AcquireShadow(body int64) bool {
+	if !r.shadows.acquire(1) {
 		return false
 	}
-	if !e.bodies.acquire(body) {
-		e.shadows.release(1)
+	if !r.bodies.acquire(body) {
+		r.shadows.release(1)
 		return false
 	}
 	return true
 }
 
 // ReleaseShadow gives back what AcquireShadow has set aside.
-func (e *Engine) ReleaseShadow(body int64) {
-	e.bodies.release(body)
-	e.shadows.release(1)
+func (r *requests) ReleaseShadow(body int64) {
+	r.bodies.release(body)
+	r.shadows.release(1)
 }
 
-// Beside is more work on the configuration of a request, which goes on when that has ended; nil once a drain has begun.
-// Call Done when it is over.
+// Beside is more work on the configuration of a request, which goes on when that has ended; nil once a drain has
+// begun. Call Done when it is over.
 func (w *Work) Beside() *Work {
 	if !w.engine.life.beside(w.gen) {
 		return nil

@@ -27,8 +27,8 @@ const (
 // States keeps in memory what upstreams want back with the results of their calls (GAP-117): for the account, the
 // route as it was set up, and the call that it came with, behind what the client had said before; and for nobody else.
 // Some services number the calls of each conversation from 0, and some refuse what was thought behind another
-// beginning. What was used longest ago goes first, when there is too much, and whatever was not used for an hour. It is
-// lost with the process, and clients never see it.
+// beginning. What was used longest ago goes first, when there is too much, and whatever was not used for an hour. It
+// is lost with the process, and clients never see it.
 type States struct {
 	now  func() time.Time
 	seed maphash.Seed
@@ -97,9 +97,9 @@ func (g *Generation) StateHolder(account string, route *config.Route) StateHolde
 	return StateHolder{account, route.Name, g.states.hash(g.setups[route.Provider], route.Provider, route.Model)}
 }
 
-// Calls are those of a conversation that have an id of their own, and the hash of what the client has said by now. What
-// counts is what it brought of its own: the tools, the instructions, what the user said and what its tools gave. The
-// replies it may write in other words, or parted elsewhere.
+// Calls are those of a conversation that have an id of their own, and the hash of what the client has said by now.
+// What counts is what it brought of its own: the tools, the instructions, what the user said and what its tools gave.
+// The replies it may write in other words, or parted elsewhere.
 func (s *States) Calls(req *llm.Request) (calls []StateCall, now uint64) {
 	for i := range req.Tools {
 		now = s.hash(now, req.Tools[i].Name, req.Tools[i].Description, string(req.Tools[i].Schema))
@@ -157,7 +157,8 @@ func (s *States) Has(holder StateHolder) bool {
 	return s.held[holder] > 0
 }
 
-// Find is what there is of the states of calls, by the calls' ids, and their size in bytes. They are not to be changed.
+// Find is what there is of the states of calls, by the calls' ids, and their size in bytes. They are not to be
+// changed.
 func (s *States) Find(holder StateHolder, calls []StateCall) (found map[string][]byte, size int64) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -199,4 +200,4 @@ func (s *States) drop(e *list.Element) {
 }
 
 // States are what upstreams want back.
-func (e *Engine) States() *States { return e.states }
+func (r *requests) States() *States { return r.states }

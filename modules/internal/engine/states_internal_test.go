@@ -14,8 +14,8 @@ import (
 	"github.com/fareway/fareway/plugins/llm/settings"
 )
 
-// TestStates proves GAP-117 against a model: a state is found by its account, route, upstream and call, behind what was
-// said before it, and by nothing else, as long as it was used within the hour.
+// TestStates proves GAP-117 against a model: a state is found by its account, route, upstream and call, behind what
+// was said before it, and by nothing else, as long as it was used within the hour.
 func TestStates(t *testing.T) {
 	t.Parallel()
 	rapid.Check(t, func(t *rapid.T) {

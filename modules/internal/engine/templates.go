@@ -44,7 +44,7 @@ func newTemplates(now func() time.Time) *Templates {
 }
 
 // Templates are what upstreams add to prompts.
-func (e *Engine) Templates() *Templates { return e.templates }
+func (l *learning) Templates() *Templates { return l.templates }
 
 // Known is what routes add. It is not changed.
 func (t *Templates) Known() routing.Templates { return *t.known.Load() }

@@ -83,13 +83,13 @@ func TestTemplatesAreKept(t *testing.T) {
 	require.NoError(t, err)
 	e.Templates().Note(&route, 1_396)
 	e.Outcomes().Note(&route, "account", &outcome.Kinds{1}, outcome.Worked)
-	require.NoError(t, e.learner().save(t.Context()))
+	require.NoError(t, e.saveCounts(t.Context()))
 	require.NoError(t, e.store.Learn(t.Context(), func(kept []ledger.Learned) []ledger.Learned {
 		require.Len(t, kept, 2)
 		return append(kept, ledger.Learned{Route: "other", Model: "m", Kind: templateKind, Worked: 70, At: time.Now()},
 			ledger.Learned{Route: "other", Model: "n", Kind: templateKind, Worked: 1e18, At: time.Now()})
 	}))
-	require.NoError(t, e.learner().save(t.Context()))
+	require.NoError(t, e.saveCounts(t.Context()))
 	require.EqualValues(t, 70, e.Templates().Known().Of(&other))
 	var before, after []ledger.Learned
 	look := func(into *[]ledger.Learned) {
@@ -99,7 +99,7 @@ func TestTemplatesAreKept(t *testing.T) {
 		}))
 	}
 	look(&before)
-	require.NoError(t, e.learner().save(t.Context()))
+	require.NoError(t, e.saveCounts(t.Context()))
 	look(&after)
 	require.Equal(t, before, after)
 	require.Equal(t, []float64{70, 1e18, 1_396}, []float64{after[0].Worked, after[1].Worked, after[3].Worked})

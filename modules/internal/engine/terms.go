@@ -68,13 +68,13 @@ func termsOf(p *config.Plan) ledger.Terms {
 
 // keepPlans refuses a configuration that lacks a plan that accounts are on: they would silently lose their
 // credits, or their caps.
-func (e *Engine) keepPlans(ctx context.Context, cfg *config.Config) error {
-	inUse, err := e.store.Plans(ctx)
+func (c *configuration) keepPlans(ctx context.Context, cfg *config.Config) error {
+	inUse, err := c.store.Plans(ctx)
 	if err != nil {
 		return fmt.Errorf("looking for plans in use: %w", err)
 	}
 	var gone, stood []string
-	serving := e.Current()
+	serving := c.Current()
 	for _, name := range inUse {
 		if _, ok := cfg.Plan(name); ok {
 			continue

@@ -67,8 +67,8 @@ func (t *traffic) troubled() (all Traffic, accounts map[string]Traffic) {
 	return t.all, accounts
 }
 
-// Attended counts a request of an account that came as far as the routes. It failed where its status is 5xx, unless own
-// says that it was the request that no route could take.
+// Attended counts a request of an account that came as far as the routes. It failed where its status is 5xx, unless
+// own says that it was the request that no route could take.
 func (m *Metrics) Attended(account string, status int, own bool) {
 	n := Traffic{Answered: 1}
 	if status >= http.StatusInternalServerError && !own {

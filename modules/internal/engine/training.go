@@ -205,16 +205,16 @@ func (t *trainer) try(ctx context.Context, cfg *config.Config) (result, text str
 }
 
 // Training is what came of the last nightly training of this process, nil for none.
-func (e *Engine) Training() *Training {
-	e.trainer.mu.Lock()
-	defer e.trainer.mu.Unlock()
-	return e.trainer.last
+func (l *learning) Training() *Training {
+	l.trainer.mu.Lock()
+	defer l.trainer.mu.Unlock()
+	return l.trainer.last
 }
 
 // PredictorOf is what predicts for a configuration, and which model that is: the configuration's, with what nightly
 // trainings have taught it.
-func (e *Engine) PredictorOf(cfg *config.Config) (*routing.Predictor, routing.About) {
-	return e.trainer.of(cfg)
+func (l *learning) PredictorOf(cfg *config.Config) (*routing.Predictor, routing.About) {
+	return l.trainer.of(cfg)
 }
 
 // runSelf runs this program with arguments, in a process of low priority with bounded memory.

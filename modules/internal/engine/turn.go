@@ -50,14 +50,14 @@ type Turn struct {
 func (g *Generation) AwaitTurn(ctx context.Context, r *config.Route, account string, latest time.Time) *Turn {
 	t := &Turn{generation: g, route: r, account: account, ready: make(chan struct{}), failed: make(chan struct{}, 1)}
 	at, ok := g.Back(r.Name)
-	if !ok || at.After(latest) || !g.engine.turns.join(t) {
+	if !ok || at.After(latest) || !g.turns.join(t) {
 		return nil
 	}
 	for {
 		now := g.now()
 		wait := at.Sub(now)
 		if wait <= 0 {
-			g.engine.turns.next(r.Name)
+			g.turns.next(r.Name)
 			wait = latest.Sub(now)
 		}
 		select {
@@ -66,22 +66,22 @@ func (g *Generation) AwaitTurn(ctx context.Context, r *config.Route, account str
 		case <-t.failed:
 			at, ok = g.Back(r.Name)
 			if now = g.now(); !ok || !at.After(now) || at.After(latest) {
-				g.engine.turns.leave(t)
+				g.turns.leave(t)
 				return nil
 			}
-		case <-g.engine.timer(wait):
+		case <-g.requests.timer(wait):
 			if now = g.now(); !now.Before(latest) {
-				g.engine.turns.leave(t)
+				g.turns.leave(t)
 				return nil
 			}
 			if back, ok := g.Back(r.Name); !ok || back.After(latest) {
-				g.engine.turns.leave(t)
+				g.turns.leave(t)
 				return nil
 			} else if back.After(at) {
 				at = back // somebody who did not wait was told of another time
 			}
 		case <-ctx.Done():
-			g.engine.turns.leave(t)
+			g.turns.leave(t)
 			return nil
 		}
 	}
@@ -94,7 +94,7 @@ func (g *Generation) Back(route string) (at time.Time, ok bool) {
 	keys := []*providerKey{m.key}
 	if m.pool != nil {
 		keys = keys[:0]
-		for _, l := range m.pool.lanes {
+		for _, l := range m.pool.keys {
 			if l.Ready() {
 				keys = append(keys, l.key)
 			}
@@ -116,10 +116,10 @@ func (g *Generation) Back(route string) (at time.Time, ok bool) {
 func soon(until, now time.Time) bool { return until.Sub(now) <= longestReturn }
 
 // Waiting counts the requests that wait for a route.
-func (e *Engine) Waiting(route string) int64 {
-	e.turns.mu.Lock()
-	defer e.turns.mu.Unlock()
-	if r := e.turns.queues[route]; r != nil {
+func (r *requests) Waiting(route string) int64 {
+	r.turns.mu.Lock()
+	defer r.turns.mu.Unlock()
+	if r := r.turns.queues[route]; r != nil {
 		return int64(r.waiting)
 	}
 	return 0
@@ -141,7 +141,7 @@ func (t *Turn) passed() {
 	if t == nil {
 		return
 	}
-	s := &t.generation.engine.turns
+	s := t.generation.turns
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if s.over(t) {
@@ -154,7 +154,7 @@ func (t *Turn) fails() {
 	if t == nil {
 		return
 	}
-	s := &t.generation.engine.turns
+	s := t.generation.turns
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if r := s.queues[t.route.Name]; s.over(t) {

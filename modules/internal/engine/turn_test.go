@@ -31,12 +31,13 @@ type doors struct {
 
 func newDoors(routes ...string) *doors {
 	e, _ := roads()
-	e.keys, e.timer = newKeyCache(time.Second, time.Now), time.After
+	e.timer = time.After
 	d := &doors{
-		Generation: &Generation{engine: e, now: time.Now, Config: &config.Config{}, routes: make(map[string]*monitored)},
+		Generation: &Generation{Config: &config.Config{}, routes: make(map[string]*monitored)},
 		keys:       make(map[string]*providerKey),
 		ends:       make(chan func(), 2*maxWaiting),
 	}
+	e.lend(d.Generation)
 	e.healths = newHealths(time.Now(), func(health.Change) {})
 	for _, name := range routes {
 		d.Config.Routes = append(d.Config.Routes, config.Route{Name: name, Model: "m"})
@@ -114,7 +115,7 @@ func (w *waiter) accepted(t *testing.T) {
 // waits requires how many wait for each route, as status and metrics say it.
 func (d *doors) waits(t *testing.T, route string, n int64) {
 	t.Helper()
-	require.Equal(t, n, d.engine.Waiting(route))
+	require.Equal(t, n, d.requests.Waiting(route))
 	for _, h := range d.RouteHealth() {
 		if h.Route == route {
 			require.Equal(t, n, h.Waiting)
@@ -125,8 +126,8 @@ func (d *doors) waits(t *testing.T, route string, n int64) {
 // empty requires that nothing is left of those who waited.
 func (d *doors) empty(t *testing.T) {
 	t.Helper()
-	require.Empty(t, d.engine.turns.queues)
-	require.Empty(t, d.engine.turns.each)
+	require.Empty(t, d.turns.queues)
+	require.Empty(t, d.turns.each)
 }
 
 const long = 10 * time.Second
@@ -388,16 +389,16 @@ func TestBackOfKeys(t *testing.T) {
 		require.Equal(t, want, got)
 	}
 	requireBack(0, true)
-	r.lanes[0].key.limit("m", 4*time.Second)
-	r.lanes[1].key.limit("m", 2*time.Second)
+	r.keys[0].key.limit("m", 4*time.Second)
+	r.keys[1].key.limit("m", 2*time.Second)
 	requireBack(0, true)
-	r.lanes[2].key.limit("m", time.Minute)
+	r.keys[2].key.limit("m", time.Minute)
 	requireBack(2*time.Second, true)
 	r.accounts[1].away = true
 	requireBack(4*time.Second, true)
 	r.now = r.now.Add(4 * time.Second)
 	requireBack(0, true)
-	r.lanes[0].key.limit("m", 0)
+	r.keys[0].key.limit("m", 0)
 	requireBack(0, false)
 }
 

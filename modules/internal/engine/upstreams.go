@@ -35,17 +35,17 @@ func (g *Generation) Upstreams() *Upstreams { return g.upstreams.Load() }
 
 // askUpstreams asks the upstreams of g for what they offer, beside the requests that it serves, and tells of what does
 // not fit: until all is well, or ctx ends.
-func (e *Engine) askUpstreams(ctx context.Context, g *Generation) {
+func (c *configuration) askUpstreams(ctx context.Context, g *Generation) {
 	for pause := firstAskAgain; ; pause = min(2*pause, lastAskAgain) {
 		found := g.Config.Against(g.offers(ctx, askFor), false)
 		if ctx.Err() != nil {
 			return
 		}
 		text, before := textOf(found), ""
-		if last := g.upstreams.Swap(&Upstreams{At: e.Now(), Diagnostics: found}); last != nil {
+		if last := g.upstreams.Swap(&Upstreams{At: c.Now(), Diagnostics: found}); last != nil {
 			before = textOf(last.Diagnostics)
 		}
-		log := e.Logger().With("file", g.Config.Path, "config_number", e.InForce().Number)
+		log := c.Logger().With("file", g.Config.Path, "config_number", c.InForce().Number)
 		switch {
 		case text != "" && text != before:
 			log.Warn("the configuration serves, and does not fit its upstreams", "warnings", len(found.All()))
@@ -59,7 +59,7 @@ func (e *Engine) askUpstreams(ctx context.Context, g *Generation) {
 		select {
 		case <-ctx.Done():
 			return
-		case <-e.timer(pause):
+		case <-c.timer(pause):
 		}
 	}
 }
@@ -106,8 +106,8 @@ func ask(ctx context.Context, p *host.Plugin, within time.Duration) ([]llm.Model
 }
 
 // Refusals says what the upstreams of a configuration are known to refuse (llm.Restrictions), as Generation.Refuses
-// does of one in force whose upstreams have been called. A provider is started when it is first asked about, until done
-// is called; one that does not start, or whose endpoint cannot be had, knows nothing.
+// does of one in force whose upstreams have been called. A provider is started when it is first asked about, until
+// done is called; one that does not start, or whose endpoint cannot be had, knows nothing.
 func Refusals(ctx context.Context, cfg *config.Config, logger *slog.Logger,
 ) (refuses func(r *config.Route, restriction string) bool, done func()) {
 	h := host.New(host.Options{Builtin: selfCommand, Logger: logger})

@@ -16,8 +16,8 @@ import (
 	"github.com/fareway/fareway/plugins/host"
 )
 
-// Issue 11, bad input: an unreachable upstream at start, a model that it does not have and a window larger than its are
-// reported, never delay serving, and are looked for again until all is well.
+// Issue 11, bad input: an unreachable upstream at start, a model that it does not have and a window larger than its
+// are reported, never delay serving, and are looked for again until all is well.
 func TestUpstreamsAreAskedBesideServing(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()

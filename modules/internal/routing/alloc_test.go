@@ -22,7 +22,7 @@ func TestPredictionDoesNotAllocate(t *testing.T) {
 	}
 	in.Exchange = routing.NewExchange(in.Routes, []config.Profile{balanced}, nil)
 	plan := func() {
-		if _, err := routing.Plan(in); err != nil {
+		if _, err := routing.MakeItinerary(in); err != nil {
 			t.Fatal(err)
 		}
 	}
@@ -43,7 +43,7 @@ func BenchmarkPlanPredicted(b *testing.B) {
 			in.Exchange = routing.NewExchange(in.Routes, []config.Profile{balanced}, nil)
 			b.ReportAllocs()
 			for b.Loop() {
-				if _, err := routing.Plan(in); err != nil {
+				if _, err := routing.MakeItinerary(in); err != nil {
 					b.Fatal(err)
 				}
 			}

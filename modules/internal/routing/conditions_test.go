@@ -34,7 +34,7 @@ func TestConditionsDecide(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			it, err := routing.Plan(routing.Input{Routes: []config.Route{route("a", 0.5, 1), route("b", 0.9, 10)},
+			it, err := routing.MakeItinerary(routing.Input{Routes: []config.Route{route("a", 0.5, 1), route("b", 0.9, 10)},
 				Profile: config.Profile{Cost: 1}, InputTokens: 10, Strategies: strategies(t, tt.when)})
 			require.NoError(t, err)
 			require.Len(t, it.Options, len(tt.want))

@@ -94,7 +94,7 @@ func TestConversations(t *testing.T) {
 	} {
 		t.Run(tc.name, func(t *testing.T) {
 			t.Parallel()
-			it, err := routing.Plan(routing.Input{Routes: tc.routes, Profile: tc.profile, InputTokens: 50_000,
+			it, err := routing.MakeItinerary(routing.Input{Routes: tc.routes, Profile: tc.profile, InputTokens: 50_000,
 				Past: tc.past, Request: tc.req, Standing: where(tc.ready), Predictor: routing.DefaultPredictor()})
 			require.NoError(t, err)
 			require.Equal(t, tc.first, it.Candidates[0].Route.Name)
@@ -111,8 +111,9 @@ func TestWarmCacheKeepsAConversation(t *testing.T) {
 	t.Parallel()
 	home, other := cached(route("home", 0.6, 1)), cached(route("other", 0.6, 0.7))
 	plan := func(warm int64) routing.Itinerary {
-		it, err := routing.Plan(routing.Input{Routes: []config.Route{home, other}, Profile: balanced, InputTokens: 50_000,
-			Past: at50k("home", warm), Request: turn(easy, "Paris.", "And of Spain?")})
+		it, err := routing.MakeItinerary(routing.Input{Routes: []config.Route{home, other}, Profile: balanced,
+			InputTokens: 50_000,
+			Past:        at50k("home", warm), Request: turn(easy, "Paris.", "And of Spain?")})
 		require.NoError(t, err)
 		return it
 	}
@@ -135,12 +136,12 @@ func TestToolsAreExpectedToBeCalled(t *testing.T) {
 	lasting, plain := cached(route("lasting", 0.6, 1)), route("plain", 0.6, 0.7)
 	plain.Price.CacheRead, plain.Price.CacheWrite = plain.Price.Input, plain.Price.Input
 	in := routing.Input{Routes: []config.Route{lasting, plain}, Profile: budget, InputTokens: 3000, Request: turn(easy)}
-	it, err := routing.Plan(in)
+	it, err := routing.MakeItinerary(in)
 	require.NoError(t, err)
 	require.Equal(t, "plain", it.Home, "a single question")
 	require.InDelta(t, 3000*70+500*350, it.Candidates[0].Cost, 1e-6)
 	in.Needs.Tools = true
-	it, err = routing.Plan(in)
+	it, err = routing.MakeItinerary(in)
 	require.NoError(t, err)
 	require.Equal(t, "lasting", it.Home)
 	// Five turns: one writes the cache, four read it.
@@ -150,7 +151,7 @@ func TestToolsAreExpectedToBeCalled(t *testing.T) {
 	require.Equal(t, routing.StayNew, it.Stay)
 
 	in.Needs.Tools, in.InputTokens = false, 4000
-	it, err = routing.Plan(in)
+	it, err = routing.MakeItinerary(in)
 	require.NoError(t, err)
 	require.Equal(t, "lasting", it.Home, "a long first prompt is an agent's, too, or about a document")
 	require.InDelta(t, (4000*125+4*4000*10)/5+500*500, it.Candidates[0].Cost, 1e-6)
@@ -171,7 +172,7 @@ func TestOneTurnDoesNotMoveAConversation(t *testing.T) {
 			t.Parallel()
 			past := at50k("coder", 20_000)
 			plan := func() routing.Itinerary {
-				it, err := routing.Plan(routing.Input{Routes: []config.Route{coder, writer}, Profile: profile, Past: past,
+				it, err := routing.MakeItinerary(routing.Input{Routes: []config.Route{coder, writer}, Profile: profile, Past: past,
 					InputTokens: 20_000, Request: said, Predictor: routing.DefaultPredictor()})
 				require.NoError(t, err)
 				return it
@@ -198,11 +199,11 @@ func TestConversationProperties(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		in := anyInput(t)
 		in.Request = rapid.SampledFrom([]*llm.Request{turn(easy, "Paris.", hard), answering()}).Draw(t, "request")
-		without, plainErr := routing.Plan(in)
+		without, plainErr := routing.MakeItinerary(in)
 		name := rapid.SampledFrom([]string{"r0", "r1", "r2", "r3", "gone"})
 		in.Past = &routing.Past{Home: name.Draw(t, "home"), Served: [2]routing.Served{
 			{Route: name.Draw(t, "last"), Warm: rapid.Int64Range(0, 300_000).Draw(t, "warm")}}}
-		it, err := routing.Plan(in)
+		it, err := routing.MakeItinerary(in)
 		require.Equal(t, plainErr, err)
 		require.ElementsMatch(t, order(without), order(it))
 		if err != nil {
@@ -213,7 +214,7 @@ func TestConversationProperties(t *testing.T) {
 		if it.Stay != routing.StayLoop {
 			in.Past.Served = [2]routing.Served{{Route: first, Warm: in.InputTokens}, in.Past.Served[0]}
 		}
-		again, err := routing.Plan(in)
+		again, err := routing.MakeItinerary(in)
 		require.NoError(t, err)
 		require.Equal(t, first, again.Candidates[0].Route.Name, "what was chosen is kept")
 	})

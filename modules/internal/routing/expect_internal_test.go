@@ -86,11 +86,11 @@ func TestAgreePays(t *testing.T) {
 			in := Input{InputTokens: 1000, Profile: config.Profile{Cost: 0.1, Quality: 0.9}, Routes: []config.Route{
 				route("a", tt.a), route("b", tt.b), route("escalate", tt.escalate), route("single", tt.single)},
 				Strategies: []config.Strategy{{Name: "s", Kind: config.Agree, Steps: []string{"a", "b"}, Escalate: "escalate"}}}
-			it, err := Plan(in)
+			it, err := MakeItinerary(in)
 			require.NoError(t, err)
 			require.True(t, it.Options[0].Chosen, "%+v", it.Options[0])
 			in.Profile = config.Profile{Cost: 1}
-			it, err = Plan(in)
+			it, err = MakeItinerary(in)
 			require.NoError(t, err)
 			require.False(t, it.Options[0].Chosen, "where only cost counts one call is cheaper")
 		})
@@ -151,7 +151,7 @@ func TestJudgesRead(t *testing.T) {
 		{Name: "b", ContextWindow: 200_000, MaxOutput: 1000, Quality: 0.9, Price: config.Price{Input: 7}},
 	}
 	for _, kind := range []config.StrategyKind{config.Panel, config.Cascade} {
-		it, err := Plan(Input{Routes: routes, Profile: config.Profile{Cost: 1}, InputTokens: 1000,
+		it, err := MakeItinerary(Input{Routes: routes, Profile: config.Profile{Cost: 1}, InputTokens: 1000,
 			Strategies: []config.Strategy{{Name: "s", Kind: kind, Steps: []string{"a", "a"}, Judge: "b", Validator: "b"}}})
 		require.NoError(t, err)
 		reader := &Candidate{}
@@ -218,7 +218,7 @@ func TestForeseeFillsIn(t *testing.T) {
 		Price: config.Price{Input: 5, Output: 9}}
 	in := Input{Routes: []config.Route{r}, InputTokens: 1000, Allowance: 40, Predictor: DefaultPredictor(),
 		Request: request("What is the capital of France?")}
-	it, err := Plan(in)
+	it, err := MakeItinerary(in)
 	require.NoError(t, err)
 	it.Candidates[0].Cost = 0
 	Foresee(&in, &it)
@@ -236,7 +236,7 @@ func TestVerdictsAreShort(t *testing.T) {
 		if reasons {
 			want = TinyAllowance
 		}
-		it, err := Plan(Input{InputTokens: 1000, Routes: []config.Route{
+		it, err := MakeItinerary(Input{InputTokens: 1000, Routes: []config.Route{
 			{Name: "a", ContextWindow: 200_000, MaxOutput: 100_000, Quality: 0.5},
 			{Name: "b", ContextWindow: 200_000, MaxOutput: 100_000, Quality: 0.9, Reasons: reasons},
 		}, Strategies: []config.Strategy{{Name: "s", Kind: config.Cascade, Steps: []string{"a", "a"}, Validator: "b"}}})

@@ -186,7 +186,7 @@ type Refused struct {
 // an account covers that; nil for none in particular.
 func Explain(in Input, worst func(*Candidate) Worst, fits func(Worst) bool) Explanation {
 	in.exchangeFor([]config.Profile{in.Profile})
-	it, err := Plan(in)
+	it, err := MakeItinerary(in)
 	hold := func(c Candidate) int64 { return worst(&c).Microcents }
 	e := Explanation{Profile: in.Profile, InputTokens: in.InputTokens, Allowance: in.Allowance, Needs: in.Needs.names(),
 		Specialties: look(&in).kinds.names(), Kinds: make(map[string]float64), Stay: it.Stay, Candidates: []Explained{},

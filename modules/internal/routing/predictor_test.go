@@ -33,7 +33,7 @@ const (
 // choose plans with the predictor that is built in.
 func choose(t require.TestingT, in routing.Input) routing.Itinerary {
 	in.Predictor, in.InputTokens = routing.DefaultPredictor(), 1000
-	it, err := routing.Plan(in)
+	it, err := routing.MakeItinerary(in)
 	require.NoError(t, err)
 	return it
 }
@@ -155,7 +155,7 @@ func TestKeepQuality(t *testing.T) {
 		{0.95, []string{"fair", "deep", "small"}},
 		{0.3, []string{"small", "fair", "deep"}},
 	} {
-		it, err := routing.Plan(routing.Input{Routes: routes, Profile: config.Profile{Cost: 1, KeepQuality: tc.keep},
+		it, err := routing.MakeItinerary(routing.Input{Routes: routes, Profile: config.Profile{Cost: 1, KeepQuality: tc.keep},
 			InputTokens: 1000})
 		require.NoError(t, err)
 		require.Equal(t, tc.want, order(it), tc.keep)
@@ -165,7 +165,7 @@ func TestKeepQuality(t *testing.T) {
 		in.Profile.KeepQuality = rapid.Float64Range(0.01, 1).Draw(t, "keep")
 		in.Request = saying(rapid.SampledFrom([]string{easy, hard, coding}).Draw(t, "text"))
 		in.Predictor = routing.DefaultPredictor()
-		it, err := routing.Plan(in)
+		it, err := routing.MakeItinerary(in)
 		if err != nil {
 			return
 		}
@@ -192,7 +192,8 @@ func TestPredictorNeverFails(t *testing.T) {
 	t.Parallel()
 	routes := []config.Route{route("a", 0.5, 1), route("b", 0.9, 1)}
 	broken := routing.NewPredictor(&predict.Model{})
-	it, err := routing.Plan(routing.Input{Routes: routes, Profile: best, Request: saying(hard), Predictor: broken})
+	it, err := routing.MakeItinerary(routing.Input{Routes: routes, Profile: best, Request: saying(hard),
+		Predictor: broken})
 	require.NoError(t, err)
 	require.Equal(t, []string{"b", "a"}, order(it))
 	require.InDelta(t, 0.9, it.Candidates[0].Quality, 0, "what the operator says")

@@ -62,9 +62,9 @@ func TestPlanProperties(t *testing.T) {
 		if !routing.Decided(in, most) {
 			return
 		}
-		whole, wholeErr := routing.Plan(in)
+		whole, wholeErr := routing.MakeItinerary(in)
 		in.InputTokens = rapid.Int64Range(0, most).Draw(t, "guess")
-		guessed, guessedErr := routing.Plan(in)
+		guessed, guessedErr := routing.MakeItinerary(in)
 		require.Equal(t, wholeErr, guessedErr)
 		require.Equal(t, whole.Rejected, guessed.Rejected)
 		byName := func(it routing.Itinerary) map[string][2]int64 {
@@ -78,7 +78,7 @@ func TestPlanProperties(t *testing.T) {
 	}))
 	t.Run("every route is judged once and every candidate is callable", rapid.MakeCheck(func(t *rapid.T) {
 		in := anyInput(t)
-		it, err := routing.Plan(in)
+		it, err := routing.MakeItinerary(in)
 		require.Equal(t, len(it.Candidates) == 0, err != nil)
 		require.Equal(t, len(in.Routes), len(it.Candidates)+len(it.Rejected))
 		for i, c := range it.Candidates {
@@ -104,9 +104,9 @@ func TestPlanProperties(t *testing.T) {
 	t.Run("file order decides ties only", rapid.MakeCheck(func(t *rapid.T) {
 		in := anyInput(t)
 		in.Exchange = routing.NewExchange(in.Routes, nil, nil)
-		one, _ := routing.Plan(in)
+		one, _ := routing.MakeItinerary(in)
 		in.Routes = rapid.Permutation(in.Routes).Draw(t, "permuted")
-		other, _ := routing.Plan(in)
+		other, _ := routing.MakeItinerary(in)
 		judged := func(it routing.Itinerary) [][3]float64 {
 			values := [][3]float64{}
 			for _, c := range it.Candidates {
@@ -121,7 +121,7 @@ func TestPlanProperties(t *testing.T) {
 		require.Equal(t, a, b)
 	}))
 	t.Run("a better and cheaper route is never behind", rapid.MakeCheck(func(t *rapid.T) {
-		it, _ := routing.Plan(anyInput(t))
+		it, _ := routing.MakeItinerary(anyInput(t))
 		for i, behind := range it.Candidates {
 			for _, before := range it.Candidates[:i] {
 				require.False(t, behind.Matches >= before.Matches && behind.Cost < before.Cost &&
@@ -138,13 +138,13 @@ func TestSpecialtiesRefuseNothing(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		in := anyInput(t)
 		in.Standing = nil
-		with, err := routing.Plan(in)
+		with, err := routing.MakeItinerary(in)
 		plain := in
 		plain.Routes = slices.Clone(in.Routes)
 		for i := range plain.Routes {
 			plain.Routes[i].Specialty = nil
 		}
-		without, plainErr := routing.Plan(plain)
+		without, plainErr := routing.MakeItinerary(plain)
 		require.Equal(t, plainErr, err)
 		names := order(without)
 		for _, c := range with.Candidates {
@@ -166,7 +166,7 @@ func BenchmarkPlan(b *testing.B) {
 	in.Exchange = routing.NewExchange(in.Routes, []config.Profile{balanced}, nil)
 	b.ReportAllocs()
 	for b.Loop() {
-		if _, err := routing.Plan(in); err != nil {
+		if _, err := routing.MakeItinerary(in); err != nil {
 			b.Fatal(err)
 		}
 	}

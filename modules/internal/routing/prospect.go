@@ -70,7 +70,7 @@ func (in *Input) with(s *sample, profile config.Profile) Input {
 
 // add plans a request.
 func (p *Prospect) add(in Input, share float64) {
-	it, err := Plan(in)
+	it, err := MakeItinerary(in)
 	if err != nil {
 		p.Refused += share
 		return

@@ -287,8 +287,8 @@ func (in *Input) foreseeAll(out []expected, ranks []Candidate) {
 // leastTaken is the share of the workload that must be worth a route's price for it to be the unit.
 const leastTaken = 0.01
 
-// byCost are the places of routes by their mean cost, the dearest first: of several that cost as much, the one with the
-// highest prices or the largest output, and then the first.
+// byCost are the places of routes by their mean cost, the dearest first: of several that cost as much, the one with
+// the highest prices or the largest output, and then the first.
 func byCost(routes []config.Route, costs []float64) []int {
 	order := make([]int, len(routes))
 	for r := range order {

@@ -143,7 +143,7 @@ func TestNeverTaken(t *testing.T) {
 		profile := weights(rapid.Float64Range(0.01, 1).Draw(t, "cost"), rapid.Float64Range(0.01, 1).Draw(t, "quality"))
 		takes := func(routes []config.Route) string {
 			x := routing.NewExchange(routes, nil, routing.DefaultPredictor())
-			it, err := routing.Plan(routing.Input{Routes: routes[:2], Profile: profile, Exchange: x, InputTokens: 1000})
+			it, err := routing.MakeItinerary(routing.Input{Routes: routes[:2], Profile: profile, Exchange: x, InputTokens: 1000})
 			require.NoError(t, err)
 			return it.Candidates[0].Route.Name
 		}
@@ -164,8 +164,9 @@ func TestUnitsOfMoney(t *testing.T) {
 	p := withReference(t)
 	choice := func(routes []config.Route, profile config.Profile) (int, float64) {
 		x := routing.NewExchange(routes, nil, p)
-		it, err := routing.Plan(routing.Input{Routes: routes, Profile: profile, Exchange: x, InputTokens: 1000, Predictor: p,
-			Request: saying(coding)})
+		it, err := routing.MakeItinerary(routing.Input{Routes: routes, Profile: profile, Exchange: x, InputTokens: 1000,
+			Predictor: p,
+			Request:   saying(coding)})
 		require.NoError(t, err)
 		return slices.IndexFunc(routes, func(r config.Route) bool { return r.Name == it.Candidates[0].Route.Name }), it.Rate
 	}
@@ -200,7 +201,7 @@ func TestUnitsOfMoney(t *testing.T) {
 				require.False(t, math.IsNaN(point.Quality) || math.IsNaN(point.Microcents) || math.IsNaN(point.Rate))
 			}
 			for _, tokens := range []int64{0, 1, 1000, 150_000} {
-				it, err := routing.Plan(routing.Input{Routes: routes, Profile: profile, Exchange: x, InputTokens: tokens})
+				it, err := routing.MakeItinerary(routing.Input{Routes: routes, Profile: profile, Exchange: x, InputTokens: tokens})
 				require.NoError(t, err)
 				for _, c := range it.Candidates {
 					require.False(t, math.IsNaN(c.Utility) || math.IsInf(c.Utility, 0) || math.IsNaN(c.Units))
@@ -284,7 +285,7 @@ func TestUnitIsOne(t *testing.T) {
 			}
 			for tokens, want := range map[int64]float64{1000: 1000*1000 + 500*5000, 2500: 2500*2000 + 500*10_000} {
 				in.InputTokens = tokens
-				it, err := routing.Plan(in)
+				it, err := routing.MakeItinerary(in)
 				require.NoError(t, err)
 				if turns == 1 || tokens < 2000 {
 					require.InDelta(t, want, it.Unit, 1e-6)
@@ -364,7 +365,7 @@ func TestDroppingOut(t *testing.T) {
 			in.Profile.KeepQuality = rapid.SampledFrom([]float64{0, 0.5, 0.9, 1}).Draw(t, "keep")
 		}
 		in.Exchange = routing.NewExchange(in.Routes, nil, nil)
-		whole, err := routing.Plan(in)
+		whole, err := routing.MakeItinerary(in)
 		if err != nil || len(whole.Candidates) < 2 {
 			return
 		}
@@ -395,7 +396,7 @@ func TestDroppingOut(t *testing.T) {
 				return standing(r, light)
 			}
 		}
-		without, err := routing.Plan(in)
+		without, err := routing.MakeItinerary(in)
 		require.NoError(t, err)
 		if whole.KeepFrom != without.KeepFrom {
 			return // the best one dropped out, which keep_quality looks at

@@ -37,16 +37,17 @@ func TestRequires(t *testing.T) {
 	} {
 		t.Run(tc.name, func(t *testing.T) {
 			t.Parallel()
-			it, err := routing.Plan(routing.Input{Routes: all, Profile: balanced, InputTokens: 1000, Requires: tc.requires})
+			it, err := routing.MakeItinerary(routing.Input{Routes: all, Profile: balanced, InputTokens: 1000,
+				Requires: tc.requires})
 			require.Len(t, it.Rejected, len(all)-len(tc.want))
 			for _, r := range it.Rejected {
 				require.ErrorIs(t, r.Why, routing.ErrRequired)
 			}
 			if tc.want == nil {
 				require.ErrorIs(t, err, routing.ErrRequired)
-				_, err = routing.Plan(routing.Input{Routes: all[:1], Profile: balanced, Requires: tc.requires})
+				_, err = routing.MakeItinerary(routing.Input{Routes: all[:1], Profile: balanced, Requires: tc.requires})
 				require.ErrorIs(t, err, routing.ErrRequired, "of a single route, too")
-				_, err = routing.Plan(routing.Input{Profile: balanced, Requires: tc.requires})
+				_, err = routing.MakeItinerary(routing.Input{Profile: balanced, Requires: tc.requires})
 				require.NotErrorIs(t, err, routing.ErrRequired, "of none nothing can be said")
 				require.Error(t, err)
 				return
@@ -59,7 +60,7 @@ func TestRequires(t *testing.T) {
 		t.Parallel()
 		able := unsaid
 		able.JSONObject = true
-		_, err := routing.Plan(routing.Input{Routes: []config.Route{able, none}, Profile: balanced, InputTokens: 10,
+		_, err := routing.MakeItinerary(routing.Input{Routes: []config.Route{able, none}, Profile: balanced, InputTokens: 10,
 			Needs: routing.Needs{Format: llm.FormatJSONObject}, Requires: config.Requires{Regions: []string{"eu"}}})
 		require.ErrorIs(t, err, routing.ErrNoJSON)
 	})
@@ -76,7 +77,7 @@ func TestRequiresIsAFloor(t *testing.T) {
 		in.Requires.Regions, in.Exchange = []string{"eu"}, routing.NewExchange(in.Routes, nil, nil)
 		in.Past = &routing.Past{Home: "r0", Served: [2]routing.Served{{Route: "r1", Warm: 1000}}}
 		in.Request = rapid.SampledFrom([]*llm.Request{turn(easy, "Paris.", hard), answering()}).Draw(t, "request")
-		it, err := routing.Plan(in)
+		it, err := routing.MakeItinerary(in)
 		for _, c := range it.Candidates {
 			require.Equal(t, "eu", c.Route.Region)
 		}
@@ -88,7 +89,7 @@ func TestRequiresIsAFloor(t *testing.T) {
 				without.Routes = append(without.Routes, r)
 			}
 		}
-		other, otherErr := routing.Plan(without)
+		other, otherErr := routing.MakeItinerary(without)
 		require.Equal(t, order(other), order(it))
 		if len(without.Routes) > 0 {
 			require.Equal(t, otherErr, err)

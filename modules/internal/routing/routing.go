@@ -145,9 +145,10 @@ var (
 	ErrUnfit    = errors.New("the route's upstream cannot carry the request")
 	ErrNotReady = errors.New("no provider of a route that fits is ready: retry later")
 	ErrBusy     = errors.New("no upstream of a route that fits takes more at the moment: retry later")
-	// ErrFull is no reason of Plan's, which is the same however busy routes are, but of those who ask a route then.
+	// ErrFull is no reason of MakeItinerary's, which is the same however busy routes are, but of those who ask a route
+	// then.
 	ErrFull = errors.New("the route was full: as many attempts as its max_concurrent allows were running")
-	// ErrNotCovered is likewise none of Plan's, but of those who place the hold (GAP-137).
+	// ErrNotCovered is likewise none of its, but of those who place the hold (GAP-137).
 	ErrNotCovered = errors.New("what the account has available, or a limit of it or of its key, does not cover " +
 		"the route, or one before it")
 	ErrReserved = errors.New("the route is kept for requests of its specialty, and other routes can serve this one")
@@ -212,12 +213,12 @@ type Standing struct {
 	Back time.Time
 }
 
-// Plan makes the itinerary. When there is no candidate it returns the reason of the route that came furthest:
+// MakeItinerary chooses the routes. When there is no candidate it returns the reason of the route that came furthest:
 // ErrRequired if no route is what the account requires, else ErrNotOffered if none of those offers the tools that are
 // needed, else ErrTooLarge if none of those fits, else ErrNoJSON if none of those offers the format, else ErrUnfit if
 // none of those can carry the request, else ErrNotReady, else ErrBusy if one that is ready takes no more. Where no
 // route at all offers the format, it is ErrNoJSON, whatever fits (GAP-78). Rejected is filled then too.
-func Plan(in Input) (Itinerary, error) {
+func MakeItinerary(in Input) (Itinerary, error) {
 	in.exchangeFor([]config.Profile{in.Profile})
 	it := Itinerary{Candidates: make([]Candidate, 0, len(in.Routes)), Traits: in.traits()}
 	all := look(&in)

@@ -111,7 +111,7 @@ func TestFit(t *testing.T) {
 			t.Parallel()
 			r := route("only", 0.5, 1)
 			r.ContextWindow, r.MaxOutput = tt.window, tt.maxOutput
-			it, err := routing.Plan(routing.Input{
+			it, err := routing.MakeItinerary(routing.Input{
 				Routes: []config.Route{r}, Profile: balanced, InputTokens: tt.input, Allowance: tt.given,
 			})
 			if tt.sent == 0 {
@@ -148,7 +148,7 @@ func TestRejections(t *testing.T) {
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			t.Parallel()
-			it, err := routing.Plan(in(tt.routes...))
+			it, err := routing.MakeItinerary(in(tt.routes...))
 			require.ErrorIs(t, err, tt.err)
 			require.Empty(t, it.Candidates)
 			require.Len(t, it.Rejected, len(tt.routes), "every route has its reason")
@@ -156,7 +156,7 @@ func TestRejections(t *testing.T) {
 	}
 	t.Run("one is left", func(t *testing.T) {
 		t.Parallel()
-		it, err := routing.Plan(in(plain, narrow, up, down))
+		it, err := routing.MakeItinerary(in(plain, narrow, up, down))
 		require.NoError(t, err)
 		require.Equal(t, []string{"up"}, order(it))
 		reasons := map[string]error{}
@@ -194,7 +194,7 @@ func TestNeedsOf(t *testing.T) {
 func TestScores(t *testing.T) {
 	t.Parallel()
 	cheap, dear := route("cheap", 0.4, 0.01), route("dear", 0.8, 1)
-	it, err := routing.Plan(routing.Input{
+	it, err := routing.MakeItinerary(routing.Input{
 		Routes: []config.Route{cheap, dear}, Profile: config.Profile{Cost: 3, Quality: 1}, InputTokens: 1000, Allowance: 100,
 	})
 	require.NoError(t, err)
@@ -216,7 +216,8 @@ func TestScores(t *testing.T) {
 func TestExpectedOutputIsBounded(t *testing.T) {
 	t.Parallel()
 	r := route("only", 0.5, 0.01)
-	it, err := routing.Plan(routing.Input{Routes: []config.Route{r}, Profile: balanced, InputTokens: 0, Allowance: 60_000})
+	it, err := routing.MakeItinerary(routing.Input{Routes: []config.Route{r}, Profile: balanced, InputTokens: 0,
+		Allowance: 60_000})
 	require.NoError(t, err)
 	require.InDelta(t, 5*routing.ExpectedOutput, it.Candidates[0].Cost, 1e-9)
 	require.Equal(t, int64(60_000), it.Candidates[0].Allowance, "the hold counts the whole allowance")
@@ -255,7 +256,7 @@ func TestFormats(t *testing.T) {
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			t.Parallel()
-			it, err := routing.Plan(routing.Input{
+			it, err := routing.MakeItinerary(routing.Input{
 				Routes: tt.routes, Profile: balanced, Needs: routing.Needs{Tools: true, Format: tt.format}, InputTokens: 1000,
 				Allowance: 50,
 				Standing:  where(func(r *config.Route) bool { return r.Provider != "down" }),
@@ -314,10 +315,10 @@ func TestUnfit(t *testing.T) {
 					}
 				}
 				in.Routes = []config.Route{first, second}
-				it, err := routing.Plan(in)
+				it, err := routing.MakeItinerary(in)
 				require.NoError(t, err)
 				in.Routes = in.Routes[:1]
-				alone, err := routing.Plan(in)
+				alone, err := routing.MakeItinerary(in)
 				if !tt.unfit {
 					require.Len(t, it.Candidates, 2)
 					require.NoError(t, err)
@@ -335,7 +336,7 @@ func TestUnfit(t *testing.T) {
 		first, kept := picky, other
 		first.Tools, first.Unsupported = true, []string{"forced_tool_choice"}
 		kept.Tools, kept.Specialty = true, []config.Specialty{config.Graphics}
-		it, err := routing.Plan(routing.Input{Routes: []config.Route{first, kept}, Profile: balanced,
+		it, err := routing.MakeItinerary(routing.Input{Routes: []config.Route{first, kept}, Profile: balanced,
 			Needs: routing.NeedsOf(forced), InputTokens: 100, Allowance: 50})
 		require.NoError(t, err)
 		require.Equal(t, "other", it.Candidates[0].Route.Name)

@@ -50,14 +50,14 @@ func TestRaisedAllowance(t *testing.T) {
 					r.Specialty = nil
 				}
 				r.MaxOutput = tt.limit
-				it, err := routing.Plan(routing.Input{Routes: []config.Route{r}, InputTokens: 50_000, Allowance: tt.given})
+				it, err := routing.MakeItinerary(routing.Input{Routes: []config.Route{r}, InputTokens: 50_000, Allowance: tt.given})
 				require.NoError(t, err)
 				require.Equal(t, tt.sent, it.Candidates[0].Allowance)
 			})
 	}
 	t.Run("GAP-35 fit is judged before the raise", func(t *testing.T) {
 		t.Parallel()
-		_, err := routing.Plan(routing.Input{Routes: []config.Route{kept("only", 50_000, config.Graphics)},
+		_, err := routing.MakeItinerary(routing.Input{Routes: []config.Route{kept("only", 50_000, config.Graphics)},
 			InputTokens: 49_000, Allowance: 1001})
 		require.ErrorIs(t, err, routing.ErrTooLarge)
 	})
@@ -111,7 +111,7 @@ func TestSpecialties(t *testing.T) {
 			t.Parallel()
 			in := tt.in
 			in.Routes = tt.routes
-			it, err := routing.Plan(in)
+			it, err := routing.MakeItinerary(in)
 			require.NoError(t, err)
 			require.Equal(t, tt.order, order(it))
 			var reserved []string
@@ -125,7 +125,7 @@ func TestSpecialties(t *testing.T) {
 	}
 	t.Run("GAP-37 GAP-39 a route that is away does not open the others", func(t *testing.T) {
 		t.Parallel()
-		_, err := routing.Plan(routing.Input{Routes: []config.Route{plain, drawing}, InputTokens: 100,
+		_, err := routing.MakeItinerary(routing.Input{Routes: []config.Route{plain, drawing}, InputTokens: 100,
 			Standing: where(func(r *config.Route) bool { return r.Name != "plain" })})
 		require.ErrorIs(t, err, routing.ErrNotReady)
 	})

@@ -60,7 +60,7 @@ func TestStanding(t *testing.T) {
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			t.Parallel()
-			it, err := routing.Plan(routing.Input{Routes: []config.Route{poor, fair, good}, InputTokens: 10,
+			it, err := routing.MakeItinerary(routing.Input{Routes: []config.Route{poor, fair, good}, InputTokens: 10,
 				Profile: config.Profile{Quality: 1}, Standing: standing(tt.by)})
 			require.Equal(t, tt.err, err)
 			require.Equal(t, tt.order, order(it))
@@ -76,7 +76,7 @@ func TestStanding(t *testing.T) {
 		t.Parallel()
 		in := routing.Input{Routes: []config.Route{good, fair, poor}, InputTokens: 10,
 			Profile: config.Profile{Cost: 1, KeepQuality: 1}, Standing: standing(map[string]routing.Standing{"good": behind})}
-		it, err := routing.Plan(in)
+		it, err := routing.MakeItinerary(in)
 		require.NoError(t, err)
 		require.Equal(t, []string{"fair", "poor", "good"}, order(it))
 		require.InDelta(t, 0.7, it.KeepFrom, 1e-9)
@@ -86,7 +86,7 @@ func TestStanding(t *testing.T) {
 		t.Parallel()
 		special := good
 		special.Specialty = []config.Specialty{config.Graphics}
-		it, err := routing.Plan(routing.Input{Routes: []config.Route{special, fair}, InputTokens: 10, Graphics: true,
+		it, err := routing.MakeItinerary(routing.Input{Routes: []config.Route{special, fair}, InputTokens: 10, Graphics: true,
 			Profile: balanced, Standing: standing(map[string]routing.Standing{"good": behind})})
 		require.NoError(t, err)
 		require.Equal(t, []string{"fair", "good"}, order(it))
@@ -101,7 +101,7 @@ func TestLight(t *testing.T) {
 		light            bool
 	}{{10, 100, true}, {4000, 4096, true}, {4001, 100, false}, {10, 4097, false}, {10, 0, false}} {
 		asked := !tt.light
-		it, err := routing.Plan(routing.Input{Routes: []config.Route{route("only", 0.5, 1)}, InputTokens: tt.input,
+		it, err := routing.MakeItinerary(routing.Input{Routes: []config.Route{route("only", 0.5, 1)}, InputTokens: tt.input,
 			Allowance: tt.allowance, Profile: balanced, Standing: func(_ *config.Route, light bool) routing.Standing {
 				asked = light
 				return routing.Standing{}
@@ -122,8 +122,9 @@ func TestConversationsAndStanding(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			it, err := routing.Plan(routing.Input{Routes: []config.Route{home, other}, InputTokens: 50_000, Profile: balanced,
-				Past: at50k("home", 50_000), Request: turn(easy, "Paris.", "And of Spain?"),
+			it, err := routing.MakeItinerary(routing.Input{Routes: []config.Route{home, other}, InputTokens: 50_000,
+				Profile: balanced,
+				Past:    at50k("home", 50_000), Request: turn(easy, "Paris.", "And of Spain?"),
 				Standing: standing(map[string]routing.Standing{"home": s})})
 			require.NoError(t, err)
 			require.Equal(t, "other", it.Candidates[0].Route.Name)
@@ -133,8 +134,9 @@ func TestConversationsAndStanding(t *testing.T) {
 	}
 	t.Run("a loop of tools stays with a route that is ejected", func(t *testing.T) {
 		t.Parallel()
-		it, err := routing.Plan(routing.Input{Routes: []config.Route{home, other}, InputTokens: 50_000, Profile: balanced,
-			Past: at50k("home", 50_000), Request: answering(),
+		it, err := routing.MakeItinerary(routing.Input{Routes: []config.Route{home, other}, InputTokens: 50_000,
+			Profile: balanced,
+			Past:    at50k("home", 50_000), Request: answering(),
 			Standing: standing(map[string]routing.Standing{"home": {Why: errOpen, Behind: true}})})
 		require.NoError(t, err)
 		require.Equal(t, "home", it.Candidates[0].Route.Name)

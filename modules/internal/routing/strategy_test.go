@@ -13,7 +13,7 @@ import (
 // takes more calls.
 func TestStrategyThatIsNoBetter(t *testing.T) {
 	t.Parallel()
-	it, err := routing.Plan(routing.Input{Routes: []config.Route{route("a", 1, 1), route("b", 0.9, 100)},
+	it, err := routing.MakeItinerary(routing.Input{Routes: []config.Route{route("a", 1, 1), route("b", 0.9, 100)},
 		Profile: config.Profile{Quality: 1}, InputTokens: 10,
 		Strategies: []config.Strategy{{Name: "s", Kind: config.Cascade, Steps: []string{"a", "b"}}}})
 	require.NoError(t, err)
@@ -40,7 +40,7 @@ func TestStrategyLacksAPart(t *testing.T) {
 			case "validator":
 				s.Validator = "gone"
 			}
-			it, err := routing.Plan(routing.Input{Routes: routes, Profile: config.Profile{Cost: 1}, InputTokens: 10,
+			it, err := routing.MakeItinerary(routing.Input{Routes: routes, Profile: config.Profile{Cost: 1}, InputTokens: 10,
 				Strategies: []config.Strategy{s}})
 			require.NoError(t, err)
 			o := it.Options[0]

@@ -19,7 +19,7 @@ func TestTemplateCounts(t *testing.T) {
 	learned := routing.Templates{routing.LearnedOf{Route: "only", Model: "m"}: 1_396}
 	plan := func(in routing.Input) (routing.Candidate, error) {
 		in.Routes, in.Profile = []config.Route{r}, balanced
-		it, err := routing.Plan(in)
+		it, err := routing.MakeItinerary(in)
 		if err != nil {
 			return routing.Candidate{}, err
 		}
@@ -55,11 +55,11 @@ func TestTemplateCounts(t *testing.T) {
 		small.ContextWindow, long.Specialty = 10_000, []config.Specialty{config.LongContext}
 		small.TemplateTokens = new(int64(5_000))
 		in := routing.Input{Routes: []config.Route{small, long}, Profile: balanced, InputTokens: 5_000, Allowance: 1}
-		it, err := routing.Plan(in)
+		it, err := routing.MakeItinerary(in)
 		require.NoError(t, err)
 		require.Equal(t, []string{"long"}, order(it))
 		in.InputTokens--
-		it, err = routing.Plan(in)
+		it, err = routing.MakeItinerary(in)
 		require.NoError(t, err)
 		require.Equal(t, []string{"small"}, order(it))
 	})

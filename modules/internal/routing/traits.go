@@ -83,7 +83,8 @@ func (in *Input) traits() Traits {
 	return Traits{Turns: in.turns(), Loop: in.Loops()}
 }
 
-// Foresee fills in what is expected of the candidates where Plan did not ask, because there was nothing to choose.
+// Foresee fills in what is expected of the candidates where MakeItinerary did not ask, because there was nothing to
+// choose.
 func Foresee(in *Input, it *Itinerary) {
 	if it.Kinds != [len(it.Kinds)]float32{} {
 		return

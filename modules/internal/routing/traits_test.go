@@ -55,13 +55,13 @@ func TestTraitsStandForTheRequest(t *testing.T) {
 			in := Input{Routes: routes, Profile: config.Profile{Name: "balanced", Cost: 0.5, Quality: 0.5, KeepQuality: 0.95},
 				Needs: NeedsOf(req), InputTokens: 1000, Predictor: DefaultPredictor(), Request: req, Past: past,
 				Keep: KeepAll}
-			live, err := Plan(in)
+			live, err := MakeItinerary(in)
 			require.NoError(t, err)
 			require.NotNil(t, live.Traits.Signal, name)
 			require.NotContains(t, string(live.Traits.Signal), "keeper")
 
 			in.Request, in.Traits = nil, &live.Traits
-			again, err := Plan(in)
+			again, err := MakeItinerary(in)
 			require.NoError(t, err)
 			require.Equal(t, live.Stay, again.Stay, name)
 			require.Equal(t, live.Home, again.Home, name)
@@ -91,7 +91,7 @@ func TestTraitsAreKeptWhereTheyAreWanted(t *testing.T) {
 	in := Input{Routes: learned()[:1], Needs: NeedsOf(req), InputTokens: 10, Predictor: DefaultPredictor(), Request: req}
 	traits := func(keep Keep) Traits {
 		in.Keep = keep
-		it, err := Plan(in)
+		it, err := MakeItinerary(in)
 		require.NoError(t, err)
 		return it.Traits
 	}
@@ -102,12 +102,12 @@ func TestTraitsAreKeptWhereTheyAreWanted(t *testing.T) {
 	require.Equal(t, []any{1, true}, []any{all.Turns, all.Loop})
 
 	in.Routes, in.Keep = learned(), KeepRead
-	it, err := Plan(in)
+	it, err := MakeItinerary(in)
 	require.NoError(t, err)
 	require.NotNil(t, it.Traits.Signal, "there is a choice")
 
 	in.Routes = nil
-	it, err = Plan(in)
+	it, err = MakeItinerary(in)
 	require.ErrorIs(t, err, ErrNotOffered)
 	require.Equal(t, Traits{Turns: 1, Loop: true}, it.Traits, "also of what is refused")
 }
@@ -116,7 +116,7 @@ func TestTraitsAreKeptWhereTheyAreWanted(t *testing.T) {
 func TestSignalsOfAnotherModelSayNothing(t *testing.T) {
 	t.Parallel()
 	in := Input{Routes: learned(), InputTokens: 10, Predictor: DefaultPredictor(), Request: said()["code"], Keep: KeepRead}
-	live, err := Plan(in)
+	live, err := MakeItinerary(in)
 	require.NoError(t, err)
 	in.Request = nil
 	for _, change := range []func([]byte) []byte{
@@ -125,7 +125,7 @@ func TestSignalsOfAnotherModelSayNothing(t *testing.T) {
 		func([]byte) []byte { return nil },
 	} {
 		in.Traits = &Traits{Signal: change(append([]byte{}, live.Traits.Signal...))}
-		it, err := Plan(in)
+		it, err := MakeItinerary(in)
 		require.NoError(t, err)
 		require.Zero(t, it.Kinds)
 		require.Equal(t, it.Candidates[0].Route.Quality, it.Candidates[0].Quality, "what the operator says")

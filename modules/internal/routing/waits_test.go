@@ -56,7 +56,7 @@ func TestWaits(t *testing.T) {
 			t.Parallel()
 			in := routing.Input{Profile: best, InputTokens: 1000, Routes: []config.Route{route("a", 0.9, 1), route("b", 0.8, 1),
 				route("c", 0.7, 1)}, Standing: func(r *config.Route, _ bool) routing.Standing { return c.standing[r.Name] }}
-			it, err := routing.Plan(in)
+			it, err := routing.MakeItinerary(in)
 			require.ErrorIs(t, err, c.err)
 			require.Equal(t, c.steps, steps(&it))
 			var waits []string
@@ -75,7 +75,7 @@ func TestWaits(t *testing.T) {
 		t.Parallel()
 		small := route("small", 0.9, 1)
 		small.ContextWindow, small.MaxOutput = 1000, 500
-		it, err := routing.Plan(
+		it, err := routing.MakeItinerary(
 			routing.Input{Profile: best, InputTokens: 5000, Routes: []config.Route{small, route("b", 0.8, 1)},
 				Standing: func(*config.Route, bool) routing.Standing { return back(3) }},
 		)

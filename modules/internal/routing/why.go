@@ -121,7 +121,7 @@ func (in *Input) turn(first string, difficulty float64, harder bool) *Turn {
 			return nil
 		}
 		other.shift = float32(odds(difficulty) - odds(to))
-		it, err := Plan(other)
+		it, err := MakeItinerary(other)
 		if err != nil {
 			return nil
 		}

@@ -98,13 +98,13 @@ func Play(s Setup, set Set) (Result, error) {
 			in := routing.Input{Routes: s.Routes, Profile: s.Profile, Exchange: exchange, Needs: routing.NeedsOf(turn.Request),
 				InputTokens: turn.Input, Predictor: s.Predictor, Request: turn.Request}
 			in.Past = new(routing.Past) // by this turn alone
-			fresh, err := routing.Plan(in)
+			fresh, err := routing.MakeItinerary(in)
 			if err != nil {
 				return r, fmt.Errorf("choosing a route in %s: %w", set.Name, err)
 			}
 			key := book.Key(fmt.Sprint(c), s.Profile.Name, turn.Request)
 			in.Past = book.Past(context.Background(), key)
-			stays, err := routing.Plan(in)
+			stays, err := routing.MakeItinerary(in)
 			if err != nil {
 				return r, fmt.Errorf("choosing a route in %s: %w", set.Name, err)
 			}
