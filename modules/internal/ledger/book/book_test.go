@@ -102,10 +102,12 @@ func TestRepeatedHold(t *testing.T) {
 
 func TestFurtherAttempts(t *testing.T) {
 	t.Parallel()
-	require.ErrorIs(t, book.CheckAttempt(&ledger.Next{Microcents: -1}, running(1, 1)), ledger.ErrInvalid)
-	require.ErrorIs(t, book.CheckAttempt(&ledger.Next{Tokens: -1}, running(1, 1)), ledger.ErrInvalid)
-	require.EqualError(t, book.CheckAttempt(&ledger.Next{}, nil), "not found: a running request with this id")
-	require.NoError(t, book.CheckAttempt(&ledger.Next{}, running(1, 1)))
+	for _, negative := range []ledger.Next{{Microcents: -1}, {Tokens: -1}} {
+		_, err := book.RepeatsAttempt(&negative, running(1, 1))
+		require.EqualError(t, err, "invalid: an attempt needs amounts that are not negative")
+	}
+	_, err := book.RepeatsAttempt(&ledger.Next{}, nil)
+	require.EqualError(t, err, "not found: a running request with this id")
 	for have := range 12 {
 		r := running(1, have)
 		for _, c := range []struct {
@@ -208,8 +210,8 @@ func TestHoldMakesTheRequest(t *testing.T) {
 	c, err := book.DecideHold(&ledger.Hold{Request: "r", Account: "acct_1", Key: "key_1", Endpoint: "chat", Profile: "max",
 		Microcents: 9}, payer(&a, book.Line{}), &first, "boot", moment)
 	require.NoError(t, err)
-	require.Equal(t, book.Running{ID: "r", Account: "acct_1", Key: "key_1", Owner: "boot", Endpoint: "chat", Profile: "max",
-		Held: 9, Created: moment, Attempts: []book.Attempt{first}}, c.Running)
+	require.Equal(t, book.Running{ID: "r", Account: "acct_1", Key: "key_1", Owner: "boot", Endpoint: "chat",
+		Profile: "max", Held: 9, Created: moment, Attempts: []book.Attempt{first}}, c.Running)
 	require.Zero(t, a.Held)
 	require.EqualValues(t, 9, c.Balance.Held)
 }

@@ -104,27 +104,21 @@ func DecideHold(h *ledger.Hold, p Payer, first *Attempt, owner string, now time.
 	return c, nil
 }
 
-// CheckAttempt checks what a further attempt says by itself, and that its request runs (nil: it does not).
-func CheckAttempt(n *ledger.Next, r *Running) error {
+// RepeatsAttempt reports whether a running request (nil: it does not run) has an attempt already: it changes nothing
+// then. ErrInvalid for amounts below zero, and for an attempt that is not the next.
+func RepeatsAttempt(n *ledger.Next, r *Running) (bool, error) {
 	switch {
 	case n.Microcents < 0 || n.Tokens < 0:
-		return fmt.Errorf("%w: an attempt needs amounts that are not negative", ledger.ErrInvalid)
+		return false, fmt.Errorf("%w: an attempt needs amounts that are not negative", ledger.ErrInvalid)
 	case r == nil:
-		return fmt.Errorf("%w: a running request with this id", ledger.ErrNotFound)
+		return false, fmt.Errorf("%w: a running request with this id", ledger.ErrNotFound)
 	}
-	return nil
-}
-
-// RepeatsAttempt reports whether a request has an attempt already: it changes nothing then. ErrInvalid for one that
-// is not the next.
-func RepeatsAttempt(n *ledger.Next, r *Running) (bool, error) {
 	for i := range r.Attempts {
 		if r.Attempts[i].ID == n.Attempt.ID {
 			return true, nil
 		}
 	}
-	seq := int64(len(r.Attempts)) + 1
-	if !isAttempt(n.Attempt.ID, r.ID, seq) {
+	if seq := int64(len(r.Attempts)) + 1; !isAttempt(n.Attempt.ID, r.ID, seq) {
 		return false, fmt.Errorf("%w: attempt %q; the next attempt of this request is %q",
 			ledger.ErrInvalid, n.Attempt.ID, ledger.AttemptID(r.ID, seq))
 	}

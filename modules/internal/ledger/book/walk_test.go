@@ -211,12 +211,12 @@ func (w *walk) covered(line int, microcents, tokens, own int64) bool {
 	if b.Accrued > 0 {
 		available -= 1_000_000
 	}
-	terms, cap := w.terms(), w.lines[line].Cap
+	terms, limit := w.terms(), w.lines[line].Cap
 	more := max(0, microcents-own)
 	return (own > 0 && more == 0 || available >= 1_000_000 && more <= available) &&
 		(terms.SpendCap == 0 || w.spent < terms.SpendCap && w.spent+microcents <= terms.SpendCap) &&
 		(terms.TokenBudget == 0 || w.tokens < terms.TokenBudget && w.tokens+tokens <= terms.TokenBudget) &&
-		(cap == 0 || w.of[line] < cap && w.of[line]+w.heldBy[line]+more <= cap)
+		(limit == 0 || w.of[line] < limit && w.of[line]+w.heldBy[line]+more <= limit)
 }
 
 func (w *walk) attempt(request string, seq int64) book.Attempt {

@@ -17,7 +17,7 @@ import (
 type running struct {
 	book.Running
 	key     keyRef
-	opening *book.Attempt // the row of a hold that was placed before the first attempt, of no route; nil: it came with that
+	opening *book.Attempt // the row of a hold that was placed before the first attempt, of no route; nil: with that
 }
 
 // request is the request as the rules know it, nil for none.

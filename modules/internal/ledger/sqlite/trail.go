@@ -18,16 +18,13 @@ func (s *Store) RecordAct(ctx context.Context, action, account, subject string, 
 		if err != nil {
 			return err
 		}
-		trail, id := book.Trail{}, ""
-		if a == nil {
-			trail, err = t.trail()
-		} else {
-			trail, id = a.Trail, a.ID
-		}
-		if err != nil {
+		about := &book.Account{}
+		if a != nil {
+			about = &a.Account
+		} else if about.Trail, err = t.trail(); err != nil {
 			return err
 		}
-		act, err := book.RecordAct(trail, id, action, subject, nil, after, t.by(ctx))
+		act, err := book.RecordAct(about.Trail, about.ID, action, subject, nil, after, t.by(ctx))
 		if err != nil {
 			return err
 		}
