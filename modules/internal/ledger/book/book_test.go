@@ -207,8 +207,8 @@ func TestHoldMakesTheRequest(t *testing.T) {
 	t.Parallel()
 	a := rich(t)
 	first := attempt(1, 7)
-	c, err := book.DecideHold(&ledger.Hold{Request: "r", Account: "acct_1", Key: "key_1", Endpoint: "chat", Profile: "max",
-		Microcents: 9}, payer(&a, book.Line{}), &first, "boot", moment)
+	c, err := book.DecideHold(&ledger.Hold{Request: "r", Account: "acct_1", Key: "key_1", Endpoint: "chat",
+		Profile: "max", Microcents: 9}, payer(&a, book.Line{}), &first, "boot", moment)
 	require.NoError(t, err)
 	require.Equal(t, book.Running{ID: "r", Account: "acct_1", Key: "key_1", Owner: "boot", Endpoint: "chat",
 		Profile: "max", Held: 9, Created: moment, Attempts: []book.Attempt{first}}, c.Running)

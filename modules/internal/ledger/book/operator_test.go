@@ -56,8 +56,8 @@ func TestMovements(t *testing.T) {
 	require.Empty(t, again.Acts)
 	require.Equal(t, a, again.Account)
 	_, err = book.DecideTopUp(credit(4), a, seen, nil, mary)
-	require.EqualError(t, err, `already exists with other figures: the reference "inv" is that of a movement (top_up) of `+
-		`3.000000 credits on 2026-11-20, and not of a movement (top_up) of 4.000000 credits; nothing was moved`)
+	require.EqualError(t, err, `already exists with other figures: the reference "inv" is that of a movement (top_up) `+
+		`of 3.000000 credits on 2026-11-20, and not of a movement (top_up) of 4.000000 credits; nothing was moved`)
 	full := a
 	full.Credits = ledger.MaxBalance
 	_, err = book.DecideTopUp(credit(1), full, nil, nil, mary)
@@ -363,7 +363,7 @@ func TestSettings(t *testing.T) {
 		}, limited.Account, "account.set_limit", `{"fair_use_microcents":5}`, `{"fair_use_microcents":0}`},
 		{"no limit", func(a book.Account) (book.Change, error) { return book.SetLimit(a, ledger.LimitFairUse, nil, mary) },
 			limited.Account, "account.set_limit", `{"fair_use_microcents":5}`, `{"fair_use_microcents":null}`},
-		{"none, still", func(a book.Account) (book.Change, error) { return book.SetLimit(a, ledger.LimitFairUse, nil, mary) },
+		{"still none", func(a book.Account) (book.Change, error) { return book.SetLimit(a, ledger.LimitFairUse, nil, mary) },
 			a, "", "", ""},
 		{"profile", func(a book.Account) (book.Change, error) { return book.SetProfile(a, "max", mary) }, a,
 			"account.set_profile", `{"profile":""}`, `{"profile":"max"}`},
@@ -453,8 +453,8 @@ func TestKeys(t *testing.T) {
 		require.NoError(t, err)
 		require.Empty(t, c.Acts)
 		require.Equal(t, k, c.Key)
-		c, err = book.ChangeKey(a, k, ledger.KeyChange{Name: new("ops"), Expires: new(moment), SpendCap: new(int64(0))}, false,
-			mary)
+		all := ledger.KeyChange{Name: new("ops"), Expires: new(moment), SpendCap: new(int64(0))}
+		c, err = book.ChangeKey(a, k, all, false, mary)
 		require.NoError(t, err)
 		require.Equal(t, []string{"key.change", `{"expires":"never","name":"ci","spend_cap_microcents":9}`,
 			`{"expires":"2026-11-20T10:30:00Z","name":"ops","spend_cap_microcents":0}`},

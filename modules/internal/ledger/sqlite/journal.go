@@ -55,8 +55,8 @@ func bindEntry(row *rows, e *posted) {
 const findReference = `SELECT kind, microcents, request, created, n FROM entries
 	WHERE account = ? AND (kind = 'allotment') = ? AND reference = ? AND reference IS NOT NULL`
 
-// findSeen looks for the entry of an account that has a reference of people's, with what a refund's left needs; nil for
-// none.
+// findSeen looks for the entry of an account that has a reference of people's, with what book.Seen needs of a refund;
+// nil for none.
 func (t *tx) findSeen(a *account, reference string) (seen *book.Seen, err error) {
 	if reference == "" {
 		return nil, nil

@@ -39,8 +39,8 @@ func scanSettings(row *sqlite.Stmt, col int) (s book.Settings) {
 	return s
 }
 
-// parseRequires reads what book.RequiredTexts made. What that did not make is required of no route: a floor that cannot
-// be read is none that everything passes.
+// parseRequires reads what book.RequiredTexts made. What that did not make is required of no route: a floor that
+// cannot be read is none that everything passes.
 func parseRequires(regions, retention string) config.Requires {
 	var list []string
 	if regions != "" {
