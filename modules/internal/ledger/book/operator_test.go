@@ -194,15 +194,15 @@ func TestActs(t *testing.T) {
 	})
 	t.Run("a pruning is said once", func(t *testing.T) {
 		t.Parallel()
-		act, err := book.MovePruned(book.Trail{}, time.Time{}, moment, mary)
+		act, err := book.RecordPruning(book.Trail{}, time.Time{}, moment, mary)
 		require.NoError(t, err)
 		require.Equal(t, []any{"ledger.prune", "", `{"settled_before":"2026-11-20T10:30:00Z"}`},
 			[]any{act.Action, act.Before, act.After})
-		act, err = book.MovePruned(book.Trail{}, moment, moment.Add(1), mary)
+		act, err = book.RecordPruning(book.Trail{}, moment, moment.Add(1), mary)
 		require.NoError(t, err)
 		require.Equal(t, `{"settled_before":"2026-11-20T10:30:00Z"}`, act.Before)
 		for _, before := range []time.Time{moment, moment.Add(-1)} {
-			act, err := book.MovePruned(book.Trail{}, moment, before, mary)
+			act, err := book.RecordPruning(book.Trail{}, moment, before, mary)
 			require.NoError(t, err)
 			require.Empty(t, act)
 		}

@@ -88,7 +88,7 @@ func DecideHold(h *ledger.Hold, p Payer, first *Attempt, owner string, now time.
 		return Held{}, err
 	}
 	if h.Headroom > 1 {
-		n.microcents, n.tokens = times(h.Headroom, h.Microcents), times(h.Headroom, h.Tokens)
+		n.microcents, n.tokens = multiply(h.Headroom, h.Microcents), multiply(h.Headroom, h.Tokens)
 		if err := p.admit(n); err != nil {
 			return Held{}, err
 		}
@@ -138,7 +138,7 @@ func DecideAttempt(n *ledger.Next, p Payer, r *Running, next *Attempt) (Begun, e
 	more := max(0, n.Microcents-r.Held)
 	decide := p.admit
 	if more == 0 { // what is held already needs nothing of what is available
-		decide = p.within
+		decide = p.checkLimits
 	}
 	if err := decide(worst); err != nil {
 		return Begun{}, err

@@ -565,7 +565,7 @@ func (m *memory) Prune(ctx context.Context, before time.Time) (requests int64, e
 			continue
 		}
 		var act book.Act
-		if act, err = book.MovePruned(m.trail, m.prunedUntil, before, m.by(ctx)); act.Seq > 0 {
+		if act, err = book.RecordPruning(m.trail, m.prunedUntil, before, m.by(ctx)); act.Seq > 0 {
 			m.prunedUntil = before
 			m.act(nil, act)
 		}

@@ -149,7 +149,7 @@ func (s *Store) Check(ctx context.Context, account, key string, microcents, toke
 			return book.CheckPayer(t.payer(a, l), microcents, tokens)
 		})
 	}
-	return doing(err, "checking an account")
+	return wrap(err, "checking an account")
 }
 
 // heldByLine is what a key and those that it shares its cap with hold. Like accountHeld it reads all running requests.

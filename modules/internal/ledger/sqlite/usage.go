@@ -79,7 +79,7 @@ func (b *books) Usage(ctx context.Context, q ledger.UsageQuery, each func(ledger
 		}
 		return u.list(each)
 	})
-	return doing(err, "summing usage")
+	return wrap(err, "summing usage")
 }
 
 func newUsage(conn *sqlite.Conn, q ledger.UsageQuery) (*usage, error) {
