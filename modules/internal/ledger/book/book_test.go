@@ -119,9 +119,10 @@ func TestFurtherAttempts(t *testing.T) {
 			{ledger.AttemptID("r", int64(have)+2), false, ledger.ErrInvalid},
 			{ledger.AttemptID("r", int64(have)), have > 0, nil},
 			{ledger.AttemptID("s", int64(have)+1), false, ledger.ErrInvalid},
+			{"r." + string(rune('1'+have)), false, nil}, // for more than nine it is no digit
 		} {
 			repeated, err := book.RepeatsAttempt(&ledger.Next{Attempt: ledger.Attempt{ID: c.id}}, r)
-			if have == 0 && c.id == "r.0" {
+			if have == 0 && c.id == "r.0" || have >= 9 && len(c.id) == 3 && c.id > "r.9" {
 				c.err = ledger.ErrInvalid
 			}
 			require.ErrorIs(t, err, c.err, c.id)
@@ -333,7 +334,7 @@ func TestSettlement(t *testing.T) {
 		require.ErrorIs(t, err, ledger.ErrInvalid)
 		require.Empty(t, c)
 	})
-	t.Run("usage that no bill can sum", func(t *testing.T) {
+	t.Run("usage far beyond what is held", func(t *testing.T) {
 		t.Parallel()
 		a := rich(t)
 		r := running(10, 2)
@@ -346,6 +347,18 @@ func TestSettlement(t *testing.T) {
 		require.NoError(t, err)
 		require.EqualValues(t, 10, c.Charge, "GAP-110")
 		require.Positive(t, c.Over)
+	})
+	t.Run("more than any bill can sum", func(t *testing.T) {
+		t.Parallel()
+		r := running(10, math.MaxInt64/ledger.MaxCharge+1)
+		var results []ledger.Result
+		for i := range r.Attempts {
+			r.Attempts[i].Price.Output = ledger.MaxCharge
+			results = append(results, finished(int64(i)+1, usage(1_000_000)))
+		}
+		c, err := settle(r, results...)
+		require.ErrorIs(t, err, ledger.ErrUsage)
+		require.Empty(t, c)
 	})
 	t.Run("more attempts than are usual are all vouched for", func(t *testing.T) {
 		t.Parallel()

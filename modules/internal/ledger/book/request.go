@@ -136,11 +136,11 @@ type Begun struct {
 func DecideAttempt(n *ledger.Next, p Payer, r *Running, next *Attempt) (Begun, error) {
 	worst := need{microcents: n.Microcents, tokens: n.Tokens, held: r.Held, others: p.Held - r.Held}
 	more := max(0, n.Microcents-r.Held)
-	decide := p.admit
-	if more == 0 { // what is held already needs nothing of what is available
-		decide = p.checkLimits
+	err := p.checkLimits(worst)
+	if more > 0 { // what is held already needs nothing of what is available
+		err = p.admit(worst)
 	}
-	if err := decide(worst); err != nil {
+	if err != nil {
 		return Begun{}, err
 	}
 	c := Begun{p.Account.Balance, more, *r}
