@@ -110,9 +110,9 @@ func AcceptLoss(t Trail, lost *ledger.Loss, reason string, by By) (Act, error) {
 	return RecordAct(t, "", "ledger.accept_loss", "ledger", nil, what, by)
 }
 
-// MovePruned records, in the trail of what is about no account, that the detail of what was settled before then is
+// RecordPruning records, in the trail of what is about no account, that the detail of what was settled before then is
 // removed. The zero Act where that was said before: was is up to when, zero for never.
-func MovePruned(t Trail, was, before time.Time, by By) (Act, error) {
+func RecordPruning(t Trail, was, before time.Time, by By) (Act, error) {
 	if !was.Before(before) {
 		return Act{}, nil
 	}

@@ -36,7 +36,7 @@ func (p Payer) admit(n need) error {
 	if err := p.Account.Refuse(n.microcents-n.held, n.held); err != nil {
 		return p.refuse(n, err)
 	}
-	return p.within(n)
+	return p.checkLimits(n)
 }
 
 // refuse is a refusal with what would be covered.
@@ -57,39 +57,39 @@ func (p Payer) refuse(n need, why error) error {
 	return limits.Refuse(why)
 }
 
-// within is admit for a request that holds enough already. Limits of the account are about what was settled (GAP-53);
-// the cap of a key is strict, for it bounds what others than the account's owner can spend (GAP-115).
-func (p Payer) within(n need) error {
+// checkLimits is admit for a request that holds enough already. Limits of the account are about what was settled
+// (GAP-53); the cap of a key is strict, for it bounds what others than the account's owner can spend (GAP-115).
+func (p Payer) checkLimits(n need) error {
 	now, spent, own := p.Account.CountPeriod(), p.Line.counted(), max(n.microcents, n.held)
 	switch {
-	case crosses(now.Spent, n.microcents, p.Terms.SpendCap):
+	case crossesLimit(now.Spent, n.microcents, p.Terms.SpendCap):
 		return p.refuse(n, ledger.ErrSpendCap)
-	case crosses(now.Tokens, n.tokens, p.Terms.TokenBudget):
+	case crossesLimit(now.Tokens, n.tokens, p.Terms.TokenBudget):
 		return p.refuse(n, ledger.ErrTokenBudget)
-	case crosses(spent, own, p.Line.Cap):
+	case crossesLimit(spent, own, p.Line.Cap):
 		return p.refuse(n, ledger.ErrKeySpendCap)
-	case crosses(spent, sum(n.others, own), p.Line.Cap):
+	case crossesLimit(spent, add(n.others, own), p.Line.Cap):
 		return p.refuse(n, ledger.ErrKeyHeld)
 	}
 	return nil
 }
 
-// crosses reports whether a limit is reached already, or would be passed; to reach it exactly is allowed
+// crossesLimit reports whether a limit is reached already, or would be passed; to reach it exactly is allowed
 // (GAP-53). A limit of 0 is none.
-func crosses(settled, more, limit int64) bool {
+func crossesLimit(settled, more, limit int64) bool {
 	return limit > 0 && (settled >= limit || more > limit-settled)
 }
 
-// times multiplies what is not negative. What no balance covers stays so.
-func times(n, amount int64) int64 {
+// multiply multiplies what is not negative. What no balance covers stays so.
+func multiply(n, amount int64) int64 {
 	if amount > math.MaxInt64/n {
 		return math.MaxInt64
 	}
 	return n * amount
 }
 
-// sum adds what is not negative. What no balance covers stays so.
-func sum(a, b int64) int64 {
+// add adds what is not negative. What no balance covers stays so.
+func add(a, b int64) int64 {
 	if a > math.MaxInt64-b {
 		return math.MaxInt64
 	}

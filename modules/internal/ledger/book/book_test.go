@@ -102,10 +102,12 @@ func TestRepeatedHold(t *testing.T) {
 
 func TestFurtherAttempts(t *testing.T) {
 	t.Parallel()
-	require.ErrorIs(t, book.CheckAttempt(&ledger.Next{Microcents: -1}, running(1, 1)), ledger.ErrInvalid)
-	require.ErrorIs(t, book.CheckAttempt(&ledger.Next{Tokens: -1}, running(1, 1)), ledger.ErrInvalid)
-	require.EqualError(t, book.CheckAttempt(&ledger.Next{}, nil), "not found: a running request with this id")
-	require.NoError(t, book.CheckAttempt(&ledger.Next{}, running(1, 1)))
+	for _, negative := range []ledger.Next{{Microcents: -1}, {Tokens: -1}} {
+		_, err := book.RepeatsAttempt(&negative, running(1, 1))
+		require.EqualError(t, err, "invalid: an attempt needs amounts that are not negative")
+	}
+	_, err := book.RepeatsAttempt(&ledger.Next{}, nil)
+	require.EqualError(t, err, "not found: a running request with this id")
 	for have := range 12 {
 		r := running(1, have)
 		for _, c := range []struct {
@@ -117,9 +119,10 @@ func TestFurtherAttempts(t *testing.T) {
 			{ledger.AttemptID("r", int64(have)+2), false, ledger.ErrInvalid},
 			{ledger.AttemptID("r", int64(have)), have > 0, nil},
 			{ledger.AttemptID("s", int64(have)+1), false, ledger.ErrInvalid},
+			{"r." + string(rune('1'+have)), false, nil}, // for more than nine it is no digit
 		} {
 			repeated, err := book.RepeatsAttempt(&ledger.Next{Attempt: ledger.Attempt{ID: c.id}}, r)
-			if have == 0 && c.id == "r.0" {
+			if have == 0 && c.id == "r.0" || have >= 9 && len(c.id) == 3 && c.id > "r.9" {
 				c.err = ledger.ErrInvalid
 			}
 			require.ErrorIs(t, err, c.err, c.id)
@@ -205,11 +208,11 @@ func TestHoldMakesTheRequest(t *testing.T) {
 	t.Parallel()
 	a := rich(t)
 	first := attempt(1, 7)
-	c, err := book.DecideHold(&ledger.Hold{Request: "r", Account: "acct_1", Key: "key_1", Endpoint: "chat", Profile: "max",
-		Microcents: 9}, payer(&a, book.Line{}), &first, "boot", moment)
+	c, err := book.DecideHold(&ledger.Hold{Request: "r", Account: "acct_1", Key: "key_1", Endpoint: "chat",
+		Profile: "max", Microcents: 9}, payer(&a, book.Line{}), &first, "boot", moment)
 	require.NoError(t, err)
-	require.Equal(t, book.Running{ID: "r", Account: "acct_1", Key: "key_1", Owner: "boot", Endpoint: "chat", Profile: "max",
-		Held: 9, Created: moment, Attempts: []book.Attempt{first}}, c.Running)
+	require.Equal(t, book.Running{ID: "r", Account: "acct_1", Key: "key_1", Owner: "boot", Endpoint: "chat",
+		Profile: "max", Held: 9, Created: moment, Attempts: []book.Attempt{first}}, c.Running)
 	require.Zero(t, a.Held)
 	require.EqualValues(t, 9, c.Balance.Held)
 }
@@ -331,7 +334,7 @@ func TestSettlement(t *testing.T) {
 		require.ErrorIs(t, err, ledger.ErrInvalid)
 		require.Empty(t, c)
 	})
-	t.Run("usage that no bill can sum", func(t *testing.T) {
+	t.Run("usage far beyond what is held", func(t *testing.T) {
 		t.Parallel()
 		a := rich(t)
 		r := running(10, 2)
@@ -344,6 +347,18 @@ func TestSettlement(t *testing.T) {
 		require.NoError(t, err)
 		require.EqualValues(t, 10, c.Charge, "GAP-110")
 		require.Positive(t, c.Over)
+	})
+	t.Run("more than any bill can sum", func(t *testing.T) {
+		t.Parallel()
+		r := running(10, math.MaxInt64/ledger.MaxCharge+1)
+		var results []ledger.Result
+		for i := range r.Attempts {
+			r.Attempts[i].Price.Output = ledger.MaxCharge
+			results = append(results, finished(int64(i)+1, usage(1_000_000)))
+		}
+		c, err := settle(r, results...)
+		require.ErrorIs(t, err, ledger.ErrUsage)
+		require.Empty(t, c)
 	})
 	t.Run("more attempts than are usual are all vouched for", func(t *testing.T) {
 		t.Parallel()

@@ -23,7 +23,7 @@
 //	DecidePrice       the route's last price                           the version
 //	RecordAct,        the trail of the acts about no account           act
 //	AcceptLoss,
-//	MovePruned
+//	RecordPruning
 //
 // A payer is an account, the line of its key, what its terms are, and what the running requests of the line hold. An
 // account is looked at only after its periods are up to date: who finds it Overdue calls EndPeriods first, and that

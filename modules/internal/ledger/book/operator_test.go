@@ -19,15 +19,19 @@ func TestMovements(t *testing.T) {
 	credit := func(credits int64) *ledger.Credit {
 		return &ledger.Credit{Account: a.ID, Credits: credits, Reference: "inv", Reason: "paid"}
 	}
-	for says, c := range map[string]*ledger.Credit{
-		"a top-up has 1 to 1000000000 credits":                                         credit(0),
-		"a top-up has 1 to 1000000000":                                                 credit(ledger.MaxTopUp + 1),
-		"a reference has to be UTF-8 without control characters, of at most 256 bytes": {Credits: 1, Reference: "\n"},
-		"a reason has to be UTF-8":                                                     {Credits: 1, Reason: strings.Repeat("x", 257)},
+	for _, c := range []struct {
+		credit *ledger.Credit
+		says   string
+	}{
+		{credit(0), "a top-up has 1 to 1000000000 credits"},
+		{credit(ledger.MaxTopUp + 1), "a top-up has 1 to 1000000000 credits"},
+		{&ledger.Credit{Credits: 1, Reference: "\n"},
+			"a reference has to be UTF-8 without control characters, of at most 256 bytes"},
+		{&ledger.Credit{Credits: 1, Reason: strings.Repeat("x", 257)}, "a reason has to be UTF-8"},
 	} {
-		err := book.CheckCredit(c)
+		err := book.CheckCredit(c.credit)
 		require.ErrorIs(t, err, ledger.ErrInvalid)
-		require.ErrorContains(t, err, says)
+		require.ErrorContains(t, err, c.says)
 	}
 	require.NoError(t, book.CheckCredit(credit(ledger.MaxTopUp)))
 	require.NoError(t, book.CheckCredit(&ledger.Credit{Credits: 1, Reason: strings.Repeat("x", 256)}))
@@ -52,8 +56,8 @@ func TestMovements(t *testing.T) {
 	require.Empty(t, again.Acts)
 	require.Equal(t, a, again.Account)
 	_, err = book.DecideTopUp(credit(4), a, seen, nil, mary)
-	require.EqualError(t, err, `already exists with other figures: the reference "inv" is that of a movement (top_up) of `+
-		`3.000000 credits on 2026-11-20, and not of a movement (top_up) of 4.000000 credits; nothing was moved`)
+	require.EqualError(t, err, `already exists with other figures: the reference "inv" is that of a movement (top_up) `+
+		`of 3.000000 credits on 2026-11-20, and not of a movement (top_up) of 4.000000 credits; nothing was moved`)
 	full := a
 	full.Credits = ledger.MaxBalance
 	_, err = book.DecideTopUp(credit(1), full, nil, nil, mary)
@@ -190,15 +194,15 @@ func TestActs(t *testing.T) {
 	})
 	t.Run("a pruning is said once", func(t *testing.T) {
 		t.Parallel()
-		act, err := book.MovePruned(book.Trail{}, time.Time{}, moment, mary)
+		act, err := book.RecordPruning(book.Trail{}, time.Time{}, moment, mary)
 		require.NoError(t, err)
 		require.Equal(t, []any{"ledger.prune", "", `{"settled_before":"2026-11-20T10:30:00Z"}`},
 			[]any{act.Action, act.Before, act.After})
-		act, err = book.MovePruned(book.Trail{}, moment, moment.Add(1), mary)
+		act, err = book.RecordPruning(book.Trail{}, moment, moment.Add(1), mary)
 		require.NoError(t, err)
 		require.Equal(t, `{"settled_before":"2026-11-20T10:30:00Z"}`, act.Before)
 		for _, before := range []time.Time{moment, moment.Add(-1)} {
-			act, err := book.MovePruned(book.Trail{}, moment, before, mary)
+			act, err := book.RecordPruning(book.Trail{}, moment, before, mary)
 			require.NoError(t, err)
 			require.Empty(t, act)
 		}
@@ -359,11 +363,12 @@ func TestSettings(t *testing.T) {
 		}, limited.Account, "account.set_limit", `{"fair_use_microcents":5}`, `{"fair_use_microcents":0}`},
 		{"no limit", func(a book.Account) (book.Change, error) { return book.SetLimit(a, ledger.LimitFairUse, nil, mary) },
 			limited.Account, "account.set_limit", `{"fair_use_microcents":5}`, `{"fair_use_microcents":null}`},
-		{"none, still", func(a book.Account) (book.Change, error) { return book.SetLimit(a, ledger.LimitFairUse, nil, mary) },
+		{"still none", func(a book.Account) (book.Change, error) { return book.SetLimit(a, ledger.LimitFairUse, nil, mary) },
 			a, "", "", ""},
 		{"profile", func(a book.Account) (book.Change, error) { return book.SetProfile(a, "max", mary) }, a,
 			"account.set_profile", `{"profile":""}`, `{"profile":"max"}`},
-		{"the same profile", func(a book.Account) (book.Change, error) { return book.SetProfile(a, "", mary) }, a, "", "", ""},
+		{"the same profile", func(a book.Account) (book.Change, error) { return book.SetProfile(a, "", mary) }, a, "", "",
+			""},
 		{"requires", func(a book.Account) (book.Change, error) {
 			return book.SetRequires(a, ledger.RequiresChange{Regions: &[]string{"eu", "ch"}, Retention: new("none")}, mary)
 		}, a, "account.set_requires", `{"requires_region":"","requires_retention":""}`,
@@ -415,25 +420,27 @@ func TestKeys(t *testing.T) {
 		Hash: [32]byte{0xab, 7: 0xcd, 8: 0xff}}
 	c, err := book.CreateKey(a, fresh, book.Taken{}, mary)
 	require.NoError(t, err)
-	require.Equal(t, `{"created":"2026-11-20T10:30:00Z","expires":"never","fingerprint":"ab000000000000cd","last4":"wxyz",`+
-		`"name":"ci","spend_cap_microcents":9}`, c.Acts[0].After)
+	require.Equal(t, `{"created":"2026-11-20T10:30:00Z","expires":"never","fingerprint":"ab000000000000cd",`+
+		`"last4":"wxyz","name":"ci","spend_cap_microcents":9}`, c.Acts[0].After)
 	require.Equal(t, []any{"key.create", "key_1", moment, fresh.Hash},
 		[]any{c.Acts[0].Action, c.Acts[0].Subject, c.Fresh.Created, c.Fresh.Hash})
 	k := c.Fresh.Key
-	for says, spoil := range map[string]func(k *book.FreshKey, taken *book.Taken){
-		"a key's name is empty":            func(k *book.FreshKey, _ *book.Taken) { k.Name = "" },
-		"a key's name has to be":           func(k *book.FreshKey, _ *book.Taken) { k.Name = "\t" },
-		"more than four characters":        func(k *book.FreshKey, _ *book.Taken) { k.Last4 = "vwxyz" },
-		"a spend cap of -1 microcents":     func(k *book.FreshKey, _ *book.Taken) { k.SpendCap = -1 },
-		"a key that expires 1969-12-31T23": func(k *book.FreshKey, _ *book.Taken) { k.Expires = time.Unix(-1, 0) },
-		"a key that expires 2200-01-01T00": func(k *book.FreshKey, _ *book.Taken) { k.Expires = ledger.MaxExpiry },
-		"already exists":                   func(_ *book.FreshKey, taken *book.Taken) { taken.Name = true },
-		"already exist":                    func(_ *book.FreshKey, taken *book.Taken) { taken.Hash = true },
+	for says, spoil := range map[string]func(k *book.FreshKey){
+		"a key's name is empty":            func(k *book.FreshKey) { k.Name = "" },
+		"a key's name has to be":           func(k *book.FreshKey) { k.Name = "\t" },
+		"more than four characters":        func(k *book.FreshKey) { k.Last4 = "vwxyz" },
+		"a spend cap of -1 microcents":     func(k *book.FreshKey) { k.SpendCap = -1 },
+		"a key that expires 1969-12-31T23": func(k *book.FreshKey) { k.Expires = time.Unix(-1, 0) },
+		"a key that expires 2200-01-01T00": func(k *book.FreshKey) { k.Expires = ledger.MaxExpiry },
 	} {
-		key, taken := fresh, book.Taken{}
-		spoil(&key, &taken)
-		_, err := book.CreateKey(a, key, taken, mary)
+		key := fresh
+		spoil(&key)
+		_, err := book.CreateKey(a, key, book.Taken{}, mary)
 		require.ErrorContains(t, err, says)
+	}
+	for _, taken := range []book.Taken{{Name: true}, {Hash: true}} {
+		_, err := book.CreateKey(a, fresh, taken, mary)
+		require.ErrorIs(t, err, ledger.ErrExists)
 	}
 	early := fresh
 	early.Expires = time.Unix(0, 0)
@@ -446,8 +453,8 @@ func TestKeys(t *testing.T) {
 		require.NoError(t, err)
 		require.Empty(t, c.Acts)
 		require.Equal(t, k, c.Key)
-		c, err = book.ChangeKey(a, k, ledger.KeyChange{Name: new("ops"), Expires: new(moment), SpendCap: new(int64(0))}, false,
-			mary)
+		all := ledger.KeyChange{Name: new("ops"), Expires: new(moment), SpendCap: new(int64(0))}
+		c, err = book.ChangeKey(a, k, all, false, mary)
 		require.NoError(t, err)
 		require.Equal(t, []string{"key.change", `{"expires":"never","name":"ci","spend_cap_microcents":9}`,
 			`{"expires":"2026-11-20T10:30:00Z","name":"ops","spend_cap_microcents":0}`},
@@ -541,17 +548,20 @@ func TestPrices(t *testing.T) {
 	tier := func(above, price int64) config.Tier {
 		return config.Tier{Above: above, Input: price, CacheRead: 1, CacheWrite: 1, Output: 1}
 	}
-	for says, p := range map[string]config.Price{
-		"a negative price":        {Output: -1},
-		"a negative":              {Tiers: []config.Tier{tier(5, -1)}},
-		"tiers of a price that":   {Tiers: []config.Tier{tier(5, 1), tier(5, 1)}},
-		"tiers of a price":        {Tiers: []config.Tier{tier(0, 1)}},
-		"tiers of a price that d": {Tiers: []config.Tier{tier(9, 1), tier(5, 1)}},
+	for _, c := range []struct {
+		bad  config.Price
+		says string
+	}{
+		{config.Price{Output: -1}, "a negative price"},
+		{config.Price{Tiers: []config.Tier{tier(5, -1)}}, "a negative price"},
+		{config.Price{Tiers: []config.Tier{tier(5, 1), tier(5, 1)}}, "tiers of a price that do not rise"},
+		{config.Price{Tiers: []config.Tier{tier(0, 1)}}, "tiers of a price that do not rise"},
+		{config.Price{Tiers: []config.Tier{tier(9, 1), tier(5, 1)}}, "tiers of a price that do not rise"},
 	} {
-		for _, pair := range [][2]config.Price{{p, unit}, {unit, p}} {
+		for _, pair := range [][2]config.Price{{c.bad, unit}, {unit, c.bad}} {
 			_, err := book.DecidePrice(last, pair[0], pair[1])
 			require.ErrorIs(t, err, ledger.ErrInvalid)
-			require.ErrorContains(t, err, says)
+			require.ErrorContains(t, err, c.says)
 		}
 	}
 	require.NoError(t, book.CheckPrice(config.Price{Tiers: []config.Tier{tier(1, 0), tier(2, 3)}}))

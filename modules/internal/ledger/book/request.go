@@ -88,7 +88,7 @@ func DecideHold(h *ledger.Hold, p Payer, first *Attempt, owner string, now time.
 		return Held{}, err
 	}
 	if h.Headroom > 1 {
-		n.microcents, n.tokens = times(h.Headroom, h.Microcents), times(h.Headroom, h.Tokens)
+		n.microcents, n.tokens = multiply(h.Headroom, h.Microcents), multiply(h.Headroom, h.Tokens)
 		if err := p.admit(n); err != nil {
 			return Held{}, err
 		}
@@ -104,27 +104,21 @@ func DecideHold(h *ledger.Hold, p Payer, first *Attempt, owner string, now time.
 	return c, nil
 }
 
-// CheckAttempt checks what a further attempt says by itself, and that its request runs (nil: it does not).
-func CheckAttempt(n *ledger.Next, r *Running) error {
+// RepeatsAttempt reports whether a running request (nil: it does not run) has an attempt already: it changes nothing
+// then. ErrInvalid for amounts below zero, and for an attempt that is not the next.
+func RepeatsAttempt(n *ledger.Next, r *Running) (bool, error) {
 	switch {
 	case n.Microcents < 0 || n.Tokens < 0:
-		return fmt.Errorf("%w: an attempt needs amounts that are not negative", ledger.ErrInvalid)
+		return false, fmt.Errorf("%w: an attempt needs amounts that are not negative", ledger.ErrInvalid)
 	case r == nil:
-		return fmt.Errorf("%w: a running request with this id", ledger.ErrNotFound)
+		return false, fmt.Errorf("%w: a running request with this id", ledger.ErrNotFound)
 	}
-	return nil
-}
-
-// RepeatsAttempt reports whether a request has an attempt already: it changes nothing then. ErrInvalid for one that
-// is not the next.
-func RepeatsAttempt(n *ledger.Next, r *Running) (bool, error) {
 	for i := range r.Attempts {
 		if r.Attempts[i].ID == n.Attempt.ID {
 			return true, nil
 		}
 	}
-	seq := int64(len(r.Attempts)) + 1
-	if !isAttempt(n.Attempt.ID, r.ID, seq) {
+	if seq := int64(len(r.Attempts)) + 1; !isAttempt(n.Attempt.ID, r.ID, seq) {
 		return false, fmt.Errorf("%w: attempt %q; the next attempt of this request is %q",
 			ledger.ErrInvalid, n.Attempt.ID, ledger.AttemptID(r.ID, seq))
 	}
@@ -142,11 +136,11 @@ type Begun struct {
 func DecideAttempt(n *ledger.Next, p Payer, r *Running, next *Attempt) (Begun, error) {
 	worst := need{microcents: n.Microcents, tokens: n.Tokens, held: r.Held, others: p.Held - r.Held}
 	more := max(0, n.Microcents-r.Held)
-	decide := p.admit
-	if more == 0 { // what is held already needs nothing of what is available
-		decide = p.within
+	err := p.checkLimits(worst)
+	if more > 0 { // what is held already needs nothing of what is available
+		err = p.admit(worst)
 	}
-	if err := decide(worst); err != nil {
+	if err != nil {
 		return Begun{}, err
 	}
 	c := Begun{p.Account.Balance, more, *r}

@@ -62,6 +62,9 @@ type walk struct {
 	spent, tokens, waived int64 // in the period
 	of, heldBy            [2]int64
 	given                 map[string]bool
+
+	before ledger.Balance // the account's before the step, as is head
+	head   ledger.Digest
 }
 
 type walked struct {
@@ -99,6 +102,7 @@ func (w *walk) step() error {
 		return err
 	}
 	before, entries := w.account.Balance, w.account.Entries
+	w.before, w.head = before, w.account.Head
 	kind, err := w.take()
 	if err != nil {
 		return fmt.Errorf("kind %d: %w", kind, err)
@@ -211,12 +215,12 @@ func (w *walk) covered(line int, microcents, tokens, own int64) bool {
 	if b.Accrued > 0 {
 		available -= 1_000_000
 	}
-	terms, cap := w.terms(), w.lines[line].Cap
+	terms, limit := w.terms(), w.lines[line].Cap
 	more := max(0, microcents-own)
 	return (own > 0 && more == 0 || available >= 1_000_000 && more <= available) &&
 		(terms.SpendCap == 0 || w.spent < terms.SpendCap && w.spent+microcents <= terms.SpendCap) &&
 		(terms.TokenBudget == 0 || w.tokens < terms.TokenBudget && w.tokens+tokens <= terms.TokenBudget) &&
-		(cap == 0 || w.of[line] < cap && w.of[line]+w.heldBy[line]+more <= cap)
+		(limit == 0 || w.of[line] < limit && w.of[line]+w.heldBy[line]+more <= limit)
 }
 
 func (w *walk) attempt(request string, seq int64) book.Attempt {
@@ -298,6 +302,9 @@ func (w *walk) charge(line int, serviceLimit bool, microcents, ceiling, tokens i
 
 // apply takes over what a charge changes, which is what was counted, with an entry that follows the one before it.
 func (w *walk) apply(line int, c *book.Charged, want book.Part) error {
+	if w.account.Balance != w.before || w.account.Head != w.head {
+		return errors.New("the account that was given was changed")
+	}
 	if c.Part != want {
 		return fmt.Errorf("it charged %+v, and was to charge %+v", c.Part, want)
 	}
@@ -350,6 +357,12 @@ func (w *walk) settle(i int) error {
 	c, err := book.DecideSettlement(st, w.payer(r.line), &r.Running, nil, w.now)
 	if err != nil {
 		return err
+	}
+	if w.n%8 == 0 {
+		again, err := book.DecideSettlement(st, w.payer(r.line), &r.Running, nil, w.now)
+		if err != nil || again.Entry != c.Entry || again.Part != c.Part {
+			return fmt.Errorf("decided again it is another one: %+v, %w", again.Entry, err)
+		}
 	}
 	w.held -= r.Running.Held
 	w.heldBy[r.line] -= r.Running.Held

@@ -81,6 +81,13 @@ type runningRow struct {
 	made int
 }
 
+func (r *runningRow) request() *book.Running {
+	if r == nil {
+		return nil
+	}
+	return &r.Running
+}
+
 type settledRow struct {
 	book.Request
 	record ledger.RequestRecord
@@ -271,11 +278,8 @@ func (m *memory) Hold(_ context.Context, h ledger.Hold) (ledger.Balance, error) 
 	if err != nil {
 		return ledger.Balance{}, err
 	}
-	var running *book.Running
-	if r := m.running[h.Request]; r != nil {
-		running = &r.Running
-	}
-	if repeated, err := book.RepeatsHold(&h, running, m.settled[h.Request] != nil); err != nil || repeated {
+	repeated, err := book.RepeatsHold(&h, m.running[h.Request].request(), m.settled[h.Request] != nil)
+	if err != nil || repeated {
 		return a.Balance, err
 	}
 	l, err := m.line(h.Account, h.Key)
@@ -307,17 +311,11 @@ func (m *memory) Begin(_ context.Context, n ledger.Next) error {
 		return err
 	}
 	r := m.running[n.Request]
-	if r == nil {
-		return book.CheckAttempt(&n, nil)
-	}
-	if err := book.CheckAttempt(&n, &r.Running); err != nil {
+	if repeated, err := book.RepeatsAttempt(&n, r.request()); err != nil || repeated {
 		return err
 	}
 	a, err := m.look(r.Account)
 	if err != nil {
-		return err
-	}
-	if repeated, err := book.RepeatsAttempt(&n, &r.Running); err != nil || repeated {
 		return err
 	}
 	next, err := m.begin(n.Attempt)
@@ -338,10 +336,8 @@ func (m *memory) Refer(attempt, reference string) {
 	leave, err := m.enter()
 	defer leave()
 	request, _, _ := ledger.ParseAttemptID(attempt)
-	if r := m.running[request]; err == nil && r != nil {
-		if a := book.FindReferred(&r.Running, attempt, reference); a != nil {
-			a.Reference = reference
-		}
+	if a := book.FindReferred(m.running[request].request(), attempt, reference); err == nil && a != nil {
+		a.Reference = reference
 	}
 }
 
@@ -569,7 +565,7 @@ func (m *memory) Prune(ctx context.Context, before time.Time) (requests int64, e
 			continue
 		}
 		var act book.Act
-		if act, err = book.MovePruned(m.trail, m.prunedUntil, before, m.by(ctx)); act.Seq > 0 {
+		if act, err = book.RecordPruning(m.trail, m.prunedUntil, before, m.by(ctx)); act.Seq > 0 {
 			m.prunedUntil = before
 			m.act(nil, act)
 		}

@@ -20,12 +20,12 @@ import (
 func testModel(t *testing.T, open Open) {
 	var f *fixture
 	var before ledger.Report // what the runs that f has served left behind
-	clean, runs := false, 0
+	clean, runs, each := false, 0, 50
 	rapid.Check(t, func(rt *rapid.T) {
 		if runs >= modelRuns {
 			return
 		}
-		if runs++; !clean || runs%50 == 0 {
+		if runs++; !clean || runs%each == 0 {
 			if f != nil {
 				f.t = rt
 				f.close()
@@ -33,6 +33,9 @@ func testModel(t *testing.T, open Open) {
 			f = newFixture(t, open, 0, ledger.Terms{})
 			f.setPlan("")
 			before = f.verify()
+			if _, quick := f.store.(*memory); quick {
+				each = 5
+			}
 		}
 		clean = false
 		f.t = rt

@@ -279,8 +279,9 @@ func addAmounts(row *ledger.UsageRow, r *ledger.RequestRecord, share func(amount
 	row.Refunded += share(r.Refunded)
 }
 
-// sharesOf divides amounts over attempts in proportion to what they come to by themselves, without a rest: each attempt
-// has what all up to it have less what those before it have, and the last that is the account's has what is left.
+// sharesOf divides amounts over attempts in proportion to what they come to by themselves, without a rest: each
+// attempt has what all up to it have less what those before it have, and the last that is the account's has what is
+// left.
 func sharesOf(attempts []ledger.AttemptRecord) (shares []func(amount int64) int64) {
 	upTo, payer := make([]int64, len(attempts)+1), 0 // of each, what all before it come to
 	for i, a := range attempts {

@@ -39,9 +39,9 @@ func (s *Store) CreateAccount(ctx context.Context, name, plan string) (ledger.Ac
 			return err
 		}
 		v = a.Show()
-		return t.record(a, c.Acts...)
+		return t.recordActs(a, c.Acts...)
 	})
-	return result(v, err, "creating account %q", name)
+	return wrapResult(v, err, "creating account %q", name)
 }
 
 // nameTaken reports whether there is an account of this name.
@@ -51,35 +51,36 @@ func (t *tx) nameTaken(name string) (bool, error) {
 
 // RenameAccount implements ledger.Store.
 func (s *Store) RenameAccount(ctx context.Context, id, name string) (ledger.Account, error) {
-	v, _, err := s.change(ctx, "rename_account", byID(id), func(t *tx, a *account, by book.By) (book.Change, error) {
+	rename := func(t *tx, a *account, by book.By) (book.Change, error) {
 		taken, err := t.nameTaken(name)
 		if err != nil {
 			return book.Change{}, err
 		}
 		return book.RenameAccount(a.Account, name, taken, by)
-	})
-	return result(v, err, "renaming account %q", id)
+	}
+	v, _, err := s.changeAccount(ctx, "rename_account", byID(id), rename)
+	return wrapResult(v, err, "renaming account %q", id)
 }
 
 // SetPlan implements ledger.Store. Periods that are over end on the terms of the plan before.
 func (s *Store) SetPlan(ctx context.Context, id, plan string) (ledger.Account, error) {
-	v, _, err := s.change(ctx, "set_plan", byID(id), func(_ *tx, a *account, by book.By) (book.Change, error) {
+	v, _, err := s.changeAccount(ctx, "set_plan", byID(id), func(_ *tx, a *account, by book.By) (book.Change, error) {
 		return book.SetPlan(a.Account, plan, by)
 	})
-	return result(v, err, "setting the plan of account %q", id)
+	return wrapResult(v, err, "setting the plan of account %q", id)
 }
 
 // SetState implements ledger.Store.
 func (s *Store) SetState(ctx context.Context, id string, state ledger.State) (ledger.Account, error) {
-	v, _, err := s.change(ctx, "set_state", byID(id), func(_ *tx, a *account, by book.By) (book.Change, error) {
+	v, _, err := s.changeAccount(ctx, "set_state", byID(id), func(_ *tx, a *account, by book.By) (book.Change, error) {
 		return book.SetState(a.Account, state, by)
 	})
-	return result(v, err, "setting the state of account %q", id)
+	return wrapResult(v, err, "setting the state of account %q", id)
 }
 
-// change finds an account, and changes it and its rows as is decided. It returns the account as it is then, in its
-// period.
-func (s *Store) change(ctx context.Context, operation string, find func(*tx) (*account, error),
+// changeAccount finds an account, and changes it and its rows as is decided. It returns the account as it is then, in
+// its period.
+func (s *Store) changeAccount(ctx context.Context, operation string, find func(*tx) (*account, error),
 	decide func(*tx, *account, book.By) (book.Change, error)) (v ledger.Account, c book.Change, err error) {
 	err = s.write(ctx, operation, func(t *tx) error {
 		a, err := find(t)
@@ -90,7 +91,7 @@ func (s *Store) change(ctx context.Context, operation string, find func(*tx) (*a
 			return err
 		}
 		if len(c.Acts) > 0 {
-			if err := t.apply(a, &c); err != nil {
+			if err := t.applyChange(a, &c); err != nil {
 				return err
 			}
 			if err := t.endPeriods(a); err != nil { // another plan may have others
@@ -111,11 +112,11 @@ func byID(id string) func(*tx) (*account, error) {
 	return func(t *tx) (*account, error) { return t.account(id) }
 }
 
-// apply writes a change of an account.
-func (t *tx) apply(a *account, c *book.Change) error {
+// applyChange writes a change of an account.
+func (t *tx) applyChange(a *account, c *book.Change) error {
 	t.wrote = true
 	if c.Entry.Seq > 0 {
-		t.post(a, c.Account, c.Entry)
+		t.postEntry(a, c.Account, c.Entry)
 	}
 	if c.Entry.Kind == ledger.Refund {
 		err := t.resum(c.Entry.Request, func() error {
@@ -144,7 +145,7 @@ func (t *tx) apply(a *account, c *book.Change) error {
 			return err
 		}
 	}
-	return t.record(a, c.Acts...)
+	return t.recordActs(a, c.Acts...)
 }
 
 // exists reports whether a query has a row.

@@ -23,7 +23,7 @@ func (b *books) Audit(ctx context.Context, q ledger.Query, each func(ledger.Act)
 		return run(conn, selectAct+`WHERE (?1 IS NULL OR u.account = ?1) AND u.created >= ?2 AND u.created < ?3 ORDER BY u.n`,
 			func(row *sqlite.Stmt) error { return give(each, scanAct(row)) }, account, since, until)
 	})
-	return doing(err, "listing the audit trail")
+	return wrap(err, "listing the audit trail")
 }
 
 const selectAct = `SELECT u.n, u.created, u.actor, u.action, a.id, a.name, u.subject, u.before, u.after, u.prev, ` +

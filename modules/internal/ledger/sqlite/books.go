@@ -21,7 +21,7 @@ func (b *books) Account(ctx context.Context, idOrName string) (a ledger.Account,
 		}
 		return err
 	})
-	return result(a, err, "finding an account")
+	return wrapResult(a, err, "finding an account")
 }
 
 // findRow reads an account by its id or by its name, which never begins like an id.
@@ -61,7 +61,7 @@ func (b *books) Accounts(ctx context.Context, each func(ledger.Account) error) e
 			return give(each, a.Show())
 		})
 	})
-	return doing(err, "listing accounts")
+	return wrap(err, "listing accounts")
 }
 
 // Keys implements ledger.Books; they are in the order of their creation.
@@ -77,7 +77,7 @@ func (b *books) Keys(ctx context.Context, account string, each func(ledger.Key) 
 		}
 		return run(conn, selectKey+`WHERE k.account = ? ORDER BY k.n`, row, n)
 	})
-	return doing(err, "listing keys")
+	return wrap(err, "listing keys")
 }
 
 // Plans implements ledger.Books, in alphabetical order.
@@ -89,7 +89,7 @@ func (b *books) Plans(ctx context.Context) (plans []string, err error) {
 			UNION ALL SELECT (SELECT min(plan) FROM accounts WHERE plan > used.plan) FROM used WHERE plan IS NOT NULL
 		) SELECT plan FROM used WHERE plan IS NOT NULL`, appendTo(&plans, firstText))
 	})
-	return result(plans, err, "listing plans")
+	return wrapResult(plans, err, "listing plans")
 }
 
 // accountNumber is how the tables name the account with this id.

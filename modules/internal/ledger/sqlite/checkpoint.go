@@ -31,7 +31,7 @@ func (b *books) Checkpoints(ctx context.Context, each func(ledger.Checkpoint) er
 		return run(conn, selectCheckpoint+`ORDER BY n`,
 			func(row *sqlite.Stmt) error { return give(each, scanCheckpoint(row)) })
 	})
-	return doing(err, "listing checkpoints")
+	return wrap(err, "listing checkpoints")
 }
 
 // MakeCheckpoint implements ledger.Store. The heads are read beside the running operations: entries and acts never
@@ -62,7 +62,7 @@ func (s *Store) MakeCheckpoint(ctx context.Context) (ledger.Checkpoint, error) {
 			return t.exec(`UPDATE meta SET checkpoints = ?, checkpoint = ?`, next.N, next.Hash)
 		})
 	}
-	return result(next, err, "making a checkpoint")
+	return wrapResult(next, err, "making a checkpoint")
 }
 
 // following is the checkpoint after last over all entries and acts that there are, or last when it has them all.

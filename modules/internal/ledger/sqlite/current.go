@@ -23,11 +23,11 @@ func (s *Store) Account(ctx context.Context, idOrName string) (a ledger.Account,
 		return err
 	})
 	if err == nil && overdue {
-		a, _, err = s.change(ctx, "account", byID(a.ID), func(_ *tx, a *account, _ book.By) (book.Change, error) {
+		a, _, err = s.changeAccount(ctx, "account", byID(a.ID), func(_ *tx, a *account, _ book.By) (book.Change, error) {
 			return book.Change{}, nil
 		})
 	}
-	return result(a, err, "finding an account")
+	return wrapResult(a, err, "finding an account")
 }
 
 // Accounts implements ledger.Store, in the same way.

@@ -1,5 +1,6 @@
 // Package sqlite keeps the ledger in one SQLite file, for one gateway process. It is for the engine, and for the
-// commands that read a ledger while no gateway runs (OpenBooks).
+// commands that read a ledger while no gateway runs (OpenBooks). What is decided about money package book decides: this
+// one reads the rows that a decision needs, and writes those that it returns.
 //
 // # Writing
 //

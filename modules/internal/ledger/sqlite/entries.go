@@ -84,7 +84,7 @@ func (b *books) Entries(ctx context.Context, q ledger.Query, each func(ledger.En
 		}
 		return run(conn, query, row, n, since, until, covered)
 	})
-	return doing(err, "listing entries")
+	return wrap(err, "listing entries")
 }
 
 // coveredBy is how far in the journal a checkpoint reaches; to its end for 0.

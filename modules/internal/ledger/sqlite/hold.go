@@ -83,14 +83,11 @@ func (s *Store) Begin(ctx context.Context, n ledger.Next) error {
 
 func (t *tx) begin(n *ledger.Next) error {
 	r := t.live[n.Request]
-	if err := book.CheckAttempt(n, r.request()); err != nil {
+	if repeated, err := book.RepeatsAttempt(n, r.request()); err != nil || repeated {
 		return err
 	}
 	a, err := t.account(r.Account)
 	if err != nil {
-		return err
-	}
-	if repeated, err := book.RepeatsAttempt(n, r.request()); err != nil || repeated {
 		return err
 	}
 	next, err := t.beginAttempt(n.Attempt, t.now())
@@ -152,7 +149,7 @@ func (s *Store) Check(ctx context.Context, account, key string, microcents, toke
 			return book.CheckPayer(t.payer(a, l), microcents, tokens)
 		})
 	}
-	return doing(err, "checking an account")
+	return wrap(err, "checking an account")
 }
 
 // heldByLine is what a key and those that it shares its cap with hold. Like accountHeld it reads all running requests.

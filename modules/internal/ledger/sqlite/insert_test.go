@@ -93,7 +93,7 @@ func TestOperationsSeeEachOther(t *testing.T) {
 			return err
 		}
 		topUp, err = book.DecideTopUp(&ledger.Credit{Credits: 1, Reference: "invoice"}, a.Account, nil, nil, t.by(ctx))
-		t.post(a, topUp.Account, topUp.Entry)
+		t.postEntry(a, topUp.Account, topUp.Entry)
 		return err
 	}
 	var seen, applied bool
@@ -120,7 +120,7 @@ func TestOperationsSeeEachOther(t *testing.T) {
 			if err != nil {
 				return err
 			}
-			return t.apply(a, &refund)
+			return t.applyChange(a, &refund)
 		},
 		posted,
 		func(t *tx) error {
@@ -137,7 +137,7 @@ func TestOperationsSeeEachOther(t *testing.T) {
 			if err != nil {
 				return err
 			}
-			return t.record(a, topUp.Acts...)
+			return t.recordActs(a, topUp.Acts...)
 		},
 	)
 	for i, err := range errs {

@@ -22,8 +22,8 @@ const insertEntry = `INSERT OR FAIL INTO entries (n, account, seq, before, kind,
 	microcents, waived, over, tokens, detail, credits, accrued, created, format, prev, hash)
 	VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)`
 
-// post adds an entry, with which its account is as it says.
-func (t *tx) post(a *account, is book.Account, e book.Entry) {
+// postEntry adds an entry, with which its account is as it says.
+func (t *tx) postEntry(a *account, is book.Account, e book.Entry) {
 	t.change(a)
 	t.lastEntry++
 	e.N = t.lastEntry
@@ -55,8 +55,8 @@ func bindEntry(row *rows, e *posted) {
 const findReference = `SELECT kind, microcents, request, created, n FROM entries
 	WHERE account = ? AND (kind = 'allotment') = ? AND reference = ? AND reference IS NOT NULL`
 
-// findSeen looks for the entry of an account that has a reference of people's, with what a refund's left needs; nil for
-// none.
+// findSeen looks for the entry of an account that has a reference of people's, with what book.Seen needs of a refund;
+// nil for none.
 func (t *tx) findSeen(a *account, reference string) (seen *book.Seen, err error) {
 	if reference == "" {
 		return nil, nil
@@ -79,7 +79,7 @@ func (t *tx) findSeen(a *account, reference string) (seen *book.Seen, err error)
 
 // AddCredit implements ledger.Store.
 func (s *Store) AddCredit(ctx context.Context, c ledger.Credit) (b ledger.Balance, applied bool, err error) {
-	v, change, err := s.change(ctx, "add_credit", func(t *tx) (*account, error) {
+	v, change, err := s.changeAccount(ctx, "add_credit", func(t *tx) (*account, error) {
 		if err := book.CheckCredit(&c); err != nil {
 			return nil, err
 		}
@@ -91,13 +91,13 @@ func (s *Store) AddCredit(ctx context.Context, c ledger.Credit) (b ledger.Balanc
 		}
 		return book.DecideTopUp(&c, a.Account, seen, t.undecided(), by)
 	})
-	return v.Balance, len(change.Acts) > 0, doing(err, "adding credits")
+	return v.Balance, len(change.Acts) > 0, wrap(err, "adding credits")
 }
 
 // Correct implements ledger.Store.
 func (s *Store) Correct(ctx context.Context, c ledger.Correction) (b ledger.Balance, applied bool, err error) {
 	var r *book.Request
-	v, change, err := s.change(ctx, "correct", func(t *tx) (*account, error) {
+	v, change, err := s.changeAccount(ctx, "correct", func(t *tx) (*account, error) {
 		if err := book.CheckCorrection(&c); err != nil || c.Request == "" {
 			return t.accountOr(c.Account, err)
 		}
@@ -126,7 +126,7 @@ func (s *Store) Correct(ctx context.Context, c ledger.Correction) (b ledger.Bala
 	if pruned, ok := errors.AsType[*ledger.PrunedError](err); ok && pruned.Has(c) {
 		v, err = s.Account(ctx, pruned.Account)
 	}
-	return v.Balance, len(change.Acts) > 0, doing(err, "correcting a balance")
+	return v.Balance, len(change.Acts) > 0, wrap(err, "correcting a balance")
 }
 
 // orPruned is a PrunedError where the journal still has the request that was not found; beside the writer, for it takes

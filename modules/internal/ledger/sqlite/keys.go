@@ -26,7 +26,7 @@ func scanKey(row *sqlite.Stmt) (k ledger.Key) {
 // CreateKey implements ledger.Store.
 func (s *Store) CreateKey(ctx context.Context, of, name string, hash [32]byte, last4 string,
 	change ledger.KeyChange) (ledger.Key, error) {
-	_, c, err := s.change(ctx, "create_key", byID(of), func(t *tx, a *account, by book.By) (book.Change, error) {
+	_, c, err := s.changeAccount(ctx, "create_key", byID(of), func(t *tx, a *account, by book.By) (book.Change, error) {
 		named, err := t.keyNamed(a, name)
 		if err != nil {
 			return book.Change{}, err
@@ -40,7 +40,7 @@ func (s *Store) CreateKey(ctx context.Context, of, name string, hash [32]byte, l
 		k.Name = name
 		return book.CreateKey(a.Account, k, book.Taken{Name: named, Hash: taken}, by)
 	})
-	return result(c.Fresh.Key, err, "creating key %q", name)
+	return wrapResult(c.Fresh.Key, err, "creating key %q", name)
 }
 
 // freshKey is a new key with an id; taken: another one has its hash.
@@ -100,7 +100,7 @@ func (s *Store) ChangeKey(ctx context.Context, id string, change ledger.KeyChang
 		}
 		return book.ChangeKey(a.Account, k, change, taken, by)
 	})
-	return result(c.Key, err, "changing a key")
+	return wrapResult(c.Key, err, "changing a key")
 }
 
 // RevokeKey implements ledger.Store. A key that is revoked already stays so.
@@ -108,7 +108,7 @@ func (s *Store) RevokeKey(ctx context.Context, id string) (ledger.Key, error) {
 	c, err := s.changeKey(ctx, "revoke_key", id, func(_ *tx, a *account, k ledger.Key, by book.By) (book.Change, error) {
 		return book.RevokeKey(a.Account, k, by)
 	})
-	return result(c.Key, err, "revoking a key")
+	return wrapResult(c.Key, err, "revoking a key")
 }
 
 // RotateKey implements ledger.Store.
@@ -127,7 +127,7 @@ func (s *Store) RotateKey(
 		fresh.Last4 = last4
 		return book.RotateKey(a.Account, k, fresh, overlap, retired, taken, by)
 	})
-	return c.Fresh.Key, c.Key, doing(err, "rotating a key")
+	return c.Fresh.Key, c.Key, wrap(err, "rotating a key")
 }
 
 // changeKey changes a key of an account as is decided.
@@ -138,7 +138,7 @@ func (s *Store) changeKey(ctx context.Context, operation, id string,
 		k = scanKey(row)
 		return nil
 	}
-	_, c, err := s.change(ctx, operation, func(t *tx) (*account, error) {
+	_, c, err := s.changeAccount(ctx, operation, func(t *tx) (*account, error) {
 		k = ledger.Key{}
 		if err := t.query(selectKey+`WHERE k.id = ?`, read, id); err != nil {
 			return nil, err
@@ -180,7 +180,7 @@ func (s *Store) Lookup(ctx context.Context, hash [32]byte) (ledger.Principal, er
 		}
 		return err
 	})
-	return result(p, err, "looking up a key")
+	return wrapResult(p, err, "looking up a key")
 }
 
 const principalQuery = `SELECT k.id, k.name, k.last4, k.revoked, k.created, k.expires, r.spend_cap, a.id, a.name,

@@ -37,5 +37,5 @@ func (s *Store) Learn(ctx context.Context, fold func(kept []ledger.Learned) []le
 		}
 		return nil
 	})
-	return doing(err, "keeping what was learned of routes")
+	return wrap(err, "keeping what was learned of routes")
 }

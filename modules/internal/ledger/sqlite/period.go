@@ -52,7 +52,7 @@ func (t *tx) movePeriods(a *account) error {
 		t.opts.Logger.Error("an account goes without its plan's credits", "account", a.ID, "error", err)
 	}
 	for _, e := range c.Entries {
-		t.post(a, c.Account, e)
+		t.postEntry(a, c.Account, e)
 	}
 	t.change(a)
 	a.Account = c.Account

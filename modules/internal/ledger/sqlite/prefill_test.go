@@ -62,7 +62,8 @@ func (f *filler) begin() error {
 		}
 	}
 	for i := range f.accounts {
-		f.accounts[i] = account{n: int64(i) + 1, Account: book.Account{ID: fmt.Sprintf("acct_%024x", i+1), Created: fillStart}}
+		id := fmt.Sprintf("acct_%024x", i+1)
+		f.accounts[i] = account{n: int64(i) + 1, Account: book.Account{ID: id, Created: fillStart}}
 		err := f.post(&f.accounts[i], ledger.Entry{
 			Kind: ledger.TopUp, Microcents: ledger.MaxTopUp * ledger.MicrocentsPerCredit, Created: fillStart,
 			Format: 1, // from before there was an audit trail

@@ -33,7 +33,7 @@ func (s *Store) PriceVersion(ctx context.Context, route string, price, cost conf
 			route, version, price.Input, price.CacheRead, price.CacheWrite, price.Output, tiersText(price.Tiers),
 			cost.Input, cost.CacheRead, cost.CacheWrite, cost.Output, tiersText(cost.Tiers), t.now())
 	})
-	return result(version, err, "recording the price of route %q", route)
+	return wrapResult(version, err, "recording the price of route %q", route)
 }
 
 // priceColumns are what scanPrices reads.

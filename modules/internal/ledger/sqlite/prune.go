@@ -37,7 +37,7 @@ func (s *Store) Prune(ctx context.Context, before time.Time) (requests int64, er
 		}
 		requests += removed
 	}
-	return requests, doing(err, "removing the detail of old requests")
+	return requests, wrap(err, "removing the detail of old requests")
 }
 
 // prunable are the ids of the next requests after one that can be removed. Ids begin with the time, and yet nobody
@@ -101,12 +101,12 @@ func (t *tx) movePrunedBefore(ctx context.Context, before int64) error {
 	if err != nil {
 		return err
 	}
-	act, err := book.MovePruned(trail, was, moment(before), t.by(ctx))
+	act, err := book.RecordPruning(trail, was, moment(before), t.by(ctx))
 	if err != nil || act.Seq == 0 {
 		return err
 	}
 	if err := t.exec(`UPDATE meta SET pruned_before = ?`, before); err != nil {
 		return err
 	}
-	return t.record(nil, act)
+	return t.recordActs(nil, act)
 }

@@ -33,7 +33,7 @@ func (s *Store) Waiting(ctx context.Context, provider, after string, limit int) 
 				return w
 			}), provider, begun, request, seq, limit)
 	})
-	return result(all, err, "listing attempts that wait for a receipt")
+	return wrapResult(all, err, "listing attempts that wait for a receipt")
 }
 
 // CountWaiting implements ledger.Store. It reads the whole table, which has only what waits.
@@ -45,7 +45,7 @@ func (s *Store) CountWaiting(ctx context.Context) (map[string]int64, error) {
 			return nil
 		})
 	})
-	return result(waiting, err, "counting attempts that wait for a receipt")
+	return wrapResult(waiting, err, "counting attempts that wait for a receipt")
 }
 
 // AddReceipt implements ledger.Store.
@@ -72,7 +72,7 @@ func (t *tx) addReceipt(id string, usage llm.Usage) (c ledger.Charge, applied bo
 		}
 		return ledger.Charge{Balance: a.Balance}, false, nil // its settlement will say
 	}
-	s, err := t.readOnRecord(request)
+	s, err := t.readSettled(request)
 	switch {
 	case err != nil:
 		return c, false, err
@@ -88,7 +88,7 @@ func (t *tx) addReceipt(id string, usage llm.Usage) (c ledger.Charge, applied bo
 	}
 	c = p.Request.Answer(p.Account.Balance)
 	c.Added, c.OverAdded = p.Charge, p.Over
-	return c, true, t.prove(s, &p)
+	return c, true, t.applyProof(s, &p)
 }
 
 // onRecord is what a receipt or a closing needs of a settled request.
@@ -99,8 +99,8 @@ type onRecord struct {
 	attempts []book.Attempt
 }
 
-// readOnRecord reads a settled request; nil where there is none.
-func (t *tx) readOnRecord(request string) (s *onRecord, err error) {
+// readSettled reads a settled request; nil where there is none.
+func (t *tx) readSettled(request string) (s *onRecord, err error) {
 	r, found, err := t.settledRequest(request)
 	if err != nil || !found {
 		return nil, err
@@ -116,9 +116,9 @@ func (t *tx) readOnRecord(request string) (s *onRecord, err error) {
 	return s, err
 }
 
-// prove writes what a receipt or a closing changes.
-func (t *tx) prove(s *onRecord, p *book.Proven) error {
-	if err := t.charge(s.account, s.line, &p.Charged); err != nil {
+// applyProof writes what a receipt or a closing changes.
+func (t *tx) applyProof(s *onRecord, p *book.Proven) error {
+	if err := t.applyCharge(s.account, s.line, &p.Charged); err != nil {
 		return err
 	}
 	r, this := &p.Request, &p.Attempt
@@ -229,7 +229,7 @@ func (t *tx) closeUnproven(before time.Time) (ledger.Closings, error) {
 // closeOne closes an attempt that waits, at its estimate, and adds what that comes to.
 func (t *tx) closeOne(id string, closed *ledger.Closings) error {
 	request, seq, _ := ledger.ParseAttemptID(id)
-	s, err := t.readOnRecord(request)
+	s, err := t.readSettled(request)
 	switch {
 	case err != nil:
 		return err
@@ -248,5 +248,5 @@ func (t *tx) closeOne(id string, closed *ledger.Closings) error {
 		t.opts.Logger.Warn("an attempt was closed at less than its estimate, which is more than was held for it",
 			"attempt", p.Attempt.ID, "route", p.Attempt.Route, "over_microcents", p.Over)
 	}
-	return t.prove(s, &p)
+	return t.applyProof(s, &p)
 }

@@ -25,7 +25,7 @@ func (b *books) Request(ctx context.Context, id string) (ledger.RequestRecord, e
 		}
 		return err
 	})
-	return result(r, err, "reading request %q", id)
+	return wrapResult(r, err, "reading request %q", id)
 }
 
 func settledRecord(conn *sqlite.Conn, id string) (r ledger.RequestRecord, found bool, err error) {
@@ -136,7 +136,7 @@ func (b *books) Pruned(ctx context.Context, id string) (ledger.PrunedRequest, er
 		}
 		return err
 	})
-	return result(p, err, "looking for request %q in the journal", id)
+	return wrapResult(p, err, "looking for request %q in the journal", id)
 }
 
 // PrunedBefore implements ledger.Books.
@@ -144,7 +144,7 @@ func (b *books) PrunedBefore(ctx context.Context) (before time.Time, err error) 
 	err = b.brief(ctx, "pruned_before", func(conn *sqlite.Conn) error {
 		return run(conn, `SELECT pruned_before FROM meta WHERE pruned_before <> 0`, to(&before))
 	})
-	return result(before, err, "reading what was pruned")
+	return wrapResult(before, err, "reading what was pruned")
 }
 
 const (

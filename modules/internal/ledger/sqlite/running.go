@@ -17,7 +17,7 @@ import (
 type running struct {
 	book.Running
 	key     keyRef
-	opening *book.Attempt // the row of a hold that was placed before the first attempt, of no route; nil: it came with that
+	opening *book.Attempt // the row of a hold that was placed before the first attempt, of no route; nil: with that
 }
 
 // request is the request as the rules know it, nil for none.
@@ -76,7 +76,9 @@ func (m *memory) mark(r *running, seq int, hold int64) int64 {
 		b = binary.BigEndian.AppendUint32(b, uint32(len(s)))
 		b = append(b, s...)
 	}
-	for _, n := range [...]int64{int64(seq), r.key.account, r.key.n, hold, a.PriceVersion, a.Created.UnixNano(), a.Worst} {
+	for _, n := range [...]int64{
+		int64(seq), r.key.account, r.key.n, hold, a.PriceVersion, a.Created.UnixNano(), a.Worst,
+	} {
 		b = binary.BigEndian.AppendUint64(b, uint64(n))
 	}
 	if a.Beside { // rows of an older ledger are none
@@ -207,8 +209,8 @@ func (m *memory) loadLive(conn *sqlite.Conn) error {
 			var hold int64
 			var seq int
 			var a book.Attempt
-			readColumns(row, 0, &a.Row.N, &is.ID, &is.key.account, &is.Account, &is.key.n, &is.key.root, &is.Owner, &is.Endpoint,
-				&is.Profile, &hold, &seq, &a.Route, &a.Provider, &a.Model, &a.PriceVersion, &a.Created)
+			readColumns(row, 0, &a.Row.N, &is.ID, &is.key.account, &is.Account, &is.key.n, &is.key.root, &is.Owner,
+				&is.Endpoint, &is.Profile, &hold, &seq, &a.Route, &a.Provider, &a.Model, &a.PriceVersion, &a.Created)
 			a.Worst = columnWorst(row, 16)
 			readColumns(row, 17, &is.Key, &a.Beside, &a.Reference)
 			r, ok := m.live[is.ID]

@@ -39,8 +39,8 @@ func scanSettings(row *sqlite.Stmt, col int) (s book.Settings) {
 	return s
 }
 
-// parseRequires reads what book.RequiredTexts made. What that did not make is required of no route: a floor that cannot
-// be read is none that everything passes.
+// parseRequires reads what book.RequiredTexts made. What that did not make is required of no route: a floor that
+// cannot be read is none that everything passes.
 func parseRequires(regions, retention string) config.Requires {
 	var list []string
 	if regions != "" {
@@ -55,26 +55,26 @@ func parseRequires(regions, retention string) config.Requires {
 
 // SetLimit implements ledger.Store.
 func (s *Store) SetLimit(ctx context.Context, id string, limit ledger.Limit, value *int64) (ledger.Account, error) {
-	v, _, err := s.change(ctx, "set_limit", byID(id), func(_ *tx, a *account, by book.By) (book.Change, error) {
+	v, _, err := s.changeAccount(ctx, "set_limit", byID(id), func(_ *tx, a *account, by book.By) (book.Change, error) {
 		return book.SetLimit(a.Account, limit, value, by)
 	})
-	return result(v, err, "setting a limit of account %q", id)
+	return wrapResult(v, err, "setting a limit of account %q", id)
 }
 
 // SetProfile implements ledger.Store.
 func (s *Store) SetProfile(ctx context.Context, id, profile string) (ledger.Account, error) {
-	v, _, err := s.change(ctx, "set_profile", byID(id), func(_ *tx, a *account, by book.By) (book.Change, error) {
+	v, _, err := s.changeAccount(ctx, "set_profile", byID(id), func(_ *tx, a *account, by book.By) (book.Change, error) {
 		return book.SetProfile(a.Account, profile, by)
 	})
-	return result(v, err, "setting the profile of account %q", id)
+	return wrapResult(v, err, "setting the profile of account %q", id)
 }
 
 // SetRequires implements ledger.Store.
 func (s *Store) SetRequires(ctx context.Context, id string, change ledger.RequiresChange) (ledger.Account, error) {
-	v, _, err := s.change(ctx, "set_requires", byID(id), func(_ *tx, a *account, by book.By) (book.Change, error) {
+	v, _, err := s.changeAccount(ctx, "set_requires", byID(id), func(_ *tx, a *account, by book.By) (book.Change, error) {
 		return book.SetRequires(a.Account, change, by)
 	})
-	return result(v, err, "setting what account %q requires", id)
+	return wrapResult(v, err, "setting what account %q requires", id)
 }
 
 // quotedSettings are what was set for accounts AS a as the audit trail says it, and unsetSettings are what they are

@@ -54,7 +54,7 @@ func (t *tx) settle(st *ledger.Settlement) (ledger.Charge, error) {
 		}
 		t.opts.Logger.Error(what, "attempt", left.Attempt, "error", left.Err)
 	}
-	if err := t.charge(a, l, &s.Charged); err != nil {
+	if err := t.applyCharge(a, l, &s.Charged); err != nil {
 		return none, err
 	}
 	t.end(r)
@@ -67,8 +67,8 @@ func (t *tx) settle(st *ledger.Settlement) (ledger.Charge, error) {
 	return s.Answer(), nil
 }
 
-// charge writes what a part changes.
-func (t *tx) charge(a *account, l *line, c *book.Charged) error {
+// applyCharge writes what a part changes.
+func (t *tx) applyCharge(a *account, l *line, c *book.Charged) error {
 	if c.Charge > 0 {
 		before := l
 		if a.payer != 0 {
@@ -82,7 +82,7 @@ func (t *tx) charge(a *account, l *line, c *book.Charged) error {
 		l.Line = c.Line
 		a.payer, a.owed = l.root, l.Spent-l.row
 	}
-	t.post(a, c.Account, c.Entry)
+	t.postEntry(a, c.Account, c.Entry)
 	return nil
 }
 

@@ -72,7 +72,7 @@ func (s *Store) Shrink(ctx context.Context) (shrunk ledger.Shrunk, err error) {
 		shrunk.After = p.all * p.size
 		err = s.truncate()
 	}
-	return shrunk, doing(err, "giving free pages of the ledger's file back")
+	return shrunk, wrap(err, "giving free pages of the ledger's file back")
 }
 
 // truncate brings what the log has into the file, as far as nobody reads what was before.

@@ -217,19 +217,19 @@ func readColumns(row *sqlite.Stmt, col int, into ...any) {
 	}
 }
 
-// doing says what an operation was at that failed.
-func doing(err error, what string, args ...any) error {
+// wrap says what an operation was at that failed.
+func wrap(err error, what string, args ...any) error {
 	if err == nil {
 		return nil
 	}
 	return fmt.Errorf(what+": %w", append(args, err)...)
 }
 
-// result is what an operation returns, or nothing and what it was at.
-func result[T any](v T, err error, what string, args ...any) (T, error) {
+// wrapResult is what an operation returns, or nothing and what it was at.
+func wrapResult[T any](v T, err error, what string, args ...any) (T, error) {
 	if err != nil {
 		var none T
-		return none, doing(err, what, args...)
+		return none, wrap(err, what, args...)
 	}
 	return v, nil
 }

@@ -18,22 +18,19 @@ func (s *Store) RecordAct(ctx context.Context, action, account, subject string, 
 		if err != nil {
 			return err
 		}
-		trail, id := book.Trail{}, ""
-		if a == nil {
-			trail, err = t.trail()
-		} else {
-			trail, id = a.Trail, a.ID
+		about := &book.Account{}
+		if a != nil {
+			about = &a.Account
+		} else if about.Trail, err = t.trail(); err != nil {
+			return err
 		}
+		act, err := book.RecordAct(about.Trail, about.ID, action, subject, nil, after, t.by(ctx))
 		if err != nil {
 			return err
 		}
-		act, err := book.RecordAct(trail, id, action, subject, nil, after, t.by(ctx))
-		if err != nil {
-			return err
-		}
-		return t.record(a, act)
+		return t.recordActs(a, act)
 	})
-	return doing(err, "recording %s of %s", action, subject)
+	return wrap(err, "recording %s of %s", action, subject)
 }
 
 // by is who decides an operation of ctx, now.
@@ -47,8 +44,8 @@ func (t *tx) trail() (trail book.Trail, err error) {
 	return trail, err
 }
 
-// record writes acts about an account, with what they changed of it, or about none (nil), with their trail.
-func (t *tx) record(a *account, acts ...book.Act) error {
+// recordActs writes acts about an account, with what they changed of it, or about none (nil), with their trail.
+func (t *tx) recordActs(a *account, acts ...book.Act) error {
 	var account any
 	if a != nil {
 		account = a.n

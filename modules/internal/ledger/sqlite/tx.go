@@ -41,7 +41,7 @@ func prepare(conn *sqlite.Conn) (*statements, error) {
 		insertHold: into(insertHold), insertRequest: into(insertRequest), insertAttempt: into(insertAttempt),
 		insertEntry: into(insertEntry), saveBalance: into(saveBalance),
 	}
-	return result(s, errors.Join(errs...), "preparing a statement")
+	return wrapResult(s, errors.Join(errs...), "preparing a statement")
 }
 
 // tx is what an operation sees of the transaction it runs in.

@@ -12,7 +12,6 @@ import (
 	"zombiezen.com/go/sqlite"
 
 	"github.com/fareway/fareway/modules/internal/ledger"
-	"github.com/fareway/fareway/plugins/llm"
 )
 
 // group is what a row of usage is about; what is not grouped by is zero.
@@ -80,7 +79,7 @@ func (b *books) Usage(ctx context.Context, q ledger.UsageQuery, each func(ledger
 		}
 		return u.list(each)
 	})
-	return doing(err, "summing usage")
+	return wrap(err, "summing usage")
 }
 
 func newUsage(conn *sqlite.Conn, q ledger.UsageQuery) (*usage, error) {
@@ -402,34 +401,16 @@ func (u *usage) list(each func(ledger.UsageRow) error) error {
 	}
 	order = append(order, "u.account") // one row at most when there is no dimension
 	return run(u.conn, sumUsageRows+strings.Join(order, ", "), func(row *sqlite.Stmt) error {
-		r := ledger.UsageRow{
-			Account:     row.ColumnText(0),
-			AccountName: row.ColumnText(1),
-			Key:         row.ColumnText(2),
-			KeyName:     row.ColumnText(3),
-			Route:       row.ColumnText(4),
-			Requests:    row.ColumnInt64(6),
-			Attempts:    row.ColumnInt64(7),
-			Microcents:  row.ColumnInt64(8),
-			Waived:      row.ColumnInt64(9),
-			Refunded:    row.ColumnInt64(10),
-			Cost:        row.ColumnInt64(11),
-			Pending:     row.ColumnInt64(12),
-			Over:        row.ColumnInt64(19),
-			Pruned:      row.ColumnInt64(20),
-			Tokens: llm.Usage{
-				Input:      columnCount(row, 13),
-				CacheRead:  columnCount(row, 14),
-				CacheWrite: columnCount(row, 15),
-				Output:     columnCount(row, 16),
-				Reasoning:  columnCount(row, 17),
-				Estimated:  row.ColumnBool(18),
-			},
-		}
+		var r ledger.UsageRow
+		var day, requests, pending int64
+		t := &r.Tokens
+		readColumns(row, 0, &r.Account, &r.AccountName, &r.Key, &r.KeyName, &r.Route, &day, &r.Requests, &r.Attempts,
+			&r.Microcents, &r.Waived, &r.Refunded, &r.Cost, &r.Pending, &t.Input, &t.CacheRead, &t.CacheWrite, &t.Output,
+			&t.Reasoning, &t.Estimated, &r.Over, &r.Pruned, &requests, &pending)
 		if !u.routed {
-			r.Requests, r.Pending = row.ColumnInt64(21), row.ColumnInt64(22)
+			r.Requests, r.Pending = requests, pending
 		}
-		if day := row.ColumnInt64(5); u.by[ledger.ByDay] && day != undated {
+		if u.by[ledger.ByDay] && day != undated {
 			r.Day = dateOf(day)
 		}
 		return give(each, r)

@@ -307,14 +307,14 @@ func (s *Store) AcceptLoss(ctx context.Context, reason string) (loss ledger.Loss
 			return err
 		}
 		loss, t.accepted = *lost, true
-		return t.record(nil, act)
+		return t.recordActs(nil, act)
 	})
 	if err == nil {
 		if kept := acceptLogs(s.opts.Path); kept != nil {
 			s.opts.Logger.Error("the loss was accepted", "error", kept)
 		}
 	}
-	return result(loss, err, "accepting what the ledger has lost")
+	return wrapResult(loss, err, "accepting what the ledger has lost")
 }
 
 // undecided is ledger.ErrLost while an operator has not decided about what is missing: what is charged or paid in now

@@ -125,14 +125,14 @@ func (w *writer) do(ctx context.Context, holds, begins string, run func(*tx) err
 	}
 	select {
 	case <-op.done:
-		return w.result(op)
+		return w.wrapResult(op)
 	case <-ctx.Done():
 		if op.state.CompareAndSwap(queued, cancelled) {
 			return 0, gaveUp(ctx)
 		}
 		select {
 		case <-op.done:
-			return w.result(op)
+			return w.wrapResult(op)
 		case <-op.timer.C:
 		}
 	case <-op.timer.C:
@@ -141,7 +141,7 @@ func (w *writer) do(ctx context.Context, holds, begins string, run func(*tx) err
 		return 0, tooSlow(w.timeout)
 	}
 	<-op.done
-	return w.result(op)
+	return w.wrapResult(op)
 }
 
 // post queues an operation that nobody waits for: it is in one of the next commits, or lost where the queue is full,
@@ -160,7 +160,7 @@ func (w *writer) post(run func(*tx) error) {
 	}
 }
 
-func (w *writer) result(op *operation) (batch int, err error) {
+func (w *writer) wrapResult(op *operation) (batch int, err error) {
 	batch, err = op.batch, op.err
 	w.recycle(op)
 	return batch, err
