@@ -3,11 +3,14 @@
 package partstest
 
 import (
+	"fmt"
 	"go/ast"
 	"go/parser"
 	"go/token"
 	"go/types"
 	"os"
+	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 
@@ -30,43 +33,71 @@ type Parts struct {
 // Check reads the package in the working directory, without its tests.
 func (p Parts) Check(t *testing.T) {
 	t.Helper()
+	for _, fault := range p.faults(t, ".") {
+		t.Error(fault)
+	}
+}
+
+// faults are where the package in a folder does not keep to its parts, by place.
+func (p Parts) faults(t *testing.T, dir string) (faults []string) {
+	t.Helper()
 	rank := map[string]int{p.Shared: 0}
 	for i, name := range p.Order {
 		rank[name] = i + 1
 	}
 	fset := token.NewFileSet()
-	files, info := read(t, fset)
+	files, info := read(t, fset, dir)
 	owners := fieldOwners(info)
 	own := make(map[string]int)
+	var home string
+	fault := func(n ast.Node, format string, args ...any) {
+		at := fset.Position(n.Pos())
+		place := fmt.Sprintf("%s:%d: %s ", filepath.Base(at.Filename), at.Line, home)
+		faults = append(faults, place+fmt.Sprintf(format, args...))
+	}
+	set := func(left ast.Expr) {
+		selector, ok := left.(*ast.SelectorExpr)
+		if !ok {
+			return
+		}
+		field, _ := info.Uses[selector.Sel].(*types.Var)
+		owner := owners[field]
+		if setters, isValue := p.Values[owner]; isValue && owner != home && !slices.Contains(setters, home) {
+			fault(left, "sets %s of %s", field.Name(), owner)
+		}
+	}
+	look := func(n ast.Node) bool {
+		switch n := n.(type) {
+		case *ast.SelectorExpr:
+			field, _ := info.Uses[n.Sel].(*types.Var)
+			owner := owners[field]
+			_, isPart := rank[owner]
+			_, wires := rank[nameOf(field)]
+			switch {
+			case !isPart || owner == p.Shared || wires && home == p.Order[len(p.Order)-1]:
+			case owner == home:
+				own[owner]++
+			default:
+				fault(n, "selects %s of %s", field.Name(), owner)
+			}
+		case *ast.CompositeLit:
+			name := typeName(info.TypeOf(n))
+			if _, isPart := rank[name]; isPart && len(n.Elts) > 0 && name != p.Shared && name != home {
+				fault(n, "makes a %s", name)
+			}
+		case *ast.IncDecStmt:
+			set(n.X)
+		case *ast.AssignStmt:
+			for _, left := range n.Lhs {
+				set(left)
+			}
+		}
+		return true
+	}
 	for _, file := range files {
 		for _, decl := range file.Decls {
-			home := p.homeOf(info, decl)
-			ast.Inspect(decl, func(n ast.Node) bool {
-				switch n := n.(type) {
-				case *ast.SelectorExpr:
-					field, _ := info.Uses[n.Sel].(*types.Var)
-					owner := owners[field]
-					_, isPart := rank[owner]
-					_, wires := rank[nameOf(field)]
-					switch {
-					case !isPart || owner == p.Shared || wires && home == p.Order[len(p.Order)-1]:
-					case owner == home:
-						own[owner]++
-					default:
-						t.Errorf("%s: %s selects %s of %s", fset.Position(n.Pos()), home, field.Name(), owner)
-					}
-				case *ast.CompositeLit:
-					name := typeName(info.TypeOf(n))
-					if _, isPart := rank[name]; isPart && len(n.Elts) > 0 && name != p.Shared && name != home {
-						t.Errorf("%s: %s makes a %s", fset.Position(n.Pos()), home, name)
-					}
-				case *ast.AssignStmt:
-					for _, left := range n.Lhs {
-						p.checkValue(t, fset, info, owners, home, left)
-					}
-				}
-				return true
-			})
+			home = p.homeOf(info, decl)
+			ast.Inspect(decl, look)
 		}
 	}
 	for _, part := range p.Order {
@@ -74,30 +105,12 @@ func (p Parts) Check(t *testing.T) {
 	}
 	for field, owner := range owners {
 		knows, isPart := rank[nameOf(field)]
-		if at, ok := rank[owner]; ok && isPart {
-			require.Less(t, knows, at, "%s knows %s, which comes after it", owner, field.Name())
+		if at, ok := rank[owner]; ok && isPart && knows >= at {
+			faults = append(faults, fmt.Sprintf("%s knows %s, which comes after it", owner, nameOf(field)))
 		}
 	}
-}
-
-// checkValue checks what is on the left of an assignment.
-func (p Parts) checkValue(t *testing.T, fset *token.FileSet, info *types.Info, owners map[*types.Var]string,
-	home string, left ast.Expr,
-) {
-	t.Helper()
-	selector, ok := left.(*ast.SelectorExpr)
-	if !ok {
-		return
-	}
-	field, _ := info.Uses[selector.Sel].(*types.Var)
-	owner := owners[field]
-	setters, isValue := p.Values[owner]
-	for _, name := range append(setters, owner) {
-		isValue = isValue && name != home
-	}
-	if isValue {
-		t.Errorf("%s: %s sets %s of %s", fset.Position(left.Pos()), home, field.Name(), owner)
-	}
+	slices.Sort(faults)
+	return faults
 }
 
 // homeOf is the part, or another type, whose code a declaration is. A function newT is T's.
@@ -119,13 +132,13 @@ func (p Parts) homeOf(info *types.Info, decl ast.Decl) string {
 }
 
 // read type-checks the package by itself: what it imports is none of its parts.
-func read(t *testing.T, fset *token.FileSet) (files []*ast.File, info *types.Info) {
+func read(t *testing.T, fset *token.FileSet, dir string) (files []*ast.File, info *types.Info) {
 	t.Helper()
-	entries, err := os.ReadDir(".")
+	entries, err := os.ReadDir(dir)
 	require.NoError(t, err)
 	for _, entry := range entries {
 		if name := entry.Name(); strings.HasSuffix(name, ".go") && !strings.HasSuffix(name, "_test.go") {
-			file, err := parser.ParseFile(fset, name, nil, parser.SkipObjectResolution)
+			file, err := parser.ParseFile(fset, filepath.Join(dir, name), nil, parser.SkipObjectResolution)
 			require.NoError(t, err)
 			files = append(files, file)
 		}
