@@ -17,12 +17,13 @@ const (
 	gradeEpochs = 12  // passes over the data
 	gradeText   = 8   // weight of words and runs of characters beside statistics and concepts
 	gradeStats  = 0.3 // weight of a statistic
-	gradeIdea   = 0.5 // weight of a concept
+	gradeIdea   = 1   // weight of a concept
 )
 
 // graded is a row that the grader is trained on. What is not known of it counts for nothing.
 type graded struct {
 	req    *llm.Request
+	left   string  // in place of a request: a question with what is left of its dress
 	ease   float64 // log odds; NaN where nobody knows
 	length float64 // logarithm of tokens; NaN
 	kind   predict.Kind
