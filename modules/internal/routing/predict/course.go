@@ -374,8 +374,8 @@ func (r *framer) alike(i, least int) bool {
 	return r.scores[i] != blankLine && r.scores[i] < r.scores[least]+1
 }
 
-// gist is what of a text that is nothing but frames seems least to be one.
-func (r *framer) gist(text []byte) []byte {
+// findGist is what of a text that is nothing but frames seems least to be one.
+func (r *framer) findGist(text []byte) []byte {
 	text = untag(text)
 	r.judge(text)
 	for i := range r.n {
@@ -429,7 +429,7 @@ func (r *framer) decide() {
 
 // What it costs to change between frame and question, in log odds, and what a line can say at most.
 const (
-	changeInside  = 0.8
+	changeInside  = 1.2
 	changeBetween = 0.3
 	changeScript  = 0.4
 	mostOdds      = 4

@@ -158,7 +158,7 @@ func (f *Features) find(messages []llm.Message) []byte {
 	}
 	if last >= 0 {
 		f.copyWindow(&messages[last])
-		if q := f.framer.gist(f.raw); says(q) {
+		if q := f.framer.findGist(f.raw); says(q) {
 			return q
 		}
 		f.copyWindow(&messages[last])

@@ -72,7 +72,7 @@ func trainLines(c *Corpus, seed uint64) *predict.FrameModel {
 	var y [][]float64
 	var count [2]float64
 	add := func(text string, framed bool) {
-		const most = 40 // lines
+		const most, mostContent = 40, 3 // lines: behind its first ones a question has what it is about
 		seen := 0
 		for line := range bytes.Lines(predict.Untag([]byte(text))) {
 			line = bytes.TrimSuffix(line, []byte("\n"))
@@ -80,6 +80,9 @@ func trainLines(c *Corpus, seed uint64) *predict.FrameModel {
 				continue
 			}
 			seen++
+			if !framed && seen > mostContent {
+				break
+			}
 			label := 0.0
 			if framed {
 				label = 1
@@ -207,10 +210,11 @@ func messageRows(m *predict.FrameModel, marked string) []courseRow {
 		}
 	}
 	for i := range lines {
-		if !lines[i].Blank {
-			framed := truthOf(!asked[i])
-			rows = append(rows, courseRow{lines[i].X, framed, 1 / math.Sqrt(count[int(framed)])})
+		if lines[i].Blank {
+			continue
 		}
+		framed := truthOf(!asked[i])
+		rows = append(rows, courseRow{lines[i].X, framed, 1 / math.Sqrt(count[int(framed)])})
 	}
 	return rows
 }
