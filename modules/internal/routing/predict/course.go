@@ -103,7 +103,10 @@ type framer struct {
 }
 
 type lineFacts struct {
-	labelled, bare, depends, asks, announces, rule, brackets, brace, key, item, machine, short, long, foreign, enclosed bool
+	labelled, bare, asks, announces            bool
+	rule, brackets, enclosed, brace, key, item bool
+	machine, short, long, foreign              bool
+	depends, option                            bool // on the line before
 }
 
 // score scores the lines of a text by themselves. Of a long one those in the middle go with the last one before them.
@@ -142,6 +145,8 @@ func (r *framer) score(m *FrameModel, text []byte) {
 			f.machine = forms[formPath] || forms[formDate] || forms[formFile] || forms[formDense]
 			f.foreign = forms[formStrange]
 			f.short, f.long = forms[formShort], forms[formLong]
+			_, mark := option(rest)
+			f.option = mark > 0
 			f.depends, f.enclosed = depends(rest), enclosed(bytes.TrimSpace(line))
 		}
 		n++
@@ -156,7 +161,8 @@ func (r *framer) score(m *FrameModel, text []byte) {
 func enclosed(line []byte) bool {
 	for _, pair := range []string{"[]", "()", "{}", "<>", "【】", "**", "--", "=="} {
 		half := len(pair) / 2
-		if len(line) > len(pair) && bytes.HasPrefix(line, []byte(pair[:half])) && bytes.HasSuffix(line, []byte(pair[half:])) {
+		front, rear := []byte(pair[:half]), []byte(pair[half:])
+		if len(line) > len(pair) && bytes.HasPrefix(line, front) && bytes.HasSuffix(line, rear) {
 			return true
 		}
 	}
@@ -318,8 +324,8 @@ func truth(b bool) float32 {
 	return 0
 }
 
-// unframe takes out the lines of a text that seem to frame a question, in place. Where all of them may, and none surely
-// does, the one is left that does least.
+// unframe takes out the lines of a text that seem to frame a question, in place. Where all of them may, and none
+// surely does, the one is left that does least.
 func (r *framer) unframe(text []byte) []byte {
 	r.judge(text)
 	r.decide()
@@ -337,16 +343,28 @@ func (r *framer) unframe(text []byte) []byte {
 	return r.keep(text)
 }
 
-// judge scores the lines of a text by all that is known of them.
+// judge scores the lines of a text by all that is known of them. Options go with what they are options of, and code
+// with the line before it.
 func (r *framer) judge(text []byte) {
 	m := frames()
 	r.score(m, text)
 	var odds [frameLines]float32
 	r.look(func(i int, x *[NumCourse]float32) { odds[i] = m.Course.odds(x) })
+	lead := -1 // the last line that options may belong to
 	for i := range r.n {
-		if r.scores[i] != blankLine {
-			r.scores[i] = odds[i]
+		f := &r.facts[i]
+		if r.scores[i] == blankLine {
+			continue
 		}
+		switch {
+		case f.option && lead >= 0:
+			odds[i] = odds[lead]
+		case f.depends && i > 0 && r.scores[i-1] != blankLine:
+			odds[i] = odds[i-1]
+		case !f.option && !(f.announces && f.short): // "Options:"
+			lead = i
+		}
+		r.scores[i] = odds[i]
 	}
 }
 
@@ -396,8 +414,8 @@ func (r *framer) keep(text []byte) []byte {
 	return text[:out]
 }
 
-// decide finds the likeliest course of lines between frame and question, where it costs something to go from one to the
-// other, and more so within a paragraph (Viterbi).
+// decide finds the likeliest course of lines between frame and question, where it costs something to go from one to
+// the other, and more so within a paragraph (Viterbi).
 func (r *framer) decide() {
 	var cost [2]float32 // of the best course so far that ends in a question, or in a frame
 	for i := range r.n {

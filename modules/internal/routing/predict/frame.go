@@ -69,8 +69,8 @@ const (
 	numForms
 )
 
-// FrameModel tells what of a message frames a question: of a line by its words and form, and then by where it stands and
-// what the others are.
+// FrameModel tells what of a message frames a question: of a line by its words and form, and then by where it stands
+// and what the others are.
 type FrameModel struct {
 	Weights []int8  // of words, then of forms
 	Scale   float32 // of a step of these

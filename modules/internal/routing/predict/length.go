@@ -189,19 +189,28 @@ var smallNumbers = map[string]float64{}
 
 func init() {
 	for n, words := range []string{
-		2: "two a-couple-of zwei deux dos due dois duas twee tva dwa dwie dwoch dva dve dvema два две двух двумя дві двома iki dua hai 두 שני שתי दो " +
-			"doua două δυο kaksi ket ketto mbili สอง",
-		3: "three drei trois tres tre drie tři tri trzy trzech три трех тремя трьома uc tiga ba 세 ثلاث ثلاثة שלוש שלושה तीन trei τρια τρεις " +
-			"kolme harom tatu สาม",
-		4:  "four vier quatre cuatro quattro quatro fyra cztery ctyri четыре чотири dort empat bon 네 اربع ארבע ארבעה चार patru τεσσερα τεσσερις nelja negy nne สี่",
-		5:  "five funf fuenf cinq cinco cinque vijf fem piec pet пять п'ять bes lima nam 다섯 خمس חמש חמישה पांच cinci πεντε viisi ot tano ห้า",
-		6:  "six sechs seis sei zes sex szesc sest шесть шість alti enam sau 여섯 ست שש छह sase εξι kuusi hat sita หก",
-		7:  "seven sieben sept siete sette sete zeven sju siedem sedm семь сім yedi tujuh bay 일곱 سبع שבע सात sapte επτα seitseman saba เจ็ด",
-		8:  "eight acht huit ocho otto oito atta osiem osm восемь вісім sekiz delapan tam 여덟 ثمان שמונה आठ opt οκτω kahdeksan nyolc nane แปด",
-		9:  "nine neun neuf nueve nove negen nio dziewiec devet девять дев'ять dokuz sembilan chin 아홉 تسع תשע नौ noua εννεα yhdeksan kilenc tisa เก้า",
-		10: "ten zehn dix diez dieci dez tien tio dziesiec deset десять on sepuluh muoi 열 عشر עשר दस zece δεκα kymmenen tiz kumi สิบ",
+		2: "two a-couple-of zwei deux dos due dois duas twee tva dwa dwie dwoch dva dve dvema два " +
+			"две двух двумя дві двома iki dua hai 두 שני שתי दो doua două δυο kaksi ket ketto mbili " +
+			"สอง",
+		3: "three drei trois tres tre drie tři tri trzy trzech три трех тремя трьома uc tiga ba 세 " +
+			"ثلاث ثلاثة שלוש שלושה तीन trei τρια τρεις kolme harom tatu สาม",
+		4: "four vier quatre cuatro quattro quatro fyra cztery ctyri четыре чотири dort empat bon 네 " +
+			"اربع ארבע ארבעה चार patru τεσσερα τεσσερις nelja negy nne สี่",
+		5: "five funf fuenf cinq cinco cinque vijf fem piec pet пять п'ять bes lima nam 다섯 خمس חמש " +
+			"חמישה पांच cinci πεντε viisi ot tano ห้า",
+		6: "six sechs seis sei zes sex szesc sest шесть шість alti enam sau 여섯 ست שש छह sase εξι " +
+			"kuusi hat sita หก",
+		7: "seven sieben sept siete sette sete zeven sju siedem sedm семь сім yedi tujuh bay 일곱 سبع " +
+			"שבע सात sapte επτα seitseman saba เจ็ด",
+		8: "eight acht huit ocho otto oito atta osiem osm восемь вісім sekiz delapan tam 여덟 ثمان " +
+			"שמונה आठ opt οκτω kahdeksan nyolc nane แปด",
+		9: "nine neun neuf nueve nove negen nio dziewiec devet девять дев'ять dokuz sembilan chin " +
+			"아홉 تسع תשע नौ noua εννεα yhdeksan kilenc tisa เก้า",
+		10: "ten zehn dix diez dieci dez tien tio dziesiec deset десять on sepuluh muoi 열 عشر עשר दस " +
+			"zece δεκα kymmenen tiz kumi สิบ",
 		12: "twelve zwolf douze doce dodici doze twaalf tolv dwanascie dvanact двенадцать дванадцять",
-		20: "twenty zwanzig vingt veinte venti vinte twintig tjugo dwadziescia dvacet двадцать двадцять yirmi",
+		20: "twenty zwanzig vingt veinte venti vinte twintig tjugo dwadziescia dvacet двадцать " +
+			"двадцять yirmi",
 	} {
 		for _, word := range fields(words) {
 			if _, ok := smallNumbers[string(word)]; !ok {

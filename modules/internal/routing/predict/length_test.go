@@ -13,8 +13,8 @@ func askedBy(text string) Asked {
 	return f.asked
 }
 
-// TestAsked is GAP-131: a length that is asked for bounds the reply from both sides, in many languages, by numbers and by
-// words; "at most" and "at least" bound it from one.
+// TestAsked is GAP-131: a length that is asked for bounds the reply from both sides, in many languages, by digits and
+// by words; "at most" and "at least" bound it from one.
 func TestAsked(t *testing.T) {
 	t.Parallel()
 	const low, high = 0.75, 1 / 0.75

@@ -37,9 +37,14 @@ var page = fields("a abbr article aside audio b body br button canvas center cod
 	"int t k v e bool")
 
 // separate takes what is no part of the question out of a text, in place, as far as that can be told. What is left may
-// be nothing.
+// be nothing. Where there are worked examples before a question, their form says where it begins (focus).
 func (r *framer) separate(text []byte) []byte {
-	return bytes.TrimSpace(r.unframe(untag(text)))
+	text = untag(text)
+	if _, shots := focus(text); shots > 0 {
+		r.asked = Asked{}
+		return bytes.TrimSpace(text)
+	}
+	return bytes.TrimSpace(r.unframe(text))
 }
 
 // labels stand before a question, with a colon.
@@ -49,8 +54,8 @@ var labels = fields("user human question query task input q customer request pro
 	"görev kullanıcı pertanyaan tugas pengguna 问题 用户 问 任务 質問 ユーザー 질문 사용자 سؤال السؤال المستخدم שאלה " +
 	"प्रश्न सवाल 用户问题 mesajı soru kysymys kérdés ερώτηση întrebare swali প্রশ্ন கேள்வி คำถาม پرسش")
 
-// unlabel takes labels and brackets off a line; labelled reports whether there was a label, and bare whether the line is
-// nothing else.
+// unlabel takes labels and brackets off a line; labelled reports whether there was a label, and bare whether the line
+// is nothing else.
 func unlabel(line []byte) (rest []byte, labelled, bare bool) {
 	if b := bytes.TrimSpace(line); len(b) > 2 && b[0] == '[' {
 		if i := bytes.IndexByte(b[:min(len(b), 32)], ']'); i > 0 && i+1 < len(b) {
@@ -58,6 +63,9 @@ func unlabel(line []byte) (rest []byte, labelled, bare bool) {
 		}
 	}
 	const mostLabel = 40
+	if len(line) > 0 && class[line[0]]&isBlank != 0 { // code
+		return line, false, false
+	}
 	i := bytes.IndexByte(line[:min(len(line), mostLabel)], ':')
 	if i < 0 {
 		return line, false, len(line) <= mostLabel && isLabel(line)

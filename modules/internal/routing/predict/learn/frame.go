@@ -348,7 +348,8 @@ func (o *composer) passage() string {
 const (
 	courseEpochs = 8
 	courseStep   = 0.01
-	courseDecay  = 1e-4
+	courseDecay  = 2e-3
+	averaged     = 1e-3 // share of each step in the mean of weights
 )
 
 // trainCourse fits the net by stochastic descent (Adam), a few rows at a time.
@@ -368,6 +369,7 @@ func trainCourse(rows []courseRow, seed uint64) predict.Course {
 		order[i] = i
 	}
 	const batch = 32
+	average := make([]float64, len(weights)) // over the last steps: less of chance
 	step := 0
 	for epoch := range courseEpochs {
 		random.Shuffle(len(order), func(i, j int) { order[i], order[j] = order[j], order[i] })
@@ -384,8 +386,12 @@ func trainCourse(rows []courseRow, seed uint64) predict.Course {
 				first[k] += .1 * (g - first[k])
 				second[k] += .001 * (g*g - second[k])
 				*w -= float32(rate * first[k] / correct1 / (math.Sqrt(second[k]/correct2) + 1e-8))
+				average[k] += averaged * (float64(*w) - average[k])
 			}
 		}
+	}
+	for k, w := range weights {
+		*w = float32(average[k])
 	}
 	return c
 }

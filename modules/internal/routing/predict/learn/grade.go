@@ -12,7 +12,7 @@ import (
 // How the grader is fitted. Chosen by cross-validation on the graded prompts of training, see README.md.
 const (
 	gradeCost   = 0.5 // c of the regressions
-	kindCost    = 0.3
+	kindCost    = 6
 	givesWay    = 0.5 // log odds by which what is no other kind gives way to the others
 	gradeEpochs = 12  // passes over the data
 	gradeText   = 8   // weight of words and runs of characters beside statistics and concepts
