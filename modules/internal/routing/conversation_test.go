@@ -163,7 +163,8 @@ func TestOneTurnDoesNotMoveAConversation(t *testing.T) {
 	coder, writer := cached(route("coder", 0.9, 1)), cached(route("writer", 0.9, 1.2))
 	coder.QualityBy = map[string]float64{config.KindWriting: 0.4}
 	writer.QualityBy = map[string]float64{config.KindCode: 0.4}
-	const prose = "Write a villanelle about the sea, in the tone of a letter to a friend, each stanza shorter than the last."
+	const prose = "Write a villanelle about the sea, in the tone of a letter to a friend, " +
+		"each stanza shorter than the last."
 	said := turn(prose, "Done.", prose, "Done.", prose, "Done.", prose, "Done.", prose)
 	for name, profile := range map[string]config.Profile{"keep_quality": {Cost: 1, KeepQuality: 0.9},
 		"quality": {Quality: 1}} {

@@ -130,7 +130,8 @@ func TestSuits(t *testing.T) {
 		needs     Needs
 		want      suits
 	}{
-		{config.ValidJSON, Needs{}, acceptsNone}, {config.ValidJSON, json, fitsReplies}, {config.ValidJSON, tools, fitsReplies},
+		{config.ValidJSON, Needs{}, acceptsNone}, {config.ValidJSON, json, fitsReplies},
+		{config.ValidJSON, tools, fitsReplies},
 		{config.ValidSchema, Needs{}, acceptsNone}, {config.ValidSchema, json, fitsReplies},
 		{config.ValidToolArguments, Needs{}, acceptsAll}, {config.ValidToolArguments, tools, fitsReplies},
 		{config.ValidNonEmpty, Needs{}, fitsReplies}, {config.ValidNotRefusal, json, fitsReplies}, {"", Needs{}, fitsReplies},
