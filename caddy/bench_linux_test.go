@@ -38,9 +38,9 @@ const (
 	benchTurn    = "The lighthouse keeper wrote down the wind, the height of the waves and every ship that passed. "
 )
 
-// benchKinds are requests of about 1.2, 20 and 200 KB, the last of which are conversations, and that of 200 KB one of a
-// coding agent with its tools. Their replies are those of bench-upstream: a JSON body of about 0.5 KB, or 100 deltas,
-// in a burst or one every 10 ms.
+// benchKinds are requests of about 1.2, 20 and 200 KB, the last of which are conversations, and that of 200 KB one of
+// a coding agent with its tools. Their replies are those of bench-upstream: a JSON body of about 0.5 KB, or 100
+// deltas, in a burst or one every 10 ms.
 func benchKinds() []benchKind {
 	const streamed = `,"stream":true`
 	short := benchBody("", "", 0)
@@ -144,8 +144,8 @@ route "route-%[1]d" {
 }
 `
 
-// benchGateways are what is measured: upstream calls made by the gateway itself and by the provider's process, over one
-// route, and by the gateway itself to whichever of three routes it chooses.
+// benchGateways are what is measured: upstream calls made by the gateway itself and by the provider's process, over
+// one route, and by the gateway itself to whichever of three routes it chooses.
 var benchGateways = map[string]string{
 	"host":    benchHCL("host", 1),
 	"process": benchHCL("process", 1),

@@ -36,8 +36,8 @@ func benchGateway(b *testing.B, hcl string) (s *benchServer, key string) {
 	return s, g.Key
 }
 
-// benchProxy is Caddy's own reverse_proxy, of the same binary, as a gateway needs it: what comes is sent on at once, as
-// many connections are kept as are used, and there is a JSON access log.
+// benchProxy is Caddy's own reverse_proxy, of the same binary, as a gateway needs it: what comes is sent on at once,
+// as many connections are kept as are used, and there is a JSON access log.
 func benchProxy(b *testing.B, upstream string) *benchServer {
 	b.Helper()
 	free, err := net.Listen("tcp", "127.0.0.1:0")

@@ -61,12 +61,12 @@ type crash struct {
 	left    []int // plugins that were there three seconds after their gateway
 }
 
-// crashes kills a gateway with SIGKILL that many times, at any moment of its start, its work and its end, under clients
-// of all shapes on several accounts and keys, and starts the next one on the same data. Prices change on the way,
-// plugins are killed before their gateway, and sometimes another process keeps the database locked, so that settlements
-// go to the spool. The fake service goes on all the time and writes down what it served; no two of its replies report
-// the same usage, so that each charge is traced to its one reply. Of two of the three routes it says what was used in
-// the reply; of the third one it tells later, when it is asked. After every end:
+// crashes kills a gateway with SIGKILL that many times, at any moment of its start, its work and its end, under
+// clients of all shapes on several accounts and keys, and starts the next one on the same data. Prices change on the
+// way, plugins are killed before their gateway, and sometimes another process keeps the database locked, so that
+// settlements go to the spool. The fake service goes on all the time and writes down what it served; no two of its
+// replies report the same usage, so that each charge is traced to its one reply. Of two of the three routes it says
+// what was used in the reply; of the third one it tells later, when it is asked. After every end:
 //
 //   - what a client saw as final, whole reply or not, is in the ledger once, with that amount, or in the spool;
 //   - what an earlier gateway settled is as it was, but for what receipts have added;
@@ -288,8 +288,8 @@ var crashPrices = map[string][][2]int64{
 	"third":  {{2_000_000_000, 4_000_000_000}, {2_000_000_000, 5_000_000_000}},
 }
 
-// crashHCL has three routes: two of a provider that says at once what it used, the second of them never fails before it
-// has said something, and the third of a provider that gives receipts later. It has two sets of prices.
+// crashHCL has three routes: two of a provider that says at once what it used, the second of them never fails before
+// it has said something, and the third of a provider that gives receipts later. It has two sets of prices.
 func crashHCL(t testing.TB, up *upstream.Server, o *office) (config [2]string) {
 	t.Helper()
 	one := strings.ReplaceAll(hcl(up), `"standard"`, `"first"`)

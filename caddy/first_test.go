@@ -12,8 +12,8 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// TestTwoFirstStarts: of two starts at once on one new folder one serves, with all of its files: the other, which finds
-// its port or the folder taken, takes back what it wrote itself and nothing else.
+// TestTwoFirstStarts: of two starts at once on one new folder one serves, with all of its files: the other, which
+// finds its port or the folder taken, takes back what it wrote itself and nothing else.
 func TestTwoFirstStarts(t *testing.T) {
 	t.Parallel()
 	taken, err := net.Listen("tcp", "127.0.0.1:0")

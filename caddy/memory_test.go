@@ -23,8 +23,8 @@ func (g *gateway) memory(t testing.TB) int64 {
 	return heapAndStacks(t, g.admin)
 }
 
-// heapAndStacks is what a process holds after a collection of its garbage, stacks included, in bytes; admin is a client
-// of its Caddy's admin endpoint.
+// heapAndStacks is what a process holds after a collection of its garbage, stacks included, in bytes; admin is a
+// client of its Caddy's admin endpoint.
 func heapAndStacks(t testing.TB, admin *http.Client) int64 {
 	t.Helper()
 	var total int64

@@ -13,9 +13,9 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// TestDamagedSpool kills a gateway with the settlements of six replies in its spool, turns one bit there, and starts it
-// again: five are charged, the sixth is told of until somebody decides. Then the database of before those replies is
-// put back under that spool, and an operator charges all of them, once.
+// TestDamagedSpool kills a gateway with the settlements of six replies in its spool, turns one bit there, and starts
+// it again: five are charged, the sixth is told of until somebody decides. Then the database of before those replies
+// is put back under that spool, and an operator charges all of them, once.
 func TestDamagedSpool(t *testing.T) {
 	t.Parallel()
 	f := startFaulty(t, ledgerFaults(t)[0])

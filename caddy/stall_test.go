@@ -40,7 +40,8 @@ func dialNarrow(ctx context.Context, network, address string) (net.Conn, error) 
 	return dialer.DialContext(ctx, network, address)
 }
 
-// paid is what an account has paid since it had so many credits, and whether anything is still held, as it sees itself.
+// paid is what an account has paid since it had so many credits, and whether anything is still held, as it sees
+// itself.
 func (g *gateway) paid(t testing.TB, client *http.Client, key string, credits int64) (microcents int64, held bool) {
 	t.Helper()
 	req, err := http.NewRequestWithContext(withTimeout(t), http.MethodGet, g.URL+"/v1/account", http.NoBody)
@@ -113,8 +114,8 @@ func TestStall(t *testing.T) {
 	}
 }
 
-// TestLongBodyUnsent: a request that is refused for what its header says is answered at once, whether its body comes or
-// not; HTTP/1 ends the connection then, where the body is long (GAP-138).
+// TestLongBodyUnsent: a request that is refused for what its header says is answered at once, whether its body comes
+// or not; HTTP/1 ends the connection then, where the body is long (GAP-138).
 func TestLongBodyUnsent(t *testing.T) {
 	t.Parallel()
 	up := upstream.Start(t, upstream.Options{Script: gated})

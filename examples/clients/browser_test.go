@@ -79,8 +79,8 @@ var pageClient = &http.Client{Transport: &http.Transport{
 	},
 }}
 
-// shownPage is examples/browser/index.html on a server of its own, which fills the form in, sends it, and says what the
-// page then shows.
+// shownPage is examples/browser/index.html on a server of its own, which fills the form in, sends it, and says what
+// the page then shows.
 type shownPage struct {
 	*httptest.Server
 	fill  string      // a script

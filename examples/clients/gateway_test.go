@@ -53,7 +53,8 @@ func startGateway(t testing.TB, script func(*upstream.Request) upstream.Reply) *
 	return startGatewayWith(t, script, 1_000_000)
 }
 
-// startGatewayWith is startGateway with another context window, in tokens. The plan "slow" allows one request a minute.
+// startGatewayWith is startGateway with another context window, in tokens. The plan "slow" allows one request a
+// minute.
 func startGatewayWith(t testing.TB, script func(*upstream.Request) upstream.Reply, window int) *gateway {
 	t.Helper()
 	g := configureGateway(t, script, window)

@@ -13,7 +13,8 @@ import (
 	"github.com/fareway/fareway/plugins/providertest/upstream"
 )
 
-// The agents reckon with the context window that the gateway says its model has, where they tell what they reckon with.
+// The agents reckon with the context window that the gateway says its model has, where they tell what they reckon
+// with.
 func TestAgentsContextWindow(t *testing.T) {
 	t.Parallel()
 	for name, tt := range map[string]struct {

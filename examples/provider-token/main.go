@@ -1,5 +1,5 @@
-// Command fareway-provider-token is a provider plugin for a service that speaks chat completions and takes tokens which
-// another program renews in a file, as Kubernetes does. plugins/README.md takes you through it.
+// Command fareway-provider-token is a provider plugin for a service that speaks chat completions and takes tokens
+// which another program renews in a file, as Kubernetes does. plugins/README.md takes you through it.
 package main
 
 import (

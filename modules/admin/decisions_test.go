@@ -21,8 +21,8 @@ import (
 	"github.com/fareway/fareway/modules/internal/spool"
 )
 
-// TestDecisionsThatFail: what a decision about the spool is answered that was not carried out, and whether it says that
-// it can be repeated as it is: not after a loss (GAP-133), which somebody has to accept first.
+// TestDecisionsThatFail: what a decision about the spool is answered that was not carried out, and whether it says
+// that it can be repeated as it is: not after a loss (GAP-133), which somebody has to accept first.
 func TestDecisionsThatFail(t *testing.T) {
 	t.Parallel()
 	failed := errors.New("the disk is full")

@@ -137,8 +137,8 @@ func onSocket(r *http.Request) error {
 		"start programs: use the gateway's socket, on its own machine")
 }
 
-// restored is what a kept configuration puts in the place of what is saved: its own texts, and nothing in place of what
-// it would include by now and did not have.
+// restored is what a kept configuration puts in the place of what is saved: its own texts, and nothing in place of
+// what it would include by now and did not have.
 func (a *API) restored(number int64, path string) (config.Overlay, error) {
 	k, err := a.kept(number)
 	if err != nil {

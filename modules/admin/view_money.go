@@ -128,8 +128,8 @@ type Verification struct {
 	Progress bool `json:"progress,omitempty"`
 }
 
-// VerifyLine is a line of a verification that says how far it is: entries and requests, of about how many. The last one
-// has what it found.
+// VerifyLine is a line of a verification that says how far it is: entries and requests, of about how many. The last
+// one has what it found.
 type VerifyLine struct {
 	Done     int64     `json:"done"`
 	Of       int64     `json:"of"`

@@ -55,9 +55,9 @@ func Register(newCommand func() *cobra.Command) {
 
 // setUpCommand makes `fareway gateway` with all its subcommands.
 //
-// Every command exits with 0, or prints one line on stderr and exits with 1. With --json it prints one JSON
-// object on stdout, an array for a list of accounts or keys, or JSON lines for what grows for ever (usage, the journal,
-// the audit trail); the types of package admin have the shapes.
+// Every command exits with 0, or prints one line on stderr and exits with 1. With --json it prints one JSON object on
+// stdout, an array for a list of accounts or keys, or JSON lines for what grows for ever (usage, the journal, the
+// audit trail); the types of package admin have the shapes.
 func setUpCommand(gateway *cobra.Command) {
 	gateway.Use = "gateway"
 	gateway.Long = `Runs and operates the prepaid gateway for language models.

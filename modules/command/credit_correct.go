@@ -77,7 +77,8 @@ To give the charge of a request back, use ` + "`credit refund`" + `: that counts
 	return cmd
 }
 
-// largeAmount is the least amount, in credits, that is asked about: a slip of three zeros, or of the unit, is above it.
+// largeAmount is the least amount, in credits, that is asked about: a slip of three zeros, or of the unit, is above
+// it.
 const largeAmount = 10_000
 
 // ifLarge asks about so many credits where they are many, up or down.

@@ -32,10 +32,10 @@ type replaced struct {
 	aside  string  // where what was saved is now; "" when it is nowhere else
 }
 
-// install makes the files as a plan has them. All are written before the first takes its place, and the one that names
-// the others comes last, so that whoever reads them meanwhile finds them as they were or as they will be. What is saved
-// and did not serve, and what has to go, is kept beside them. It refuses when one of them is not as the plan has seen
-// it: somebody else has saved it since.
+// install makes the files as a plan has them. All are written before the first takes its place, and the one that
+// names the others comes last, so that whoever reads them meanwhile finds them as they were or as they will be. What
+// is saved and did not serve, and what has to go, is kept beside them. It refuses when one of them is not as the plan
+// has seen it: somebody else has saved it since.
 func install(list []admin.PlanFile, main string, at time.Time) (*installed, error) {
 	done := &installed{main: main, at: at}
 	order := slices.Clone(list)
@@ -212,8 +212,8 @@ func isStill(path, expected string) error {
 	return nil
 }
 
-// write gives a file another content, whole or not at all; last is what is done before it takes its place. It keeps the
-// file's mode and owner; a new one has those of the main file.
+// write gives a file another content, whole or not at all; last is what is done before it takes its place. It keeps
+// the file's mode and owner; a new one has those of the main file.
 func (i *installed) write(path, text string, last func() error) error {
 	mode := fs.FileMode(0o600)
 	info, err := os.Stat(path)

@@ -276,8 +276,8 @@ func pluginContents(data map[string]string, path string, base basis) ([]newFile,
 	return list, nil
 }
 
-// pluginModule is the go.mod of a new plugin. With a checkout, it has all that the checkout is built with: so it builds
-// without asking anybody, and tidy leaves out what it does not need.
+// pluginModule is the go.mod of a new plugin. With a checkout, it has all that the checkout is built with: so it
+// builds without asking anybody, and tidy leaves out what it does not need.
 func pluginModule(path string, base basis) ([]byte, error) {
 	f := new(modfile.File)
 	version := goVersion()

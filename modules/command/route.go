@@ -16,9 +16,9 @@ import (
 	"github.com/fareway/fareway/config"
 	"github.com/fareway/fareway/modules/internal/files"
 	"github.com/fareway/fareway/modules/internal/routing"
-	"github.com/fareway/fareway/modules/internal/routing/measure"
 	"github.com/fareway/fareway/modules/internal/routing/predict"
-	"github.com/fareway/fareway/modules/internal/routing/predict/learn"
+	"github.com/fareway/fareway/modules/routelab/learn"
+	"github.com/fareway/fareway/modules/routelab/measure"
 )
 
 func routeCommand() *cobra.Command {

@@ -6,8 +6,8 @@ import (
 	"io"
 	"strings"
 
-	"github.com/fareway/fareway/modules/internal/routing/measure"
-	"github.com/fareway/fareway/modules/internal/routing/predict/learn"
+	"github.com/fareway/fareway/modules/routelab/learn"
+	"github.com/fareway/fareway/modules/routelab/measure"
 )
 
 // evalAgree measures what --agree says.

@@ -6,8 +6,8 @@ import (
 	"fmt"
 	"io"
 
-	"github.com/fareway/fareway/modules/internal/routing/predict/learn"
 	talks "github.com/fareway/fareway/modules/internal/routing/replay"
+	"github.com/fareway/fareway/modules/routelab/learn"
 	"github.com/fareway/fareway/plugins/families"
 	estimator "github.com/fareway/fareway/plugins/tokens"
 )

@@ -13,7 +13,7 @@ import (
 	"github.com/fareway/fareway/modules/internal/routing/outcome"
 	"github.com/fareway/fareway/modules/internal/routing/outcome/journal"
 	"github.com/fareway/fareway/modules/internal/routing/predict"
-	"github.com/fareway/fareway/modules/internal/routing/predict/learn"
+	"github.com/fareway/fareway/modules/routelab/learn"
 )
 
 // taughtView is the result of `gateway route train --outcomes`.

@@ -16,7 +16,7 @@ import (
 	"github.com/fareway/fareway/modules/internal/routing"
 	"github.com/fareway/fareway/modules/internal/routing/outcome/journal"
 	"github.com/fareway/fareway/modules/internal/routing/predict"
-	"github.com/fareway/fareway/modules/internal/routing/predict/learn"
+	"github.com/fareway/fareway/modules/routelab/learn"
 	"github.com/fareway/fareway/plugins/llm"
 )
 

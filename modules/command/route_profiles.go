@@ -11,7 +11,7 @@ import (
 	"github.com/fareway/fareway/modules/admin"
 	"github.com/fareway/fareway/modules/internal/engine"
 	"github.com/fareway/fareway/modules/internal/routing"
-	"github.com/fareway/fareway/modules/internal/routing/measure"
+	"github.com/fareway/fareway/modules/routelab/measure"
 )
 
 // judgedView is what the live rule makes of the reference workload, beside what anybody could without knowing

@@ -9,7 +9,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
-	"github.com/fareway/fareway/modules/internal/routing/measure"
+	"github.com/fareway/fareway/modules/routelab/measure"
 )
 
 // recorded writes a folder of recorded answers: the strong model alone can do those about matrices.

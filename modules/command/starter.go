@@ -95,8 +95,8 @@ func (s starter) refuseOrphan() error {
 		"for a trial would serve them; nothing was written", ledger, s.Data)
 }
 
-// write makes the files that are missing in the data folder. The operator's it leaves as they are; it returns the names
-// of those of them that it made.
+// write makes the files that are missing in the data folder. The operator's it leaves as they are; it returns the
+// names of those of them that it made.
 func (s starter) write(changes *files.Changes) ([]string, error) {
 	var made []string
 	if err := s.refuseOrphan(); err != nil {

@@ -81,8 +81,8 @@ route %[1]q {
 		or(r.input, 3), or(r.output, 15))
 }
 
-// upProvider is the provider block of nearly all gates. On the gate where checks end the provider's process, traffic is
-// in that process; on the others the gateway carries it.
+// upProvider is the provider block of nearly all gates. On the gate where checks end the provider's process, traffic
+// is in that process; on the others the gateway carries it.
 func (k gateKind) upProvider(base string) string {
 	carry := ""
 	if k == singleGate {

@@ -1,7 +1,7 @@
 // Package anthropic is the provider for Anthropic's API, and for services that speak its messages.
 //
-// It says where calls go; package endpoint makes them, in the gateway or in this provider's process. It marks what of a
-// prompt is to be kept in the service's cache. What the model thinks is hidden, and is part of the output that the
+// It says where calls go; package endpoint makes them, in the gateway or in this provider's process. It marks what of
+// a prompt is to be kept in the service's cache. What the model thinks is hidden, and is part of the output that the
 // service reports. This API cannot prove what was used after a cancel, so it is no provider.CancelProver: the gateway
 // reads abandoned replies to their end.
 //

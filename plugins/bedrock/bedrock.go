@@ -8,8 +8,8 @@
 // output that Bedrock counts. Bedrock cannot prove what was used after a cancel, so this is no provider.CancelProver:
 // the gateway reads abandoned replies to their end.
 //
-// Facts are from docs.aws.amazon.com/bedrock (API reference "ConverseStream", user guide "Prompt caching", "Bedrock API
-// keys"), November 2026, and from the library, v1.63.
+// Facts are from docs.aws.amazon.com/bedrock (API reference "ConverseStream", user guide "Prompt caching", "Bedrock
+// API keys"), November 2026, and from the library, v1.63.
 //
 // The gateway runs it as a process; see package provider. Other code should not import it.
 package bedrock
@@ -192,8 +192,8 @@ func (b *Bedrock) sign(o *bedrockruntime.Options) (setting string, err error) {
 	return "access_key_id", nil
 }
 
-// unsigned leaves a request as it is: the token is in a header of the endpoint, which the library would send over https
-// only, to no address of a proxy on this machine.
+// unsigned leaves a request as it is: the token is in a header of the endpoint, which the library would send over
+// https only, to no address of a proxy on this machine.
 type unsigned struct{}
 
 func (unsigned) SignWithBearerToken(_ context.Context, _ bearer.Token, m bearer.Message) (bearer.Message, error) {

@@ -1,5 +1,5 @@
-// Package builtin lists the providers that the gateway's executable holds. Each still runs as a process of its own: the
-// gateway starts its executable again, with the command `gateway provider NAME`.
+// Package builtin lists the providers that the gateway's executable holds. Each still runs as a process of its own:
+// the gateway starts its executable again, with the command `gateway provider NAME`.
 package builtin
 
 import (

@@ -1,6 +1,6 @@
-// Package conformance states what the gateway relies on in a provider, rule by rule, and checks it on a provider in any
-// language, over the protocol that the gateway speaks. `fareway gateway plugin test` runs it on a program, and package
-// providertest in a Go test.
+// Package conformance states what the gateway relies on in a provider, rule by rule, and checks it on a provider in
+// any language, over the protocol that the gateway speaks. `fareway gateway plugin test` runs it on a program, and
+// package providertest in a Go test.
 package conformance
 
 import (

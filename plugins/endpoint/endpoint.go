@@ -57,8 +57,8 @@ type Endpoint struct {
 	// ReturnReasoning sends what the model thought before its calls back with their results, where the service demands it
 	// (Chat: reasoning_content).
 	ReturnReasoning bool
-	// LostCall is an object of JSON whose members the first call of a past reply has where those that it came with are not
-	// there any more, as after another route's reply, and the service documents some for that (Chat); "" for none.
+	// LostCall is an object of JSON whose members the first call of a past reply has where those that it came with are
+	// not there any more, as after another route's reply, and the service documents some for that (Chat); "" for none.
 	LostCall string
 	// StrictTools sends the wish that arguments are held to a tool's schema, where the service knows it (Chat).
 	StrictTools bool

@@ -41,7 +41,8 @@ var ended = map[endpoint.Dialect]string{
 var inAStream = []string{"data: %s\n\n", "event: error\ndata: %s\n\n", "error: %s\n\n", "%s\n\n", "%s\n",
 	": a comment\nid: 1\nerror: %s\n\n"}
 
-// sameInAStream is a refusal as one line, with its status where only that decides; "" for what cannot come in a stream.
+// sameInAStream is a refusal as one line, with its status where only that decides; "" for what cannot come in a
+// stream.
 func sameInAStream(t *testing.T, status int, body string, wrap bool) string {
 	t.Helper()
 	if stream := regexp.MustCompile(`(?m)^(?:data|error): ?(.*)$`).FindStringSubmatch(body); stream != nil {

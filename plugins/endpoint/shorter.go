@@ -8,8 +8,8 @@ import (
 	"github.com/fareway/fareway/plugins/tokens"
 )
 
-// shorter cuts a reply at an allowance that is smaller than any that the upstream takes, as the upstream would have: by
-// an estimate of its tokens, for nobody says where they end. Usage stays what the upstream says.
+// shorter cuts a reply at an allowance that is smaller than any that the upstream takes, as the upstream would have:
+// by an estimate of its tokens, for nobody says where they end. Usage stays what the upstream says.
 type shorter struct {
 	send func(llm.Event) error
 	left int64 // tokens, without those of said

@@ -101,7 +101,8 @@ func TestHeadTimeouts(t *testing.T) {
 	}
 }
 
-// TestWholeReplyTimeout: a reply in one piece has its bound up to its end, for some send the head long before the rest.
+// TestWholeReplyTimeout: a reply in one piece has its bound up to its end, for some send the head long before the
+// rest.
 func TestWholeReplyTimeout(t *testing.T) {
 	t.Parallel()
 	for name, own := range map[string]bool{"by the host": false, "of the provider's own": true} {

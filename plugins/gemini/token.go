@@ -26,8 +26,9 @@ const (
 	scope = "https://www.googleapis.com/auth/cloud-platform"
 	// tokenTimeout bounds fetching a token; an endpoint may take 30 seconds.
 	tokenTimeout = 25 * time.Second
-	// spare is how long before its end a token is no longer used, for clocks differ and calls take a while to arrive; and
-	// how much longer than that one lasts that is handed out, for the gateway asks for another before an endpoint expires.
+	// spare is how long before its end a token is no longer used, for clocks differ and calls take a while to arrive;
+	// and how much longer than that one lasts that is handed out, for the gateway asks for another before an endpoint
+	// expires.
 	spare = time.Minute
 )
 

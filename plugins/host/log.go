@@ -57,8 +57,8 @@ func newStderrLog(s *scrubber) *stderrLog {
 	return &stderrLog{scrub: s, now: time.Now, limit: rate.NewLimiter(logRate, logBurst)}
 }
 
-// write logs a line, unless there are too many, and returns the message in it. A JSON object with hclog's fields, which
-// the SDK and hclog write, keeps its level and attributes.
+// write logs a line, unless there are too many, and returns the message in it. A JSON object with hclog's fields,
+// which the SDK and hclog write, keeps its level and attributes.
 func (l *stderrLog) write(log *slog.Logger, line string) string {
 	if !l.limit.AllowN(l.now(), 1) {
 		l.left++

@@ -11,9 +11,9 @@ import (
 // maxTree bounds how many processes memoryOf looks at.
 const maxTree = 1000
 
-// memoryOf is how much resident memory a process and its descendants have to themselves, in bytes; 0 when it has ended.
-// What it maps of files is not counted, such as its program: all built-in providers and the gateway share that one, and
-// the kernel takes it back when it needs room.
+// memoryOf is how much resident memory a process and its descendants have to themselves, in bytes; 0 when it has
+// ended. What it maps of files is not counted, such as its program: all built-in providers and the gateway share that
+// one, and the kernel takes it back when it needs room.
 func memoryOf(pid int) (bytes int64) {
 	tree := []int{pid}
 	for i := 0; i < len(tree) && i < maxTree; i++ {

@@ -35,8 +35,8 @@ func (m mark) put(pid int) {
 	_ = unix.Prlimit(pid, unix.RLIMIT_RTTIME, &unix.Rlimit{Cur: m.limit, Max: m.limit}, nil)
 }
 
-// killAll kills every process that has the mark. So it finds what has left its group, and whatever that starts while it
-// looks.
+// killAll kills every process that has the mark. So it finds what has left its group, and whatever that starts while
+// it looks.
 func (m mark) killAll() {
 	for found, rounds := true, 0; found && rounds < maxRounds; rounds++ {
 		found = false

@@ -46,9 +46,9 @@ type opened struct {
 }
 
 // open opens the file once more, which may have changed since it was found, and looks that nobody else could have put
-// it there. What is hashed of a pinned one is what is executed: its descriptor, so that it does not matter what becomes
-// of the name meanwhile. A script is executed by its name all the same, for that is what its interpreter reads, and
-// where it looks for what belongs to it; so are all where the system executes no descriptors.
+// it there. What is hashed of a pinned one is what is executed: its descriptor, so that it does not matter what
+// becomes of the name meanwhile. A script is executed by its name all the same, for that is what its interpreter
+// reads, and where it looks for what belongs to it; so are all where the system executes no descriptors.
 func (e executable) open(us int) (o *opened, err error) {
 	o = &opened{path: e.argv[0]}
 	if !e.guarded {

@@ -17,8 +17,8 @@ const (
 	// length). Says nothing about the upstream's health.
 	ErrRejected ErrorKind = "rejected"
 	// ErrUnfit: the route cannot carry the request: its upstream refuses something of it that cannot be said otherwise
-	// (GAP-127), so that it was not sent, or said so itself, as of more tools, messages or images than it takes (GAP-126).
-	// Says nothing about the upstream. Another route may be tried.
+	// (GAP-127), so that it was not sent, or said so itself, as of more tools, messages or images than it takes
+	// (GAP-126). Says nothing about the upstream. Another route may be tried.
 	ErrUnfit ErrorKind = "unfit"
 	// ErrPolicy: the upstream declined by its content policy before replying. No other route is tried.
 	ErrPolicy ErrorKind = "policy"

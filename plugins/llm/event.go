@@ -69,8 +69,8 @@ func IsReference(s string) bool {
 }
 
 // FinishReason says why a reply ended: one of the reasons below, or another word, which is the upstream's own. The
-// gateway looks such a word up in the route's `finish_reasons`; one that is not there is a failure of the upstream, for
-// a reply that failed must never look complete (GAP-114).
+// gateway looks such a word up in the route's `finish_reasons`; one that is not there is a failure of the upstream,
+// for a reply that failed must never look complete (GAP-114).
 type FinishReason string
 
 const (

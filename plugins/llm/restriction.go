@@ -4,9 +4,9 @@ package llm
 // Request.Unsupported and in a route's `unsupported`. What is done about it stands in the Doc, for operators.
 type Restriction struct{ Name, Doc string }
 
-// Restrictions are those that Fareway knows, each with what becomes of a request that has what is refused: that is left
-// out, or written otherwise, and nothing of it reaches the client; or the route cannot carry the request (ErrUnfit).
-// Names that are not known change nothing.
+// Restrictions are those that Fareway knows, each with what becomes of a request that has what is refused: that is
+// left out, or written otherwise, and nothing of it reaches the client; or the route cannot carry the request
+// (ErrUnfit). Names that are not known change nothing.
 func Restrictions() []Restriction { return restrictions }
 
 // The restrictions that make a route unfit for a request that runs into them.

@@ -7,7 +7,8 @@ import (
 )
 
 // String is a text of a request: as it is, or still in the form that it had in a JSON string, escapes and all, until
-// somebody looks into it. Most texts are only passed on, and one without escapes is both at once. The zero value is "".
+// somebody looks into it. Most texts are only passed on, and one without escapes is both at once. The zero value is
+// "".
 type String struct {
 	text string
 	form form
@@ -84,8 +85,8 @@ func (s String) CutLine(longest int) (before, line String, ok bool) {
 	return String{text: s.text[:at], form: s.form}, String{text: s.text[at:], form: s.form}, true
 }
 
-// lineEnd is where the last end of a line begins in a text, -1 for nowhere. In a JSON string that is an escape, which a
-// backslash before it would undo.
+// lineEnd is where the last end of a line begins in a text, -1 for nowhere. In a JSON string that is an escape, which
+// a backslash before it would undo.
 func lineEnd(text string, f form) int {
 	if f != quoted {
 		return strings.LastIndexByte(text, '\n')

@@ -65,11 +65,11 @@ func (u Usage) Plus(o *Usage) Usage {
 		Reasoning: add(u.Reasoning, o.Reasoning), Estimated: u.Estimated || o.Estimated, Doubt: cmp.Or(u.Doubt, o.Doubt)}
 }
 
-// Merge is what is known of an attempt's usage when a later report comes (GAP-124). The prompt's classes come together
-// from the report in which their sum is largest, of equals the later; the output and its reasoning keep their largest
-// counts. A class that the larger report leaves out comes from the other one, as far as it is not in that report's sum.
-// A report that is none changes nothing where there is one; that, and a report that was not followed, is a Doubt. What
-// was reported outranks what was estimated. Both may be nil; neither is changed.
+// Merge is what is known of an attempt's usage when a later report comes (GAP-124). The prompt's classes come
+// together from the report in which their sum is largest, of equals the later; the output and its reasoning keep
+// their largest counts. A class that the larger report leaves out comes from the other one, as far as it is not in
+// that report's sum. A report that is none changes nothing where there is one; that, and a report that was not
+// followed, is a Doubt. What was reported outranks what was estimated. Both may be nil; neither is changed.
 func (u *Usage) Merge(later *Usage) *Usage {
 	switch {
 	case later == nil:

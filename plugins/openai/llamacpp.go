@@ -17,8 +17,8 @@ const (
 	maxDescribed = 16
 )
 
-// props is what a llama.cpp server says of itself (ggml-org/llama.cpp, tools/server/README.md, GET /props; the names of
-// chat_template_caps are those of common/jinja/caps.h).
+// props is what a llama.cpp server says of itself (ggml-org/llama.cpp, tools/server/README.md, GET /props; the names
+// of chat_template_caps are those of common/jinja/caps.h).
 type props struct {
 	Settings struct {
 		Context int64 `json:"n_ctx"` // of a slot: what one request can have

@@ -3,8 +3,8 @@
 //
 // It says where calls go; package endpoint makes them, in the gateway or in this provider's process. A stream with
 // usage at its end is asked for, or a reply in one piece where nobody sees it earlier. What comes is taken: a stream
-// with usage anywhere or nowhere, or a reply in one piece. This API cannot prove what was used after a cancel, so it is
-// no provider.CancelProver: the gateway reads abandoned replies to their end. That of llama.cpp can, see
+// with usage anywhere or nowhere, or a reply in one piece. This API cannot prove what was used after a cancel, so it
+// is no provider.CancelProver: the gateway reads abandoned replies to their end. That of llama.cpp can, see
 // endpoint.Endpoint.Timings.
 //
 // The gateway runs it as a process; see package provider. Other code should not import it.

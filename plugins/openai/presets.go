@@ -10,9 +10,9 @@ import (
 	"github.com/fareway/fareway/plugins/llm"
 )
 
-// preset is how a service differs from what base_url alone would make of it. What a service may do and the codec takes
-// anyway (reasoning as `reasoning_content` or `reasoning`, cached tokens under each of their names, usage in a chunk of
-// its own, in every one, or beside x_groq, words of its own for a reply's end) needs no entry.
+// preset is how a service differs from what base_url alone would make of it. What a service may do and the codec
+// takes anyway (reasoning as `reasoning_content` or `reasoning`, cached tokens under each of their names, usage in a
+// chunk of its own, in every one, or beside x_groq, words of its own for a reply's end) needs no entry.
 type preset struct {
 	base    string   // base_url where the operator sets none; "" where each customer has an address of their own
 	refuses []string // what the service does not take beside what none does (chat.Refuses), see llm.Restrictions
@@ -24,8 +24,8 @@ type preset struct {
 	deployments bool
 	// returns: it wants what was thought before calls back with their results.
 	returns bool
-	// strict: it knows `strict` of tools (OpenAI's reference; mistralai/client-python, docs/models/function.md; assumed of
-	// OpenRouter, which hands it on).
+	// strict: it knows `strict` of tools (OpenAI's reference; mistralai/client-python, docs/models/function.md; assumed
+	// of OpenRouter, which hands it on).
 	strict bool
 	// generations: it keeps records of replies, see Receipts.
 	generations bool
@@ -63,8 +63,8 @@ var presets = map[string]preset{
 	// November 2026. Key in the header api-key. Assumed: deployments of reasoning models are why max_completion_tokens is
 	// sent.
 	"azure": {refuses: slices.Concat(renamed, flat), header: "Api-Key", deployments: true, strict: true},
-	// openrouter.ai/docs/use-cases/usage-accounting, November 2026: usage comes with every reply and stream_options has no
-	// effect; prompt_tokens_details has cached_tokens and cache_write_tokens.
+	// openrouter.ai/docs/use-cases/usage-accounting, November 2026: usage comes with every reply and stream_options has
+	// no effect; prompt_tokens_details has cached_tokens and cache_write_tokens.
 	"openrouter": {base: "https://openrouter.ai/api/v1", refuses: slices.Concat(unasked, flat), generations: true,
 		strict: true},
 	// groq/groq-python, types/chat (generated from Groq's OpenAPI), November 2026: usage as asked for, and in x_groq of
@@ -78,11 +78,11 @@ var presets = map[string]preset{
 	"mistral": {base: "https://api.mistral.ai/v1", strict: true, refuses: slices.Concat(unasked, []string{
 		"call_ids_unlike_9", "user_after_result", "empty_assistant", "assistant_last", "later_system"})},
 	// chat-deep.ai/guide/create-chat-completion (checked against api-docs.deepseek.com, 27 April 2026), November 2026:
-	// stream_options and max_tokens, `reasoning_content`, prompt_cache_hit_tokens beside cached_tokens, json_object and no
-	// json_schema. A reply that ends with insufficient_system_resource has failed (GAP-114).
-	// api-docs.deepseek.com, "Thinking mode", November 2026: reasoning_content of a reply with calls is demanded back.
-	// Its reference, "Create chat completion": content is one string. No call is demanded while a model thinks, which it
-	// does unless it is told not to (deepseek-ai/DeepSeek-V3 #1376).
+	// stream_options and max_tokens, `reasoning_content`, prompt_cache_hit_tokens beside cached_tokens, json_object and
+	// no json_schema. A reply that ends with insufficient_system_resource has failed (GAP-114). api-docs.deepseek.com,
+	// "Thinking mode", November 2026: reasoning_content of a reply with calls is demanded back. Its reference, "Create
+	// chat completion": content is one string. No call is demanded while a model thinks, which it does unless it is told
+	// not to (deepseek-ai/DeepSeek-V3 #1376).
 	"deepseek": {base: "https://api.deepseek.com/v1", returns: true,
 		refuses: []string{"text_parts", "forced_tool_choice_thinking"}, ofModel: thinker("reasoner")},
 	// Kimi. platform.moonshot.ai by anomalyco/opencode issue 25758 and java.agentscope.io, November 2026:

@@ -29,8 +29,8 @@ type Endpointer interface {
 	Endpoint(ctx context.Context, target Target) (*endpoint.Endpoint, error)
 }
 
-// Carried is the Generate of an Endpointer, which embeds it: it makes the calls in the provider's own process, with the
-// code that the gateway makes them with in its own.
+// Carried is the Generate of an Endpointer, which embeds it: it makes the calls in the provider's own process, with
+// the code that the gateway makes them with in its own.
 type Carried struct {
 	client endpoint.Client
 	source endpoint.Source
@@ -118,8 +118,8 @@ func check(p Provider) error {
 	return nil
 }
 
-// Configure fills a provider's settings, which it may have none of, and starts it, as Serve does when the gateway asks.
-// Tests of a provider use it.
+// Configure fills a provider's settings, which it may have none of, and starts it, as Serve does when the gateway
+// asks. Tests of a provider use it.
 func Configure(ctx context.Context, p Provider, values settings.Values) error {
 	var into any = new(struct{})
 	if c, ok := p.(Configurable); ok {

@@ -60,8 +60,8 @@ func Serve(p Provider) {
 	})
 }
 
-// tuneMemory makes the garbage collector run as rarely as the gateway's own: a provider has little that lives and makes
-// much garbage. Near a GiB, which no provider needs, it runs as often as it takes.
+// tuneMemory makes the garbage collector run as rarely as the gateway's own: a provider has little that lives and
+// makes much garbage. Near a GiB, which no provider needs, it runs as often as it takes.
 func tuneMemory() {
 	if os.Getenv("GOGC") == "" {
 		debug.SetGCPercent(400)

@@ -16,10 +16,10 @@ import (
 	"github.com/fareway/fareway/plugins/providertest/upstream"
 )
 
-// RunConversations checks that a conversation that goes on begins, upstream, with the same bytes, but for the marks of
-// what is to be kept: otherwise the upstream's prompt cache never hits. fake has its cache on, and its usage must show
-// that each turn reads what the turns before it brought. What a provider wants back with its calls' results it gets, as
-// from the gateway.
+// RunConversations checks that a conversation that goes on begins, upstream, with the same bytes, but for the marks
+// of what is to be kept: otherwise the upstream's prompt cache never hits. fake has its cache on, and its usage must
+// show that each turn reads what the turns before it brought. What a provider wants back with its calls' results it
+// gets, as from the gateway.
 func RunConversations(t *testing.T, fresh func() provider.Provider, values settings.Values, fake *upstream.Server) {
 	t.Helper()
 	p := fresh()

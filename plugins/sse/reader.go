@@ -68,8 +68,8 @@ type Reader struct {
 	failed  error  // it is too large
 }
 
-// NewReader makes a Reader of src. A line, the data of one event, and the lines between two events that are no data may
-// have at most limit bytes.
+// NewReader makes a Reader of src. A line, the data of one event, and the lines between two events that are no data
+// may have at most limit bytes.
 func NewReader(src io.Reader, limit int) *Reader {
 	return &Reader{src: src, limit: limit}
 }
@@ -109,7 +109,8 @@ func alone(line []byte) (e Event, ok bool) {
 	return Event{Name: "error", Data: value}, ok
 }
 
-// Ready reports whether Next returns without reading the source: an event has been read ahead, or the source has ended.
+// Ready reports whether Next returns without reading the source: an event has been read ahead, or the source has
+// ended.
 func (r *Reader) Ready() bool { return r.scan() || r.failed != nil || r.err != nil }
 
 // scan takes the lines that have been read, up to the end of an event, and reports whether that was among them.

@@ -262,8 +262,8 @@ func TestReaderLimits(t *testing.T) {
 	}
 }
 
-// A reader asks for as much as it has room for: neither byte by byte nor for more and more of a stream of short events.
-// It waits with little room for a stream that sends little at a time.
+// A reader asks for as much as it has room for: neither byte by byte nor for more and more of a stream of short
+// events. It waits with little room for a stream that sends little at a time.
 func TestReaderKeepsItsBufferSmall(t *testing.T) {
 	t.Parallel()
 	const event = "data: a few words of text\n\n"

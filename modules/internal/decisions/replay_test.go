@@ -203,7 +203,8 @@ func TestReplay(t *testing.T) {
 	})
 }
 
-// strategic is a configuration with a strategy, and routes of which the small one is good enough not to be passed over.
+// strategic is a configuration with a strategy, and routes of which the small one is good enough not to be passed
+// over.
 func strategic(t testing.TB, when string, s config.Strategy, routes ...config.Route) *config.Config {
 	t.Helper()
 	cfg := of(routes...)
@@ -375,8 +376,8 @@ func TestReplayStrategies(t *testing.T) {
 	})
 }
 
-// BenchmarkReplay routes the requests of a log again, by two configurations of three routes each. It is to be a million
-// in less than a minute.
+// BenchmarkReplay routes the requests of a log again, by two configurations of three routes each. It is to be a
+// million in less than a minute.
 func BenchmarkReplay(b *testing.B) {
 	b.Run("routes", func(b *testing.B) { benchmarkReplay(b) })
 	b.Run("strategies", func(b *testing.B) {

@@ -16,8 +16,8 @@ type Output struct {
 	name func(from, to string) error // nil for what has its place already
 }
 
-// OpenOutput begins a file that replaces the one that is there. That need not be a regular one: /dev/stdout works, too,
-// and is written at once.
+// OpenOutput begins a file that replaces the one that is there. That need not be a regular one: /dev/stdout works,
+// too, and is written at once.
 func OpenOutput(path string) (*Output, error) {
 	switch info, err := os.Stat(path); {
 	case err == nil && !info.Mode().IsRegular():

@@ -43,8 +43,8 @@ func (b *byAccount) othersUse(account string, since time.Duration) bool {
 	return false
 }
 
-// failed notes a failure that an account met, and returns the moments of the failures that count for all now, with this
-// one as the last; none where it is the account's alone.
+// failed notes a failure that an account met, and returns the moments of the failures that count for all now, with
+// this one as the last; none where it is the account's alone.
 func (b *byAccount) failed(account string, at time.Duration, s *Settings) []time.Duration {
 	for len(b.unmet) > 0 && at-b.unmet[0] > s.Window {
 		b.unmet = b.unmet[1:]

@@ -13,8 +13,8 @@ import (
 	"github.com/fareway/fareway/modules/internal/health"
 )
 
-// upstream is one that works on so many requests at a time, each for so long; the others wait in it. It refuses what is
-// beyond its queue.
+// upstream is one that works on so many requests at a time, each for so long; the others wait in it. It refuses what
+// is beyond its queue.
 type upstream struct {
 	slots, queue int
 	works        time.Duration

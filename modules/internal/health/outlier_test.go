@@ -338,8 +338,8 @@ func TestOutlierShares(t *testing.T) {
 	}
 }
 
-// TestOutliersAreWorseThanTheOthers: an outlier does at least twice as badly as the others, whose shares are known from
-// five attempts on.
+// TestOutliersAreWorseThanTheOthers: an outlier does at least twice as badly as the others, whose shares are known
+// from five attempts on.
 func TestOutliersAreWorseThanTheOthers(t *testing.T) {
 	t.Parallel()
 	for _, tt := range []struct {

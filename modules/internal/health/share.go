@@ -9,8 +9,8 @@ const (
 	shareKept = 10
 )
 
-// Share bounds for how large a share of the requests something is done: however many there were, it was never done more
-// often than that. The zero value allows nothing yet.
+// Share bounds for how large a share of the requests something is done: however many there were, it was never done
+// more often than that. The zero value allows nothing yet.
 type Share struct{ left atomic.Int64 }
 
 // Request counts a request, of which so large a share is allowed, 0 to 1.

@@ -1,5 +1,5 @@
-// Package history keeps the configurations that were in force, in a folder of the gateway's data: for whoever asks what
-// was changed when, and wants it back. It is for the engine, and for commands where no gateway runs.
+// Package history keeps the configurations that were in force, in a folder of the gateway's data: for whoever asks
+// what was changed when, and wants it back. It is for the engine, and for commands where no gateway runs.
 package history
 
 import (

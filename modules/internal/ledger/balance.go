@@ -55,8 +55,8 @@ func (b Balance) Refuse(microcents, own int64) error {
 	return ErrInsufficient
 }
 
-// Add moves the account's worth: up for a top-up, down for a charge, which debits whole credits as the
-// accrued remainder fills them (contract, Credits 2). ErrInvalid when the result leaves MaxBalance.
+// Add moves the account's worth: up for a top-up, down for a charge, which debits whole credits as the accrued
+// remainder fills them (BILL-04). ErrInvalid when the result leaves MaxBalance.
 func (b Balance) Add(microcents int64) (Balance, error) {
 	const limit = MaxBalance * MicrocentsPerCredit
 	if microcents < -limit || microcents > limit {

@@ -153,8 +153,8 @@ func (p *PrunedRequest) Add(e Entry) {
 	p.Entries = append(p.Entries, e)
 }
 
-// Has reports whether the request has a refund already, by its reference and its figures; one of 0 microcents is of all
-// that was left.
+// Has reports whether the request has a refund already, by its reference and its figures; one of 0 microcents is of
+// all that was left.
 func (p *PrunedRequest) Has(refund Correction) bool {
 	left := int64(0)
 	for _, e := range p.Entries {
@@ -177,8 +177,8 @@ func (e *PrunedError) Error() string {
 
 func (e *PrunedError) Unwrap() error { return ErrNotFound }
 
-// AttemptRecord is an attempt with its price. The charge of a request is the sum over its attempts, but the operator's,
-// of tokens x price over the four classes, divided by a million once and rounded down, and the surcharge.
+// AttemptRecord is an attempt with its price. The charge of a request is the sum over its attempts, but the
+// operator's, of tokens x price over the four classes, divided by a million once and rounded down, and the surcharge.
 type AttemptRecord struct {
 	Attempt
 	Outcome Outcome // "" while it runs

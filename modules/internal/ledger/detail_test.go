@@ -147,7 +147,7 @@ func TestAttemptDetail(t *testing.T) {
 	require.Equal(t, proven.Detail(), again.Detail(), "its moment is the entry's")
 }
 
-// Issue 11: the provider's key that an attempt was made with is covered, and an attempt without one is as ever.
+// The provider's key that an attempt was made with is covered, and an attempt without one is as ever.
 func TestDetailCoversTheProvidersKey(t *testing.T) {
 	t.Parallel()
 	seen := map[ledger.Digest]string{}
@@ -159,7 +159,7 @@ func TestDetailCoversTheProvidersKey(t *testing.T) {
 	}
 }
 
-// Issue 14: that an attempt is the operator's is covered, and one that is the account's is as ever.
+// That an attempt is the operator's is covered, and one that is the account's is as ever.
 func TestDetailCoversWhoPays(t *testing.T) {
 	t.Parallel()
 	a := anAttempt()
@@ -168,7 +168,7 @@ func TestDetailCoversWhoPays(t *testing.T) {
 	require.NotEqual(t, before, a.Detail())
 }
 
-// Issue 11: a price with tiers is covered, too, and one without them as ever.
+// A price with tiers is covered, too, and one without them as ever.
 func TestDetailCoversTiers(t *testing.T) {
 	t.Parallel()
 	one := []config.Tier{{Above: 1, Input: 2, CacheRead: 3, CacheWrite: 4, Output: 5}}

@@ -76,9 +76,10 @@ type Entry struct {
 	Credits int64     `json:"credits"` // the balance after it
 	Accrued int64     `json:"accrued"` // the accrued remainder after it
 	Created time.Time `json:"time"`
-	// Format is that of the hash: 1 knows neither Book nor Prices nor N, 2 nothing of Waived to Detail, 3 knows no N. What
-	// was used is judged by the rules of its time: up to 3 the hold alone bounded a charge, since 4 each attempt's worst
-	// does as well (GAP-123). Up to 4 fair use left a part free as a whole or not at all; since 5 what fits is (GAP-135).
+	// Format is that of the hash: 1 knows neither Book nor Prices nor N, 2 nothing of Waived to Detail, 3 knows no N.
+	// What was used is judged by the rules of its time: up to 3 the hold alone bounded a charge, since 4 each attempt's
+	// worst does as well (GAP-123). Up to 4 fair use left a part free as a whole or not at all; since 5 what fits is
+	// (GAP-135).
 	Format int64  `json:"format"`
 	Prev   Digest `json:"prev"` // Hash of the account's entry before it, zero for the first
 }

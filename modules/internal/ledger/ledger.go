@@ -2,10 +2,10 @@
 // microcents, over a store that survives a crash at any moment. The store is the authority; nothing outside
 // it remembers a balance. It is for the engine and its admin API only.
 //
-// The rules are the contract's "Credits and metering" and decisions GAP-48 to GAP-60. Available credits are
-// balance - reserved - (1 if anything is accrued); a request is admitted when they are at least 1 and its
-// hold in microcents is at most available x 1,000,000 (GAP-49). Who is refused is told what would be covered
-// (Refusal), and may hold for less (GAP-137).
+// The rules are CONTRACT.md's "Credits and metering" and decisions GAP-48 to GAP-60. Available credits are balance -
+// reserved - (1 if anything is accrued); a request is admitted when they are at least 1 and its hold in microcents is
+// at most available x 1,000,000 (GAP-49). Who is refused is told what would be covered (Refusal), and may hold for
+// less (GAP-137).
 package ledger
 
 import (
@@ -297,7 +297,8 @@ type Store interface {
 	SetLimit(ctx context.Context, account string, limit Limit, value *int64) (Account, error)
 	// SetProfile takes the routing profile of requests that name none, or "" for the plan's.
 	SetProfile(ctx context.Context, account, profile string) (Account, error)
-	// SetRequires takes what routes must be besides what the plan requires; ErrInvalid where config.ParseRequires refuses.
+	// SetRequires takes what routes must be besides what the plan requires; ErrInvalid where config.ParseRequires
+	// refuses.
 	SetRequires(ctx context.Context, account string, change RequiresChange) (Account, error)
 	// SetState acts on the next request, running ones finish (GAP-14).
 	SetState(ctx context.Context, account string, state State) (Account, error)

@@ -2,8 +2,8 @@ package ledger
 
 import "fmt"
 
-// ErrLost: the ledger does not have what its witness has seen of it, or its write-ahead log is damaged, and an operator
-// has not decided yet (GAP-133). Nothing is charged until then.
+// ErrLost: the ledger does not have what its witness has seen of it, or its write-ahead log is damaged, and an
+// operator has not decided yet (GAP-133). Nothing is charged until then.
 var ErrLost = fmt.Errorf("%w: a part of it is missing", ErrUnavailable)
 
 // LossAdvice is the next step for whoever can take it.

@@ -104,7 +104,7 @@ var tiered = config.Price{Input: 1_000_000, CacheRead: 500_000, CacheWrite: 2_00
 		{Above: 1_000, Input: 1_000_000, CacheRead: 1_000_000, CacheWrite: 1_000_000, Output: 1_000_000},
 	}}
 
-// Issue 11, prices as they are: all tokens of a request cost what its whole input, cached or not, says.
+// All tokens of a request cost what its whole input, cached or not, says.
 func TestTiers(t *testing.T) {
 	t.Parallel()
 	for name, c := range map[string]struct{ input, read, write, output, want int64 }{

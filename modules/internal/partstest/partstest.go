@@ -1,5 +1,5 @@
-// Package partstest holds a type to the parts that it is made of: each has fields of its own, that no other selects. It
-// is for the tests of packages in which the compiler does not see to that, for they are one package.
+// Package partstest holds a type to the parts that it is made of: each has fields of its own, that no other selects.
+// It is for the tests of packages in which the compiler does not see to that, for they are one package.
 package partstest
 
 import (

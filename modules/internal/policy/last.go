@@ -7,8 +7,8 @@ import (
 	"github.com/fareway/fareway/plugins/llm"
 )
 
-// Last is what a model would read last of a conversation, in its order: of the texts of messages, from the end, so many
-// bytes. The first may have lost its beginning, between two characters.
+// Last is what a model would read last of a conversation, in its order: of the texts of messages, from the end, so
+// many bytes. The first may have lost its beginning, between two characters.
 func Last(req *llm.Request, most int) (texts []llm.ScreenText) {
 	for _, m := range slices.Backward(req.Messages) {
 		text := m.Text()

@@ -13,8 +13,8 @@ import (
 	"github.com/fareway/fareway/modules/internal/routing"
 )
 
-// TestConditionsDecide is issue 14's: the first strategy whose condition holds comes before all, and each other one
-// says why it does not.
+// TestConditionsDecide: the first strategy whose condition holds comes before all, and each other one says why it
+// does not.
 func TestConditionsDecide(t *testing.T) {
 	t.Parallel()
 	const free, yes, no, broken = "", "request.turns == 0", "request.turns > 0", "0 / (request.input_tokens - 10) > 0"

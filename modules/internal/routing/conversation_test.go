@@ -40,7 +40,7 @@ func at50k(home string, warm int64) *routing.Past {
 	return &routing.Past{Home: home, Served: [2]routing.Served{{Route: home, Warm: warm}}}
 }
 
-// TestConversations is issue 13: a conversation is one choice.
+// TestConversations: a conversation is one choice.
 func TestConversations(t *testing.T) {
 	t.Parallel()
 	small, middle := cached(route("small", 0.5, 1)), cached(route("middle", 0.6, 1.3))
@@ -128,9 +128,9 @@ func TestWarmCacheKeepsAConversation(t *testing.T) {
 	require.Equal(t, "other", it.Home)
 }
 
-// TestToolsAreExpectedToBeCalled is issue 13: a conversation is one choice, decided once, and a loop of tools is never
-// broken. So it is the cost of the turns to come that decides where one with tools begins: a route whose upstream has
-// no cache is the cheaper one for a single question only.
+// TestToolsAreExpectedToBeCalled: a conversation is one choice, decided once, and a loop of tools is never broken. So
+// it is the cost of the turns to come that decides where one with tools begins: a route whose upstream has no cache
+// is the cheaper one for a single question only.
 func TestToolsAreExpectedToBeCalled(t *testing.T) {
 	t.Parallel()
 	lasting, plain := cached(route("lasting", 0.6, 1)), route("plain", 0.6, 0.7)
@@ -157,8 +157,8 @@ func TestToolsAreExpectedToBeCalled(t *testing.T) {
 	require.InDelta(t, (4000*125+4*4000*10)/5+500*500, it.Candidates[0].Cost, 1e-6)
 }
 
-// TestOneTurnDoesNotMoveAConversation is issue 13: a conversation is one choice, by what it has been about. A turn of
-// another kind does not take it off its route, with keep_quality or without; when all turns are of that kind, they do.
+// TestOneTurnDoesNotMoveAConversation: a conversation is one choice, by what it has been about. A turn of another
+// kind does not take it off its route, with keep_quality or without; when all turns are of that kind, they do.
 func TestOneTurnDoesNotMoveAConversation(t *testing.T) {
 	t.Parallel()
 	coder, writer := cached(route("coder", 0.9, 1)), cached(route("writer", 0.9, 1.2))

@@ -16,7 +16,7 @@ func request(text string) *llm.Request {
 	return &llm.Request{Messages: []llm.Message{{Role: llm.RoleUser, Parts: []llm.Part{llm.Text(text)}}}}
 }
 
-// TestExpectations is issue 14's, of steps by hand: what a panel and a cascade cost, and how good they are.
+// TestExpectations is of steps by hand: what a panel and a cascade cost, and how good they are.
 func TestExpectations(t *testing.T) {
 	t.Parallel()
 	call := func(quality, cost float64) *Candidate { return &Candidate{Quality: quality, Cost: cost} }
@@ -58,10 +58,10 @@ func TestExpectations(t *testing.T) {
 	}
 }
 
-// TestAgreePays is choice.md's: where recorded answers say that agreement pays, what is expected of it says so, and it
-// is chosen where it competes. Each row is from the recorded answers of README.md's data sets: the means of two seats,
-// of what they escalate to, and of the best single model, each with its cost as a share of that one's; and what the
-// strategy came to.
+// TestAgreePays: where recorded answers say that agreement pays, what is expected of it says so, and it is chosen
+// where it competes. Each row is from the recorded answers of README.md's data sets: the means of two seats, of what
+// they escalate to, and of the best single model, each with its cost as a share of that one's; and what the strategy
+// came to.
 func TestAgreePays(t *testing.T) {
 	t.Parallel()
 	type m struct{ quality, cost float64 }

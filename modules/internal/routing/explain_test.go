@@ -10,8 +10,8 @@ import (
 	"github.com/fareway/fareway/plugins/llm"
 )
 
-// TestExplain is issue 13's, where little is left to choose: why one route is no candidate is said of that route, a
-// request that nothing can take is for no specialty, and the quality to keep is of the one route there is.
+// TestExplain, where little is left to choose: why one route is no candidate is said of that route, a request that
+// nothing can take is for no specialty, and the quality to keep is of the one route there is.
 func TestExplain(t *testing.T) {
 	t.Parallel()
 	plain := config.Route{Name: "plain", ContextWindow: 1000, MaxOutput: 100, Quality: 0.5, Price: config.Price{Input: 1}}

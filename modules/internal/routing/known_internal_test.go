@@ -23,7 +23,7 @@ func poolOf(dataset string, calls bool, models map[string]float32) predict.Pool 
 	return p
 }
 
-// TestKnownNames is issue 27: a model is found by a service's name for it, in all pools that have it.
+// TestKnownNames: a model is found by a service's name for it, in all pools that have it.
 func TestKnownNames(t *testing.T) {
 	t.Parallel()
 	k := DefaultPredictor().known
@@ -57,7 +57,7 @@ func TestKnownNames(t *testing.T) {
 	}
 }
 
-// TestFigures is issue 27: all pools that have a model, without outliers; calls of tools never stand for conversation.
+// TestFigures: all pools that have a model, without outliers; calls of tools never stand for conversation.
 func TestFigures(t *testing.T) {
 	t.Parallel()
 	p := &Predictor{known: poolsOf(
@@ -87,7 +87,7 @@ func keysOf(m map[string]float64) (keys []string) {
 	return keys
 }
 
-// TestCallsDoNotStandForTalk is issue 27: what was recorded of calls counts as far as a request is for calls.
+// TestCallsDoNotStandForTalk: what was recorded of calls counts as far as a request is for calls.
 func TestCallsDoNotStandForTalk(t *testing.T) {
 	t.Parallel()
 	talk, calls := poolOf("a", false, map[string]float32{"m": 0.8}), poolOf("d", true, map[string]float32{"m": 0.2})

@@ -11,8 +11,8 @@ import (
 	"github.com/fareway/fareway/modules/internal/routing/predict"
 )
 
-// TestReadPredictor is issue 27: what was trained can be loaded, is told apart from what is built in, and what cannot
-// be used says why.
+// TestReadPredictor: what was trained can be loaded, is told apart from what is built in, and what cannot be used
+// says why.
 func TestReadPredictor(t *testing.T) {
 	t.Parallel()
 	m := *predict.Default()

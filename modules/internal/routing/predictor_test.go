@@ -115,7 +115,7 @@ func TestHardRequestsGoToBetterRoutes(t *testing.T) {
 	require.Greater(t, deepHard-smallHard, deep-small, "it sets them apart")
 }
 
-// TestTinyAllowances is ALLOW-20: thoughts share the allowance with what the client sees.
+// TestTinyAllowances is ALLOW-20 and GAP-105: thoughts share the allowance with what the client sees.
 func TestTinyAllowances(t *testing.T) {
 	t.Parallel()
 	thinker, plain := route("thinker", 0.9, 1), route("plain", 0.4, 2)
@@ -126,8 +126,8 @@ func TestTinyAllowances(t *testing.T) {
 		routes    []config.Route
 		want      string
 	}{
-		{routing.TinyAllowance - 1, both, "plain"},
-		{routing.TinyAllowance, both, "thinker"},
+		{1023, both, "plain"},
+		{1024, both, "thinker"},
 		{0, both, "thinker"},
 		{100, []config.Route{thinker}, "thinker"},
 	} {

@@ -12,7 +12,7 @@ import (
 	"github.com/fareway/fareway/plugins/llm"
 )
 
-// TestRequires is issue 13's floors: a route of which nothing is said is out where something is required.
+// TestRequires: a route of which nothing is said is out where something is required.
 func TestRequires(t *testing.T) {
 	t.Parallel()
 	hour := time.Hour

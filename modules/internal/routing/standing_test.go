@@ -33,7 +33,7 @@ func standing(by map[string]routing.Standing) func(*config.Route, bool) routing.
 	return func(r *config.Route, _ bool) routing.Standing { return by[r.Name] }
 }
 
-// TestStanding is issue 14, "When upstreams misbehave": what a route's state at the moment does to a plan.
+// TestStanding: what a route's state at the moment does to a plan.
 func TestStanding(t *testing.T) {
 	t.Parallel()
 	good, fair, poor := route("good", 0.9, 1), route("fair", 0.7, 1), route("poor", 0.2, 1)

@@ -8,7 +8,7 @@ import (
 	"github.com/fareway/fareway/config"
 )
 
-// TestLeaves is issue 13's, to the bound: when a conversation goes from its route to the first one.
+// TestLeaves, to the bound: when a conversation goes from its route to the first one.
 func TestLeaves(t *testing.T) {
 	t.Parallel()
 	const from = 0.5
@@ -44,8 +44,7 @@ func TestLeaves(t *testing.T) {
 	}
 }
 
-// TestSpare is issue 14's: what is made beside a late call is the next call that is a step by itself, of another route
-// that serves.
+// TestSpare: what is made beside a late call is the next call that is a step by itself, of another route that serves.
 func TestSpare(t *testing.T) {
 	t.Parallel()
 	a, b := &Candidate{Route: &config.Route{Name: "a"}}, &Candidate{Route: &config.Route{Name: "b"}}
@@ -73,8 +72,8 @@ func TestSpare(t *testing.T) {
 	}
 }
 
-// TestRoomIsExact is issue 14's: a judge needs room for an answer of each seat beside what it is asked and what it may
-// say, to the token.
+// TestRoomIsExact: a judge needs room for an answer of each seat beside what it is asked and what it may say, to the
+// token.
 func TestRoomIsExact(t *testing.T) {
 	t.Parallel()
 	const input, allowance = 1000, 100
@@ -89,7 +88,7 @@ func TestRoomIsExact(t *testing.T) {
 	}
 }
 
-// TestQualityByKind is issue 13's: what is expected of a route for one kind of work goes by what is known of it there.
+// TestQualityByKind: what is expected of a route for one kind of work goes by what is known of it there.
 func TestQualityByKind(t *testing.T) {
 	t.Parallel()
 	r := &config.Route{Quality: 0.5, QualityBy: map[string]float64{"code": 0.95, "math": 0.05}}

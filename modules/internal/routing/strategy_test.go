@@ -23,7 +23,7 @@ func TestStrategyThatIsNoBetter(t *testing.T) {
 	require.False(t, o.Chosen)
 }
 
-// TestStrategyLacksAPart: a strategy of which any part is no candidate is passed over, whatever kind it is (issue 14).
+// TestStrategyLacksAPart: a strategy of which any part is no candidate is passed over, whatever kind it is.
 func TestStrategyLacksAPart(t *testing.T) {
 	t.Parallel()
 	routes := []config.Route{route("a", 0.5, 1), route("b", 0.9, 10)}

@@ -44,8 +44,7 @@ func learned() []config.Route {
 	return append(routes, priced("c", name, 0.7, 10, 50_000_000, 200_000_000))
 }
 
-// TestTraitsStandForTheRequest: issue 13, "Replaying": what is kept of a request, without its text, leads to the same
-// itinerary.
+// TestTraitsStandForTheRequest: what is kept of a request, without its text, leads to the same itinerary.
 func TestTraitsStandForTheRequest(t *testing.T) {
 	t.Parallel()
 	routes := learned()

@@ -11,8 +11,7 @@ import (
 	"github.com/fareway/fareway/config"
 )
 
-// TestLostIsTrue is issue 27's explaining: what is said to make a candidate the first choice does, and a little less
-// does not.
+// TestLostIsTrue: what is said to make a candidate the first choice does, and a little less does not.
 func TestLostIsTrue(t *testing.T) {
 	t.Parallel()
 	rapid.Check(t, func(t *rapid.T) {
@@ -126,8 +125,8 @@ func TestLostToAStrategy(t *testing.T) {
 	require.InDelta(t, 0.5, *it.lost(&it.Candidates[1]).Better, 1e-9)
 }
 
-// TestTurn is issue 27's explaining: the request that is said to be hard enough is sent elsewhere, and one a hundredth
-// easier is not. Where that cannot be told, nothing is said.
+// TestTurn: the request that is said to be hard enough is sent elsewhere, and one a hundredth easier is not. Where
+// that cannot be told, nothing is said.
 func TestTurn(t *testing.T) {
 	t.Parallel()
 	price := func(dollars int64) config.Price {

@@ -1,6 +1,6 @@
-// Command testproviders is every provider of the contract tests in modules: `testproviders NAME` is the process of one.
-// It is a command of its own because a test starts some of these processes, and the tests' own binary, which links
-// Caddy and client libraries, takes ten times as long to start.
+// Command testproviders is every provider of the contract tests in modules: `testproviders NAME` is the process of
+// one. It is a command of its own because a test starts some of these processes, and the tests' own binary, which
+// links Caddy and client libraries, takes ten times as long to start.
 package main
 
 import (

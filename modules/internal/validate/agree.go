@@ -9,8 +9,8 @@ import (
 	"golang.org/x/text/unicode/norm"
 )
 
-// shortText is how long a text is at most, in bytes, that is compared as a whole: two longer ones never say the same in
-// the same words.
+// shortText is how long a text is at most, in bytes, that is compared as a whole: two longer ones never say the same
+// in the same words.
 const shortText = 400
 
 // Meaning is what a reply says, to be compared with what others say. It is made once for each.

@@ -9,13 +9,13 @@ import (
 	"github.com/fareway/fareway/plugins/llm"
 )
 
-// EncodeRequest appends the body that asks an upstream for a reply: for a stream with usage at its end, or for
-// one piece where req.Whole allows it. It sends what the canonical request says, which package conform has made such as
-// the upstream takes it, and nothing else. Of what
-// req.Unsupported names, "stop" and "temperature" are left out, "stream_options" too (such an upstream may then
-// report no usage), for "max_tokens" the newer name max_completion_tokens is sent, for "null_content" an empty text
-// where a reply was calls only, and with "forced_tool_choice_thinking" the model does not think before a call that is
-// demanded. An error means that req is not a legal request.
+// EncodeRequest appends the body that asks an upstream for a reply: for a stream with usage at its end, or for one
+// piece where req.Whole allows it. It sends what the canonical request says, which package conform has made such as
+// the upstream takes it, and nothing else. Of what req.Unsupported names, "stop" and "temperature" are left out,
+// "stream_options" too (such an upstream may then report no usage), for "max_tokens" the newer name
+// max_completion_tokens is sent, for "null_content" an empty text where a reply was calls only, and with
+// "forced_tool_choice_thinking" the model does not think before a call that is demanded. An error means that req is
+// not a legal request.
 func EncodeRequest(b []byte, req *llm.Request) ([]byte, error) { return EncodeFor(b, req, Service{}) }
 
 // Service is how an upstream differs from the others of the family.

@@ -16,9 +16,9 @@ import (
 	"github.com/fareway/fareway/plugins/llm"
 )
 
-// The oracle reads chat requests as the contract has it, from a tree that encoding/json makes: slowly, and with nothing
-// of the code that Decode has. It tells acceptance, values, and the first error (GAP-01, E28). What is media is not its
-// business.
+// The oracle reads chat requests as the contract has it, from a tree that encoding/json makes: slowly, and with
+// nothing of the code that Decode has. It tells acceptance, values, and the first error (GAP-01, E28). What is media
+// is not its business.
 
 // node is a value: nil, bool, json.Number, string, []node or []member.
 type node struct {

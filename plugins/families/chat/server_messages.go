@@ -17,8 +17,8 @@ type conversation struct {
 	message, content, part, toolCalls, call, function decode.Value
 }
 
-// readMessages reads `messages`, which must not be missing or empty (CHAT-02, GAP-26). It notes where there is media in
-// them.
+// readMessages reads `messages`, which must not be missing or empty (CHAT-02, GAP-26). It notes where there is media
+// in them.
 func readMessages(list decode.Value, media *bool) []llm.Message {
 	if !list.Is(jsonview.Array) {
 		*media = *media || decode.HasMedia(list.View)

@@ -44,8 +44,9 @@ type Options struct {
 	// `system`, of what the user said last, and of what the user said before that, which is where the last request's
 	// prompt ended. But for the marks, a conversation that goes on begins with the same bytes.
 	Keep string
-	// ThinkingBudget is how many tokens the model may think for: 0 for none, -1 for as many as it wants ("adaptive"), else
-	// at least LeastThinking; nil leaves it to the model. Where a request cannot be thought about, thinking is left out.
+	// ThinkingBudget is how many tokens the model may think for: 0 for none, -1 for as many as it wants ("adaptive"),
+	// else at least LeastThinking; nil leaves it to the model. Where a request cannot be thought about, thinking is left
+	// out.
 	ThinkingBudget *int64
 	// Effort is how much the model does for a reply, one of Efforts; "" leaves it to the model.
 	Effort string

@@ -53,10 +53,11 @@ func Judge(path string, info fs.FileInfo, us int) *Finding {
 	return f
 }
 
-// OnTheWay finds by what others than root and us, the user of that id, could make a path lead elsewhere, or change what
-// it leads to: the folders above it, what it leads to, and all of those that symbolic links on the way lead through. In
-// a folder that all may write to, but where each may only remove what is his own (as in /tmp), what is next on the way
-// has to be root's or ours. Where the way ends early, what was found until there comes with the error.
+// OnTheWay finds by what others than root and us, the user of that id, could make a path lead elsewhere, or change
+// what it leads to: the folders above it, what it leads to, and all of those that symbolic links on the way lead
+// through. In a folder that all may write to, but where each may only remove what is his own (as in /tmp), what is
+// next on the way has to be root's or ours. Where the way ends early, what was found until there comes with the
+// error.
 func OnTheWay(path string, us int) (found []Finding, err error) {
 	path, err = filepath.Abs(path)
 	if err != nil {

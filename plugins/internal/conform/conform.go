@@ -1,7 +1,7 @@
-// Package conform makes of a request one that its upstream takes, whatever service the conversation began on (GAP-127).
-// What an upstream refuses is data: names of llm.Restrictions, which a dialect, a preset and an operator's route have.
-// It is for whoever is about to write a request of an upstream: package endpoint, and providers with a wire format of
-// their own.
+// Package conform makes of a request one that its upstream takes, whatever service the conversation began on
+// (GAP-127). What an upstream refuses is data: names of llm.Restrictions, which a dialect, a preset and an operator's
+// route have. It is for whoever is about to write a request of an upstream: package endpoint, and providers with a
+// wire format of their own.
 //
 // Nothing is remembered beyond a request. What a mapped message, name or id becomes depends on the tools and on what
 // stands before it, so that a conversation that goes on begins upstream with the same bytes as before. A request that
@@ -20,9 +20,9 @@ import (
 	"github.com/fareway/fareway/plugins/llm"
 )
 
-// Request returns the request as its upstream takes it: req itself where it fits, otherwise a copy that shares with it
-// what is the same. What the upstream refuses are req.Unsupported and refused. Names are those by which it knows tools.
-// The error is an *llm.Error of kind llm.ErrUnfit: the upstream cannot carry the request.
+// Request returns the request as its upstream takes it: req itself where it fits, otherwise a copy that shares with
+// it what is the same. What the upstream refuses are req.Unsupported and refused. Names are those by which it knows
+// tools. The error is an *llm.Error of kind llm.ErrUnfit: the upstream cannot carry the request.
 func Request(req *llm.Request, refused []string) (fit *llm.Request, names Names, err error) {
 	w := scratches.Get().(*scratch)
 	defer w.done()

@@ -356,8 +356,8 @@ func all() []string {
 	})
 }
 
-// TestPrefixes proves GAP-127's "byte-equal prefixes stay byte-equal" and that ids and names come back, over whatever a
-// client sends.
+// TestPrefixes proves GAP-127's "byte-equal prefixes stay byte-equal" and that ids and names come back, over whatever
+// a client sends.
 func TestPrefixes(t *testing.T) {
 	t.Parallel()
 	rapid.Check(t, func(t *rapid.T) {

@@ -10,7 +10,8 @@ import (
 
 // Google reads schemas as a part of OpenAPI 3.0 (ai.google.dev/api/caching, Schema): a keyword that it does not have
 // is an error ("Cannot find field", zed #44875, 5ire #42), as is a list of types ("Proto field is not repeating", zed
-// #53919, kilocode #5333), an enum of something else than texts (opencode #2687), and what is required and no property.
+// #53919, kilocode #5333), an enum of something else than texts (opencode #2687), and what is required and no
+// property.
 
 // openWords are the keywords that a schema of a type can have there; what is not among them only narrows what may be.
 var openWords = map[string][]string{

@@ -358,9 +358,9 @@ func (w *walk) fits(schema jsonview.View, depth int) bool {
 	return !isArray || hasItems || !w.rules.has(items)
 }
 
-// possible reports whether a keyword can stay. Of a grammar (ggml-org/llama.cpp, common/json-schema-to-grammar.cpp): a
-// pattern begins with ^ and ends with $, and of escapes it has those of literals; a reference leads to somewhere in the
-// schema. Where the root has no definitions there are no references.
+// possible reports whether a keyword can stay. Of a grammar (ggml-org/llama.cpp, common/json-schema-to-grammar.cpp):
+// a pattern begins with ^ and ends with $, and of escapes it has those of literals; a reference leads to somewhere in
+// the schema. Where the root has no definitions there are no references.
 func (w *walk) possible(name string, value jsonview.View) bool {
 	if name == "$ref" && w.rules.has(rootKeywords|openAPI) {
 		return false
@@ -452,8 +452,8 @@ func (w *walk) append(b []byte, schema jsonview.View, depth int) []byte {
 	return append(b, '}')
 }
 
-// dereferenced appends what stands where a reference cannot: what it refers to or, where that is nothing or has no end,
-// any value, and what that is for.
+// dereferenced appends what stands where a reference cannot: what it refers to or, where that is nothing or has no
+// end, any value, and what that is for.
 func (w *walk) dereferenced(b []byte, schema jsonview.View, depth int) []byte {
 	to := w.referred(schema.Get("$ref"))
 	if to.Kind() == jsonview.Object && w.enter(len(to.Raw())) {

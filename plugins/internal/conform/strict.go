@@ -4,9 +4,9 @@ import (
 	"github.com/fareway/fareway/plugins/internal/jsonview"
 )
 
-// closed reports whether a tool's arguments can be held to its schema, as its client may wish: OpenAI's services refuse
-// the whole request for a schema with an object that takes other properties, or some of its own not always ("Structured
-// outputs", Supported schemas, November 2026). Such a tool goes on without the wish.
+// closed reports whether a tool's arguments can be held to its schema, as its client may wish: OpenAI's services
+// refuse the whole request for a schema with an object that takes other properties, or some of its own not always
+// ("Structured outputs", Supported schemas, November 2026). Such a tool goes on without the wish.
 func closed(schema []byte) bool {
 	root, err := jsonview.Parse(schema, maxDepth)
 	kind, _ := root.Get("type").Str()

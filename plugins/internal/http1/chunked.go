@@ -25,8 +25,9 @@ var (
 )
 
 const (
-	// A chunk's head may be so long, and twice the chunk's size more; what all heads have beyond that is at most maxWaste.
-	// Otherwise a peer could keep us reading extensions for a byte of body each (net/http has the same bounds).
+	// A chunk's head may be so long, and twice the chunk's size more; what all heads have beyond that is at most
+	// maxWaste. Otherwise a peer could keep us reading extensions for a byte of body each (net/http has the same
+	// bounds).
 	fairHead = 16
 	maxWaste = 16 << 10
 )

@@ -52,8 +52,8 @@ func NewTarget(address, host, uri string, header http.Header) *Target {
 }
 
 // Post sends a request and returns the head of the reply, interim ones (1xx) left out. Whoever gets it reads its body
-// to the end, which gives the connection back, or closes it, which closes the connection. ctx ends the call up to then.
-// release is called once, by whatever goroutine, when body is not read any more, also if there is an error.
+// to the end, which gives the connection back, or closes it, which closes the connection. ctx ends the call up to
+// then. release is called once, by whatever goroutine, when body is not read any more, also if there is an error.
 func (c *Client) Post(ctx context.Context, to *Target, body []byte, release func()) (*http.Response, error) {
 	first, rest := body, []byte(nil)
 	if len(body) > inline {

@@ -5,9 +5,9 @@
 // which little is kept; to fill a struct from a settings file, encoding/json is the right tool.
 //
 // Parse looks at every byte once, whatever it is given, and walking never recurses. Of a long text it notes where the
-// long values end, and walks step over those. What is deep in it is read again by each step into a container, so a walk
-// costs at most the text's length times the depth that the caller goes to: callers bound that depth, or use Names,
-// which is one pass at any depth.
+// long values end, and walks step over those. What is deep in it is read again by each step into a container, so a
+// walk costs at most the text's length times the depth that the caller goes to: callers bound that depth, or use
+// Names, which is one pass at any depth.
 package jsonview
 
 import (

@@ -313,8 +313,8 @@ func texts(v jsonview.View) []llm.String {
 	return all
 }
 
-// TestTextOfALongText: whether a string has half of a surrogate pair in it is known from the one pass over a long text,
-// and is found by a look at the string in a short one. They agree, string by string.
+// TestTextOfALongText: whether a string has half of a surrogate pair in it is known from the one pass over a long
+// text, and is found by a look at the string in a short one. They agree, string by string.
 func TestTextOfALongText(t *testing.T) {
 	t.Parallel()
 	pieces := []string{"plain ", `\n`, `\"`, `\\`, `\u0041`, `\ud83d\ude00`, `\uD83D`, `\uDe00`, `\udfff`, `\ud7ff`,

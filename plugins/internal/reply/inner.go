@@ -6,8 +6,8 @@ import (
 	"strings"
 )
 
-// innerJSON is the object or array that a text begins with, as JSON: whatever stands behind it, and also where it is as
-// Python prints one, which is how proxies written in it (LiteLLM, the official libraries' exceptions) put another
+// innerJSON is the object or array that a text begins with, as JSON: whatever stands behind it, and also where it is
+// as Python prints one, which is how proxies written in it (LiteLLM, the official libraries' exceptions) put another
 // service's error into a message of their own. There, quotes are single ones unless the text has some, and constants
 // have capitals. nil for what is none.
 func innerJSON(text string) []byte {

@@ -172,8 +172,8 @@ var weakWords = []byWord{
 	{"deadlineexceeded", failure, ""}, // google.rpc.Code
 }
 
-// wordings are for what a service says nowhere else. They are made of what it says itself, and looked for where nothing
-// that a client wrote stands.
+// wordings are for what a service says nowhere else. They are made of what it says itself, and looked for where
+// nothing that a client wrote stands.
 var wordings = []byWording{
 	// Who may not call. "Content violates" of xAI names team and key, and is about the content.
 	{"content violates usage guidelines", content, ""},             // xAI: 403

@@ -7,10 +7,11 @@ import (
 	"github.com/fareway/fareway/plugins/llm"
 )
 
-// Thoughts are the blocks of what was thought before a call, where the upstream wants them back with the call's result:
-// all of them, as they were and where they stood (platform.claude.com, "Thinking", Preserving thinking blocks; Amazon
-// Bedrock, API reference, "ReasoningTextBlock"). They are the call's state: an object with the blocks that stood first,
-// and those between the text and the call. What a block looks like is the family's. The zero value is ready to use.
+// Thoughts are the blocks of what was thought before a call, where the upstream wants them back with the call's
+// result: all of them, as they were and where they stood (platform.claude.com, "Thinking", Preserving thinking
+// blocks; Amazon Bedrock, API reference, "ReasoningTextBlock"). They are the call's state: an object with the blocks
+// that stood first, and those between the text and the call. What a block looks like is the family's. The zero value
+// is ready to use.
 type Thoughts struct {
 	first, then []byte // each block with a comma after it
 	said        bool   // text has come

@@ -15,8 +15,8 @@ import (
 	"github.com/fareway/fareway/plugins/llm"
 )
 
-// Codec is gRPC's codec for protobuf that also takes *Request and *Events, and reads and writes what these have many of
-// without a Go message for each. What travels is the same.
+// Codec is gRPC's codec for protobuf that also takes *Request and *Events, and reads and writes what these have many
+// of without a Go message for each. What travels is the same.
 func Codec() encoding.CodecV2 { return codec{encoding.GetCodecV2("proto")} }
 
 type codec struct{ encoding.CodecV2 }

@@ -26,8 +26,8 @@ func ModelsToProto(models []llm.Model) []*proto.Model {
 // what anybody would call.
 func isModelID(id string) bool { return id != "" && Clip(id) == id }
 
-// ModelsFromProto translates models back. One without an id that can be shown is left out, and a size below zero is not
-// known; nothing else of them is checked.
+// ModelsFromProto translates models back. One without an id that can be shown is left out, and a size below zero is
+// not known; nothing else of them is checked.
 func ModelsFromProto(models []*proto.Model) []llm.Model {
 	var out []llm.Model
 	for _, m := range models {

@@ -10,8 +10,8 @@ import (
 // maxText bounds a text for people, in bytes: some upstreams answer an error with a web page.
 const maxText = 4 << 10
 
-// Clip is a text for people, such as a message or a name: valid UTF-8, which the protocol's strings must be, Printable,
-// and of 4 KiB or little more.
+// Clip is a text for people, such as a message or a name: valid UTF-8, which the protocol's strings must be,
+// Printable, and of 4 KiB or little more.
 func Clip(s string) string {
 	if len(s) > maxText {
 		end := maxText

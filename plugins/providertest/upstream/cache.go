@@ -32,8 +32,8 @@ func steps(piece string) (units []unit) {
 // lookback is how many units before a mark a service of the messages family looks for what it has kept.
 const lookback = 20
 
-// promptCache is what the service keeps of prompts: each prefix that ended at a mark, by the key, the model and all its
-// units. In the families messages and bedrock marks are what the request sets; the others keep every prefix by
+// promptCache is what the service keeps of prompts: each prefix that ended at a mark, by the key, the model and all
+// its units. In the families messages and bedrock marks are what the request sets; the others keep every prefix by
 // themselves, in steps. The services' smallest prefix, of a thousand tokens or so, and the end of their time are left
 // out.
 type promptCache map[string]bool

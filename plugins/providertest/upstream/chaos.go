@@ -5,9 +5,10 @@ import (
 	"time"
 )
 
-// Chaos is a script of a service that misbehaves in every way, one after the other, each for so many requests, and does
-// well in between: errors, a connection that is cut, a finish that nobody knows, a storm of 429 with Retry-After, first
-// tokens that come late, every other request failing, and requests that are never answered. It goes round and round.
+// Chaos is a script of a service that misbehaves in every way, one after the other, each for so many requests, and
+// does well in between: errors, a connection that is cut, a finish that nobody knows, a storm of 429 with
+// Retry-After, first tokens that come late, every other request failing, and requests that are never answered. It
+// goes round and round.
 func Chaos(each int64, late time.Duration, good Reply) func(*Request) Reply {
 	late1 := good
 	late1.Steps = append([]Step{Headers(), Sleep(late)}, good.Steps...)

@@ -10,9 +10,9 @@ import (
 	"strings"
 )
 
-// llamacpp is how a llama.cpp server (ggml-org/llama.cpp, tools/server) differs from OpenAI: it parses the arguments of
-// calls in the history, makes a grammar of the schemas of tools, reads a tool_choice that names a tool as auto, says
-// with each chunk what it has done so far where it is asked to, and tells of itself at /props.
+// llamacpp is how a llama.cpp server (ggml-org/llama.cpp, tools/server) differs from OpenAI: it parses the arguments
+// of calls in the history, makes a grammar of the schemas of tools, reads a tool_choice that names a tool as auto,
+// says with each chunk what it has done so far where it is asked to, and tells of itself at /props.
 
 // maxRepetition is what its grammars repeat nothing more often than (common/json-schema-to-grammar.cpp and
 // llama-grammar.cpp).

@@ -30,8 +30,8 @@ type Options struct {
 	Cache bool
 	// Models are the models that the service has. Empty: every name is one.
 	Models []string
-	// Local is what is said of models in Ollama's own API and in lists of models; only these are there then. nil: those of
-	// Models.
+	// Local is what is said of models in Ollama's own API and in lists of models; only these are there then. nil: those
+	// of Models.
 	Local map[string]Local
 	// Template is how many tokens the chat template of the model adds to each prompt.
 	Template int64

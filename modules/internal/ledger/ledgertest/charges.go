@@ -22,7 +22,7 @@ func testCharges(t *testing.T, open Open) {
 		// (3 x 333,333 + 2 x 1,666,667) / 1,000,000 = 4.33; each part by itself would make 0 or 1 each.
 		require.EqualValues(t, 4, f.settle(s).Microcents)
 	})
-	t.Run("issue 14: what is the operator's is on record, and neither charged nor waited for", func(t *testing.T) {
+	t.Run("what is the operator's is on record, and neither charged nor waited for", func(t *testing.T) {
 		for _, outcome := range []ledger.Outcome{ledger.Finished, ledger.Failed, ledger.Unproven, ledger.NotMade} {
 			for _, u := range []*llm.Usage{nil, usage(500, 500), usage(-1, 0)} {
 				before := f.period().Tokens

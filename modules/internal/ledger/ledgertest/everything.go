@@ -42,8 +42,8 @@ type payer struct {
 	key     ledger.Key
 }
 
-// testEverythingAtOnce lets goroutines do random operations on shared accounts, and then compares what each of them was
-// told with the journal, the balances and the records.
+// testEverythingAtOnce lets goroutines do random operations on shared accounts, and then compares what each of them
+// was told with the journal, the balances and the records.
 func testEverythingAtOnce(t *testing.T, open Open) {
 	t.Run("what everyone saw is what the journal says", func(t *testing.T) {
 		t.Parallel()

@@ -9,7 +9,7 @@ import (
 	"github.com/fareway/fareway/modules/internal/ledger"
 )
 
-// testLearned is what is kept of outcomes, over restarts (issue 13): it is replaced in one piece, and no money.
+// testLearned is what is kept of outcomes, over restarts: it is replaced in one piece, and no money.
 func testLearned(t *testing.T, open Open) {
 	f := newFixture(t, open, 10, ledger.Terms{})
 	ctx := soon(t)

@@ -159,8 +159,8 @@ func (m *model) lineHeld(k *key) (sum int64) {
 	return sum
 }
 
-// limits are the limits that a request would cross, at its worst so dear and long, or that are reached already. more is
-// what it does not hold yet, own what it holds then.
+// limits are the limits that a request would cross, at its worst so dear and long, or that are reached already. more
+// is what it does not hold yet, own what it holds then.
 func (m *model) limits(k *key, more, own, microcents, tokens int64) (crossed []error) {
 	reached := ledger.ErrKeyHeld
 	if l := k.line; m.lineSpent(k.owner, l) >= l.spendCap || m.lineSpent(k.owner, l)+own > l.spendCap {

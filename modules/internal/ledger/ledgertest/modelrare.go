@@ -35,8 +35,8 @@ func (r *run) credit(o *owner, credits int64, reference string) {
 	}
 }
 
-// moved notes an operator's movement, unless the account has seen its reference before; false where that was of another
-// one.
+// moved notes an operator's movement, unless the account has seen its reference before; false where that was of
+// another one.
 func (r *run) moved(o *owner, f fact, applied bool, err error) bool {
 	was, seen := o.seen[f.reference]
 	if seen && !repeats(f, was) {

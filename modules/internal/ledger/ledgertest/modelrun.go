@@ -253,8 +253,8 @@ func (r *run) compareEverything() {
 	}
 }
 
-// finish settles what runs, closes what waits and removes what is on record, so that the next run finds nothing of this
-// one, and returns what is left behind.
+// finish settles what runs, closes what waits and removes what is on record, so that the next run finds nothing of
+// this one, and returns what is left behind.
 func (r *run) finish() ledger.Report {
 	for _, q := range r.requests {
 		if q.Running {

@@ -209,7 +209,7 @@ func testLateReceipts(t *testing.T, open Open) {
 	})
 }
 
-// testReferences: what an upstream is asked by is there for whoever asks, however the request ended (issue 25, GAP-56).
+// testReferences: what an upstream is asked by is there for whoever asks, however the request ended (GAP-56).
 func testReferences(t *testing.T, open Open) {
 	f := newFixture(t, open, 100, ledger.Terms{})
 	ctx := soon(t)

@@ -44,7 +44,7 @@ func testRestart(t *testing.T, open Open) {
 			ledger.ErrNotFound)
 	})
 
-	t.Run("issue 14: after a crash no account pays for a call that was made beside another one", func(t *testing.T) {
+	t.Run("GAP-99 after a crash no account pays for a call that was made beside another one", func(t *testing.T) {
 		t.Parallel()
 		f := newFixture(t, open, 10, ledger.Terms{})
 		ctx := soon(t)

@@ -97,7 +97,7 @@ func testSettings(t *testing.T, open Open) {
 		require.Empty(t, a.Profile)
 	})
 
-	t.Run("issue 13: what it requires of routes is kept, shown, found with a key, and changed", func(t *testing.T) {
+	t.Run("what it requires of routes is kept, shown, found with a key, and changed", func(t *testing.T) {
 		t.Parallel()
 		f := newFixture(t, open, 1, ledger.Terms{})
 		ctx := soon(t)

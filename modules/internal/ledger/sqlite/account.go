@@ -46,7 +46,8 @@ const accountHeld = `(SELECT coalesce(sum(h.hold), 0) FROM holds AS h WHERE h.ac
 // heldInMemory stands for accountHeld where the writer reads, which knows it.
 const heldInMemory = `0`
 
-// accountWidth is how many columns accountColumns names, balanceColumn is one of the last of them that is of a balance.
+// accountWidth is how many columns accountColumns names, balanceColumn is one of the last of them that is of a
+// balance.
 const (
 	accountWidth  = 25 + settingsWidth
 	balanceColumn = 21

@@ -112,8 +112,9 @@ var (
 	fillCharges  = flag.Int64("fill.charges", 1_000_000, "charges of BenchmarkFilled")
 )
 
-// BenchmarkFilled is BenchmarkHoldSettle on a ledger that has seen much: with one of its accounts, with 1,000, and with
-// all. Beside it stands a ledger of 1,000 accounts that has seen nothing, and how much dearer a pair is than there.
+// BenchmarkFilled is BenchmarkHoldSettle on a ledger that has seen much: with one of its accounts, with 1,000, and
+// with all. Beside it stands a ledger of 1,000 accounts that has seen nothing, and how much dearer a pair is than
+// there.
 func BenchmarkFilled(b *testing.B) {
 	var empty float64
 	for _, scale := range []struct {

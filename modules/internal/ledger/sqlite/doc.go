@@ -1,6 +1,6 @@
 // Package sqlite keeps the ledger in one SQLite file, for one gateway process. It is for the engine, and for the
-// commands that read a ledger while no gateway runs (OpenBooks). What is decided about money package book decides: this
-// one reads the rows that a decision needs, and writes those that it returns.
+// commands that read a ledger while no gateway runs (OpenBooks). What is decided about money package book decides:
+// this one reads the rows that a decision needs, and writes those that it returns.
 //
 // # Writing
 //
@@ -60,16 +60,16 @@
 // begin is opened anew, and so is one whose log was removed, after what it had is in the database. A database that
 // was moved or replaced is refused until it is back.
 //
-// What SQLite does not miss is a log that ends too early: a damaged frame ends it, and so does its file's absence. So a
-// witness lies beside the database (witness.go, GAP-133): how many entries and acts there are, and the sum of the heads
-// of all chains, written behind each commit and never before. A ledger that is behind it takes no money until an
-// operator has decided; until then the witness stays as it is, so that it knows the newer files when they are put back.
-// How far the ledger has come is known from reading all heads once, at the start, and whenever another program has
-// written.
+// What SQLite does not miss is a log that ends too early: a damaged frame ends it, and so does its file's absence. So
+// a witness lies beside the database (witness.go, GAP-133): how many entries and acts there are, and the sum of the
+// heads of all chains, written behind each commit and never before. A ledger that is behind it takes no money until
+// an operator has decided; until then the witness stays as it is, so that it knows the newer files when they are put
+// back. How far the ledger has come is known from reading all heads once, at the start, and whenever another program
+// has written.
 //
-// Free pages go back to the file system in small transactions (shrink.go), which change no row. A file of before, which
-// cannot do that (auto_vacuum is none), is written anew at a start, before anybody waits, and never while a loss is
-// undecided.
+// Free pages go back to the file system in small transactions (shrink.go), which change no row. A file of before,
+// which cannot do that (auto_vacuum is none), is written anew at a start, before anybody waits, and never while a
+// loss is undecided.
 //
 // # What makes an entry
 //

@@ -157,7 +157,7 @@ func TestDiskThatDoesNotAnswer(t *testing.T) {
 		require.Equal(t, releases, p.releases(), "what is released is done with")
 		p.verified()
 	})
-	bubble(t, "issue 10: what only reads does not wait longer either", func(t *testing.T) {
+	bubble(t, "what only reads does not wait longer either", func(t *testing.T) {
 		p := newTill(t, hurried)
 		for range readers {
 			conn, err := p.readers.acquire(t.Context())
@@ -378,8 +378,8 @@ func TestLockedByAnotherProgram(t *testing.T) {
 	p.verified()
 }
 
-// What another program commits between two operations is neither lost nor overwritten: a person with the sqlite3 shell,
-// say.
+// What another program commits between two operations is neither lost nor overwritten: a person with the sqlite3
+// shell, say.
 func TestAnotherProgramWrites(t *testing.T) {
 	t.Parallel()
 	p := newTill(t, nil)

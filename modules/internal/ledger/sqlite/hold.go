@@ -160,8 +160,8 @@ func heldByLine(conn *sqlite.Conn, k keyRef) (held int64, err error) {
 	return held, err
 }
 
-// findPayer reads an account, one of its keys and that key's line at one moment, beginning with the key: it is the only
-// one to be looked for by its text. held is accountHeld or heldInMemory.
+// findPayer reads an account, one of its keys and that key's line at one moment, beginning with the key: it is the
+// only one to be looked for by its text. held is accountHeld or heldInMemory.
 func findPayer(conn *sqlite.Conn, held, accountID, keyID string) (a *account, k keyRef, l *line, err error) {
 	err = run(conn, `SELECT `+accountColumns+`, r.n, r.spend_cap, r.spent + iif(b.line = r.n, b.line_spent, 0), `+
 		`r.spent_before, k.n, `+held+`

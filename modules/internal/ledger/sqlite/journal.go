@@ -129,8 +129,8 @@ func (s *Store) Correct(ctx context.Context, c ledger.Correction) (b ledger.Bala
 	return v.Balance, len(change.Acts) > 0, wrap(err, "correcting a balance")
 }
 
-// orPruned is a PrunedError where the journal still has the request that was not found; beside the writer, for it takes
-// its time.
+// orPruned is a PrunedError where the journal still has the request that was not found; beside the writer, for it
+// takes its time.
 func (s *Store) orPruned(ctx context.Context, c ledger.Correction, notFound error) error {
 	p, err := s.Pruned(ctx, c.Request)
 	switch {

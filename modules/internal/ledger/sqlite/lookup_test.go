@@ -10,8 +10,8 @@ import (
 	"github.com/fareway/fareway/modules/internal/ledger"
 )
 
-// TestEveryKeyTakesTheSameWork: issue 26, item 18: a key that nobody has takes what one takes that was revoked or has
-// expired: the same statements, each with one row.
+// TestEveryKeyTakesTheSameWork: a key that nobody has takes what one takes that was revoked or has expired: the same
+// statements, each with one row.
 func TestEveryKeyTakesTheSameWork(t *testing.T) {
 	t.Parallel()
 	store, err := Open(Options{Path: t.TempDir() + "/ledger.db"})

@@ -104,7 +104,8 @@ func TestRollbackForgets(t *testing.T) {
 	p.verified()
 }
 
-// An operation that is refused before it changed anything costs its neighbours nothing, and ends a period all the same.
+// An operation that is refused before it changed anything costs its neighbours nothing, and ends a period all the
+// same.
 func TestRefusedOperationEndsThePeriod(t *testing.T) {
 	t.Parallel()
 	now := time.Date(2026, 1, 31, 0, 0, 0, 0, time.UTC)

@@ -12,7 +12,7 @@ import (
 	"github.com/fareway/fareway/modules/internal/ledger"
 )
 
-// TestPing: issue 10, readiness knows of the store.
+// TestPing: readiness knows of the store.
 func TestPing(t *testing.T) {
 	t.Parallel()
 	away := func(t *testing.T, p *till, why ...any) {

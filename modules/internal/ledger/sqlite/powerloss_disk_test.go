@@ -104,8 +104,8 @@ func (i image) save(dir string) error {
 	return nil
 }
 
-// platter is what of a recording is on the disk for sure, and what may be: a file's writes since its last sync, and the
-// names that were made and removed since the last sync of the folder. A file that is synced has its name.
+// platter is what of a recording is on the disk for sure, and what may be: a file's writes since its last sync, and
+// the names that were made and removed since the last sync of the folder. A file that is synced has its name.
 type platter struct {
 	sure    image
 	all     image // as the running system sees it

@@ -71,8 +71,8 @@ func (r recording) points() (points []int) {
 	return append(points, len(r.events))
 }
 
-// fail cuts the power at each point, with the losses that choose picks for it, and looks for what was answered by then.
-// It returns the first thing that is wrong, and how often the power failed.
+// fail cuts the power at each point, with the losses that choose picks for it, and looks for what was answered by
+// then. It returns the first thing that is wrong, and how often the power failed.
 func (r recording) fail(t *testing.T, choose func(point int) []loss, seed uint64) (times int, err error) {
 	platter, at := newPlatter(), 0
 	random := rand.New(rand.NewPCG(seed, 1))

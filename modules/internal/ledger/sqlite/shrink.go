@@ -89,8 +89,9 @@ func (s *Store) truncate() error {
 }
 
 // reclaim writes the file anew, where much of it is free and its pages cannot be given back one by one; from then on
-// they can. It is for the start, when nobody waits, and never while a loss is undecided, for it would wipe what is left
-// of the newer file. It needs as much room on the disk as the rows need, twice: without it, everything stays as it is.
+// they can. It is for the start, when nobody waits, and never while a loss is undecided, for it would wipe what is
+// left of the newer file. It needs as much room on the disk as the rows need, twice: without it, everything stays as
+// it is.
 func (s *Store) reclaim() {
 	before, err := readPages(s.db.conn)
 	if err != nil || !before.worth() || s.db.progress.lost.Load() != nil {

@@ -11,8 +11,8 @@ var dayColumns = []string{"parts", "settled", "requests", "pending", "whole_requ
 	"microcents", "waived", "over", "refunded", "cost", "input", "cache_read", "cache_write", "output",
 	"reasoning", "estimated"}
 
-// verifyDays compares the sums of days with the requests that are there, and those of pruned ones with what was written
-// down of each key.
+// verifyDays compares the sums of days with the requests that are there, and those of pruned ones with what was
+// written down of each key.
 func (v *verification) verifyDays() error {
 	err := run(v.conn, `SELECT summed FROM meta WHERE summed <> 0
 		AND summed NOT IN (SELECT n FROM entries WHERE n = summed AND kind = 'charge')`, func(row *sqlite.Stmt) error {

@@ -6,8 +6,8 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// A key that replaced another shares its cap. Cut out of their line by hand, with every sum adjusted, it would have one
-// of its own.
+// A key that replaced another shares its cap. Cut out of their line by hand, with every sum adjusted, it would have
+// one of its own.
 func TestVerifySeesLinesThatNobodyMade(t *testing.T) {
 	t.Parallel()
 	v := newVandal(t)

@@ -38,8 +38,9 @@ func scanMoved(row *sqlite.Stmt) moved {
 	}
 }
 
-// verifyMoved compares what operators moved with what the audit trail says that they did. Each entry was written in one
-// transaction with its act, so they are in the same order. Entries of format 1 are of a ledger that had no trail yet.
+// verifyMoved compares what operators moved with what the audit trail says that they did. Each entry was written in
+// one transaction with its act, so they are in the same order. Entries of format 1 are of a ledger that had no trail
+// yet.
 func (v *verification) verifyMoved() error {
 	var act int64 // the last one that was compared
 	next := func() (m moved, found bool, err error) {

@@ -16,8 +16,8 @@ import (
 const recentOwners = 1 << 10
 
 // verifyRequests recomputes the charges of requests, by their ids from the first on and before the second ("": to the
-// end), from usage and price, and looks for their entries. It goes on after a finding, for requests are in the order of
-// their ids and not in that of the journal.
+// end), from usage and price, and looks for their entries. It goes on after a finding, for requests are in the order
+// of their ids and not in that of the journal.
 func (v *verification) verifyRequests(first, end string) error {
 	where, args := `WHERE r.id >= ?1 AND (?2 = '' OR r.id < ?2)`, []any{first, end}
 	if v.from > 0 {

@@ -29,11 +29,11 @@ import (
 //     written when that one, and all before it, were on the disk.
 //
 // A log is damaged, then, where behind or at the first frame that is wrong there is a commit frame of this log from
-// which the next frame goes on. What else may lie there is innocent: frames of before the log was begun anew have other
-// salts; what is left of a transaction that was torn, taken back, or failed in its sync and was then overwritten in
-// part, goes on from nothing that is there or ends with its commit frame. A commit frame that is wrong itself counts
-// only where its head lies within a sector, and so is either old or new. What nobody can see without a witness is
-// damage in the last transaction, and a log that is cut at any place.
+// which the next frame goes on. What else may lie there is innocent: frames of before the log was begun anew have
+// other salts; what is left of a transaction that was torn, taken back, or failed in its sync and was then
+// overwritten in part, goes on from nothing that is there or ends with its commit frame. A commit frame that is wrong
+// itself counts only where its head lies within a sector, and so is either old or new. What nobody can see without a
+// witness is damage in the last transaction, and a log that is cut at any place.
 //
 // A log that begins with a damaged header is read by the salts of its first whole frame. What it says was copied into
 // the database before a new header was begun; so it is damage only where the database does not have that.
@@ -148,8 +148,8 @@ func scanWAL(log io.Reader, size, pageSize int64) (s walScan, err error) {
 	return s, nil
 }
 
-// findDamage looks for damage in a log of the database, which nobody writes to; nil: there is none. end is where SQLite
-// ends to read it.
+// findDamage looks for damage in a log of the database, which nobody writes to; nil: there is none. end is where
+// SQLite ends to read it.
 func findDamage(database, log string) (damage *ledger.LogDamage, end int64, err error) {
 	defer func() {
 		if err != nil {
@@ -233,8 +233,8 @@ func DamagedLogs(database string) (paths []string, err error) {
 	return paths, nil
 }
 
-// undecidedDamage is what is damaged of a ledger's log and was not accepted; nil: nothing is. It changes nothing, and a
-// gateway may be running on the ledger: that has looked at its log itself, at its start.
+// undecidedDamage is what is damaged of a ledger's log and was not accepted; nil: nothing is. It changes nothing, and
+// a gateway may be running on the ledger: that has looked at its log itself, at its start.
 func undecidedDamage(database string) (*ledger.LogDamage, error) {
 	kept, err := DamagedLogs(database)
 	if err != nil {

@@ -33,8 +33,8 @@ func commitsOf(wal []byte) (at []int) {
 	return at
 }
 
-// TestDamagedLog (GAP-133): whatever bit of a log is turned, it is told from a log that a power cut has torn, unless it
-// is in the last transaction.
+// TestDamagedLog (GAP-133): whatever bit of a log is turned, it is told from a log that a power cut has torn, unless
+// it is in the last transaction.
 func TestDamagedLog(t *testing.T) {
 	t.Parallel()
 	_, whole := traded(t, 20)
@@ -100,7 +100,8 @@ func TestDamagedLog(t *testing.T) {
 	})
 }
 
-// TestLogOfBefore (GAP-133): frames of a log that was begun anew, and a header that was torn when it was, are innocent.
+// TestLogOfBefore (GAP-133): frames of a log that was begun anew, and a header that was torn when it was, are
+// innocent.
 func TestLogOfBefore(t *testing.T) {
 	t.Parallel()
 	s, _ := traded(t, 20)

@@ -92,9 +92,9 @@ func missing(conn *sqlite.Conn, has, seen extent) (*ledger.Loss, error) {
 	return loss, nil
 }
 
-// A witness has two slots, which are written in turn, each in a page of its own, so that one of them is whole whatever
-// happens. A slot is in big-endian numbers: magic, number (the higher one holds), entries, acts, heads, and the SHA-256
-// of all that.
+// A witness has two slots, which are written in turn, each in a page of its own, so that one of them is whole
+// whatever happens. A slot is in big-endian numbers: magic, number (the higher one holds), entries, acts, heads, and
+// the SHA-256 of all that.
 const (
 	witnessMagic  = "fwwitns1"
 	witnessSigned = len(witnessMagic) + 3*8 + 4*8

@@ -158,8 +158,8 @@ func TestMissingEndIsSeen(t *testing.T) {
 
 func okOf(r ledger.Report) []any { return []any{r.OK, r.Witnessed, r.Problem} }
 
-// requireLost checks that a copy of a scene's ledger is known to lack something, that nothing is charged on it until an
-// operator has decided, and that it goes on then.
+// requireLost checks that a copy of a scene's ledger is known to lack something, that nothing is charged on it until
+// an operator has decided, and that it goes on then.
 func requireLost(t *testing.T, of *scene, c copied, want string) {
 	ctx := t.Context()
 	r := c.verified(t)
@@ -354,8 +354,8 @@ func TestAnotherProgramTakesRowsAway(t *testing.T) {
 	require.NotNil(t, s.store.Loss())
 }
 
-// TestWitnessKnowsEachCommit (GAP-133): over copies of any two moments, of which one has the database and the other the
-// witness, something is missing exactly where the database is the older one and money or an act has come between.
+// TestWitnessKnowsEachCommit (GAP-133): over copies of any two moments, of which one has the database and the other
+// the witness, something is missing exactly where the database is the older one and money or an act has come between.
 func TestWitnessKnowsEachCommit(t *testing.T) {
 	t.Parallel()
 	rapid.Check(t, func(rt *rapid.T) {

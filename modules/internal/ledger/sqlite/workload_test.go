@@ -94,8 +94,8 @@ func (w *workload) prepare(ctx context.Context) (err error) {
 	return err
 }
 
-// settlement is how a request of the workload ends: its first attempt is proven, its second one waits. One in four ends
-// at a limit of the service and is free, or in part; one in five made no attempt, and costs a surcharge.
+// settlement is how a request of the workload ends: its first attempt is proven, its second one waits. One in four
+// ends at a limit of the service and is free, or in part; one in five made no attempt, and costs a surcharge.
 func settlement(id string) ledger.Settlement {
 	s := ledger.Settlement{Request: id, Status: 200, Reason: "ok", ServiceLimit: waived(id)}
 	if attemptless(id) {
@@ -141,7 +141,8 @@ func (w *workload) round(ctx context.Context, worker, n int, id string) error {
 	return nil
 }
 
-// request holds, tries twice, settles, repeats the settlement as the spool does, and is given its receipt and a refund.
+// request holds, tries twice, settles, repeats the settlement as the spool does, and is given its receipt and a
+// refund.
 func (w *workload) request(ctx context.Context, n int, id string) error {
 	attempt := ledger.Attempt{ID: ledger.AttemptID(id, 1), Route: "route", Provider: "p", Model: "m",
 		PriceVersion: w.version, Worst: 1_000_000}

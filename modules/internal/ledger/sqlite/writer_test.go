@@ -109,8 +109,8 @@ func TestGroupCommit(t *testing.T) {
 		"an operation that failed half way left nothing, and its neighbours are whole")
 }
 
-// Issue 10, the ledger: commits are gathered for 1 ms at most, and nothing waits when it is idle, nor because those who
-// waited for the disk came together.
+// Commits are gathered for 1 ms at most, and nothing waits when it is idle, nor because those who waited for the disk
+// came together.
 func TestGather(t *testing.T) {
 	t.Parallel()
 	var (

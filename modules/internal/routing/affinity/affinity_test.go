@@ -48,7 +48,7 @@ func TestKey(t *testing.T) {
 		return book.Key(account, profile, talk(texts...))
 	}
 	first := key("a", "max", long, "hello")
-	require.Equal(t, first, key("a", "max", long, "hello", "hi", "and now?"), "issue 13: its beginning")
+	require.Equal(t, first, key("a", "max", long, "hello", "hi", "and now?"), "its beginning")
 	seen := map[affinity.Key]int{first: -1}
 	for i, other := range []affinity.Key{
 		key("b", "max", long, "hello"), key("a", "budget", long, "hello"), key("a", "max", long, "hello!"),
@@ -72,8 +72,8 @@ func told(texts ...string) (all string) {
 	return all
 }
 
-// TestKeysOfSeveralNodes: nodes that share a secret share keys, of whatever version they are: an HMAC of all that makes
-// a conversation, however long it is.
+// TestKeysOfSeveralNodes: nodes that share a secret share keys, of whatever version they are: an HMAC of all that
+// makes a conversation, however long it is.
 func TestKeysOfSeveralNodes(t *testing.T) {
 	t.Parallel()
 	secret := []byte("of several nodes")

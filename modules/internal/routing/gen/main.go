@@ -1,6 +1,6 @@
-// Command gen writes library_models.txt, the model names that the client libraries have in their own types: those that
-// a program sends whose author chose a model from what the editor offered. `go generate` reads the Go libraries, at the
-// versions of go.mod; what npm has is read where `make models` has installed it, and else stays as it is.
+// Command gen writes library_models.txt, the model names that the client libraries have in their own types: those
+// that a program sends whose author chose a model from what the editor offered. `go generate` reads the Go libraries,
+// at the versions of go.mod; what npm has is read where `make models` has installed it, and else stays as it is.
 package main
 
 import (

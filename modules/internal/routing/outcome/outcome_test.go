@@ -49,7 +49,7 @@ var (
 // expected is the quality of a route at code that the operator says is 0.8.
 func (w *world) expected(r *config.Route) float64 { return w.Learned().On(r, predict.Code, 0.8) }
 
-// TestFewEventsSayLittle is issue 13: a route's quality does not collapse by few events, and comes back.
+// TestFewEventsSayLittle: a route's quality does not collapse by few events, and comes back.
 func TestFewEventsSayLittle(t *testing.T) {
 	t.Parallel()
 	w := newWorld()

@@ -119,7 +119,7 @@ func TestAccountsAreBounded(t *testing.T) {
 	require.Len(t, w.Rows(), 1)
 }
 
-// TestAPromptOverAndOver: a client that sends one prompt again and again did not dislike each answer (issue 26, 10).
+// TestAPromptOverAndOver: a client that sends one prompt again and again did not dislike each answer (GAP-130).
 func TestAPromptOverAndOver(t *testing.T) {
 	t.Parallel()
 	w, req := newWorld(), conversation(says(llm.RoleUser, "Are you there?"))

@@ -50,8 +50,8 @@ func TestDecision_doesNotAllocate(t *testing.T) {
 	}
 }
 
-// BenchmarkDecision is issue 13: a mean of at most 60 microseconds at 4 KB and, of a hundred decisions, all but one
-// within a millisecond at 64 KB ("p99-ns"). A loop has as much from a tool besides.
+// BenchmarkDecision: a mean of at most 60 microseconds at 4 KB and, of a hundred decisions, all but one within a
+// millisecond at 64 KB ("p99-ns"). A loop has as much from a tool besides.
 func BenchmarkDecision(b *testing.B) {
 	m := Default()
 	pool, at, err := m.Pool(known)

@@ -9,12 +9,12 @@ import (
 	"sync"
 )
 
-// Lines that frame a question are told by their words and form. What is known of these was learned (package learn) from
-// what programs of many makes put around questions, and from questions without any.
+// Lines that frame a question are told by their words and form. What is known of these was learned (package learn)
+// from what programs of many makes put around questions, and from questions without any.
 const (
 	frameBits = 13
-	// FrameWords is into how many buckets the words of a line are hashed, and NumFrame how many weights there are: theirs,
-	// and those of its form and of the concepts in it.
+	// FrameWords is into how many buckets the words of a line are hashed, and NumFrame how many weights there are:
+	// theirs, and those of its form and of the concepts in it.
 	FrameWords = 1 << frameBits
 	NumFrame   = FrameWords + numMarks
 	numMarks   = numForms + frameIdeas + maxConcepts

@@ -15,8 +15,8 @@ const (
 	gradeLanes = 8
 )
 
-// Grader tells from a question how difficult it is, of which kind and how long a good reply to it is. It was trained on
-// graded prompts, in many languages, beside recorded answers.
+// Grader tells from a question how difficult it is, of which kind and how long a good reply to it is. It was trained
+// on graded prompts, in many languages, beside recorded answers.
 type Grader struct {
 	// Vocabulary is the sum of the lexicon that it was trained with: another one has other concepts.
 	Vocabulary uint32
@@ -52,8 +52,8 @@ const (
 // Hardest is the difficulty that no request seems to go beyond (Model.Difficulty).
 var Hardest = sigmoid(-hardest)
 
-// settled is an ease that falls ever more slowly towards hardest: what seems harder than the hardest grade is where the
-// best route is worth its price, and not where none is any good.
+// settled is an ease that falls ever more slowly towards hardest: what seems harder than the hardest grade is where
+// the best route is worth its price, and not where none is any good.
 func settled(ease float32) float32 {
 	const depth = settlesFrom - hardest
 	if ease >= settlesFrom {

@@ -13,8 +13,8 @@ import (
 
 // Routes are four as they are on sale: one that is good with code and tools, one that is good at mathematics, and one
 // that writes well, at about one price; and a large one that is the best at all of it and costs four times as much.
-// Each is ten times cheaper to read from its cache than to read anew. Their qualities by kind are made up, about as far
-// apart as those of models in config/quality.csv.
+// Each is ten times cheaper to read from its cache than to read anew. Their qualities by kind are made up, about as
+// far apart as those of models in config/quality.csv.
 func Routes() []config.Route {
 	route := func(name string, quality float64, by map[string]float64, input, output int64) config.Route {
 		const cent = 1_000_000 // microcents
@@ -106,8 +106,8 @@ var offered = func() (list []llm.Tool) {
 	return list
 }()
 
-// Made are conversations that are made up: loops of an agent with tools, conversations of people, and single questions.
-// The same seed makes the same ones.
+// Made are conversations that are made up: loops of an agent with tools, conversations of people, and single
+// questions. The same seed makes the same ones.
 func Made(seed uint64) []Set {
 	r := rand.New(rand.NewPCG(seed, 13))
 	loops, texts := Set{Name: "agent loops"}, Set{Name: "agent loops without tools"}

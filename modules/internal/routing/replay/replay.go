@@ -1,7 +1,7 @@
-// Package replay plays conversations through the choice of routes, with the prices of prompt caches: what it costs that
-// a conversation stays on its route, that each turn is chosen afresh, and that everything goes to one route. It chooses
-// with the code of the gateway. What upstreams have in their caches is simulated: all of a turn, until affinity.Warm
-// after it.
+// Package replay plays conversations through the choice of routes, with the prices of prompt caches: what it costs
+// that a conversation stays on its route, that each turn is chosen afresh, and that everything goes to one route. It
+// chooses with the code of the gateway. What upstreams have in their caches is simulated: all of a turn, until
+// affinity.Warm after it.
 package replay
 
 import (

@@ -66,8 +66,8 @@ func TestRoutesThatCannot(t *testing.T) {
 	require.ErrorContains(t, err, "choosing a route in long")
 }
 
-// TestMade is issue 13, on made conversations: a tool loop is never broken, staying costs no more than choosing each
-// turn does over all sorts of them together, and is never dearer than the cheapest route of the same quality.
+// TestMade, on made conversations: a tool loop is never broken, staying costs no more than choosing each turn does
+// over all sorts of them together, and is never dearer than the cheapest route of the same quality.
 func TestMade(t *testing.T) {
 	t.Parallel()
 	require.Equal(t, Made(7), Made(7), "the same seed makes the same ones")
@@ -95,8 +95,8 @@ func TestMade(t *testing.T) {
 	}
 }
 
-// TestMade_mix is issue 27's: under no profile what conversations come to is dearer by more than 1% than the cheapest
-// mix of fixed routes that is as good.
+// TestMade_mix: under no profile what conversations come to is dearer by more than 1% than the cheapest mix of fixed
+// routes that is as good.
 func TestMade_mix(t *testing.T) {
 	t.Parallel()
 	for _, profile := range append(config.DefaultProfiles(), config.Profile{Name: "keeps", KeepQuality: 0.9}) {
@@ -115,8 +115,8 @@ func TestMade_mix(t *testing.T) {
 	}
 }
 
-// TestMade_cacheless is issue 13: a conversation that stays is never dearer than the cheapest route of the same
-// quality, also where a route is cheap for one turn and dear for a loop of them, because its upstream has no cache.
+// TestMade_cacheless: a conversation that stays is never dearer than the cheapest route of the same quality, also
+// where a route is cheap for one turn and dear for a loop of them, because its upstream has no cache.
 func TestMade_cacheless(t *testing.T) {
 	t.Parallel()
 	plain := Routes()[0]

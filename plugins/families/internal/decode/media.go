@@ -60,8 +60,8 @@ func objectHasMedia(v jsonview.View, depth int) bool {
 	return c.hasMedia(v, depth)
 }
 
-// Content gathers what of an object can be or hold media, for those who walk its members anyway: HasMedia of the object
-// is theirs then. The zero value is ready to use.
+// Content gathers what of an object can be or hold media, for those who walk its members anyway: HasMedia of the
+// object is theirs then. The zero value is ready to use.
 type Content struct {
 	kind, content, output, outputs, source, images jsonview.View
 	spoken                                         bool

@@ -102,7 +102,7 @@ func (b *book) files(name string) []part {
 	return all
 }
 
-// TestLinesAreKept is issue 27: whole, for the gateway's user alone, and what was asked in files of its own.
+// TestLinesAreKept: whole, for the gateway's user alone, and what was asked in files of its own.
 func TestLinesAreKept(t *testing.T) {
 	t.Parallel()
 	b := newBook(t)
@@ -138,7 +138,7 @@ func TestLinesAreKept(t *testing.T) {
 	require.NoError(t, none.Flush(t.Context()))
 }
 
-// TestACrashLeavesWholeLines is issue 27: what was cut in the middle is left out, and goes with the next line.
+// TestACrashLeavesWholeLines: what was cut in the middle is left out, and goes with the next line.
 func TestACrashLeavesWholeLines(t *testing.T) {
 	t.Parallel()
 	b := newBook(t)
@@ -167,7 +167,7 @@ func TestACrashLeavesWholeLines(t *testing.T) {
 	require.Equal(t, []string{"req_4"}, ids, "no line in it at all")
 }
 
-// TestJournalIsBounded is issue 27: in age and in size, the oldest first; texts have their own age.
+// TestJournalIsBounded: in age and in size, the oldest first; texts have their own age.
 func TestJournalIsBounded(t *testing.T) {
 	t.Parallel()
 	b := newBook(t)
@@ -216,7 +216,7 @@ func TestJournalIsBounded(t *testing.T) {
 	require.Empty(t, b.files("texts"))
 }
 
-// TestAFullDiskHarmsNobody is issue 27: what cannot be written is dropped and counted, said once, and so is its end.
+// TestAFullDiskHarmsNobody: what cannot be written is dropped and counted, said once, and so is its end.
 func TestAFullDiskHarmsNobody(t *testing.T) {
 	t.Parallel()
 	b := newBook(t)
@@ -262,7 +262,7 @@ func TestTooManyAtOnce(t *testing.T) {
 	require.Equal(t, "y", ids[len(ids)-1])
 }
 
-// TestWhatIsNoLine is issue 27, "bad input": it is left out, and said where it stands.
+// TestWhatIsNoLine: it is left out, and said where it stands.
 func TestWhatIsNoLine(t *testing.T) {
 	t.Parallel()
 	path := filepath.Join(t.TempDir(), "lines-000000000001.jsonl")
@@ -297,7 +297,7 @@ func TestWhatIsNoLine(t *testing.T) {
 	require.ErrorContains(t, err, "holds no outcomes")
 }
 
-// TestGigabytesAreReadInPart is issue 27: so much is read, and the rest is said to be left out.
+// TestGigabytesAreReadInPart: so much is read, and the rest is said to be left out.
 func TestGigabytesAreReadInPart(t *testing.T) {
 	t.Parallel()
 	path := filepath.Join(t.TempDir(), "lines-000000000001.jsonl")

@@ -8,7 +8,7 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// TestPlane is issue 27's: profiles beside single routes and the best random mix of them, by hand.
+// TestPlane: profiles beside single routes and the best random mix of them, by hand.
 func TestPlane(t *testing.T) {
 	t.Parallel()
 	named := func(name string, cost, quality float64) Named {

@@ -43,8 +43,8 @@ func ranked(tasks int, quality []float64, chance float64) *Dataset {
 	return d
 }
 
-// A route that is better than usual at its price on many tasks alike is expected to be so on another; one on few tasks,
-// or on tasks that differ, is not.
+// A route that is better than usual at its price on many tasks alike is expected to be so on another; one on few
+// tasks, or on tasks that differ, is not.
 func TestExpect(t *testing.T) {
 	t.Parallel()
 	quality := []float64{0.3, 0.7, 0.4, 0.5}
@@ -131,8 +131,8 @@ func TestReliable(t *testing.T) {
 }
 
 // Heads and statistics are independent of each other once they are whitened, and their variance within tasks and by
-// other words is 1 with the penalty; Near is how far nearly all prompts are from the nearest centre, as they are and in
-// other words.
+// other words is 1 with the penalty; Near is how far nearly all prompts are from the nearest centre, as they are and
+// in other words.
 func TestWhiten(t *testing.T) {
 	t.Parallel()
 	tr := &trainer{seed: 1, model: &predict.Model{}}

@@ -89,8 +89,8 @@ func gradedRows(c *Corpus, sets []*Dataset) []graded {
 	return rows
 }
 
-// How many recorded prompts of a kind of work tell that kind, at most: half of what graded ones are, or few of calls of
-// tools, of which most could be done by hand.
+// How many recorded prompts of a kind of work tell that kind, at most: half of what graded ones are, or few of calls
+// of tools, of which most could be done by hand.
 const (
 	recordedOfKind  = 100
 	recordedOfTools = 60
@@ -148,8 +148,8 @@ func (g *grader) heads(use func(*graded) bool) (w [][]float32, bias []float64) {
 }
 
 // scale finds the line that makes of what the head says of prompts that it was not fitted to, in the mean of those of
-// each grade, how easy these are. A regression is drawn to the mean of all: what it says of trivial prompts is far from
-// how often they are served.
+// each grade, how easy these are. A regression is drawn to the mean of all: what it says of trivial prompts is far
+// from how often they are served.
 func (g *grader) scale() {
 	var said, ease []float64
 	one := []float64{0}

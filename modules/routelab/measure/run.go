@@ -8,7 +8,7 @@ import (
 	"slices"
 
 	"github.com/fareway/fareway/modules/internal/routing/predict"
-	"github.com/fareway/fareway/modules/internal/routing/predict/learn"
+	"github.com/fareway/fareway/modules/routelab/learn"
 )
 
 // Result is what a model is worth on one data set.
@@ -117,9 +117,9 @@ func evalOne(m *predict.Model, d *learn.Dataset, seed uint64) (*Result, error) {
 	return r, nil
 }
 
-// LeaveOut trains anew without each of the tasks, and judges the data sets by what they have of it. What is too little
-// to judge by (less than 30 prompts) is passed over; a task that nothing can be judged by is refused before anything is
-// trained.
+// LeaveOut trains anew without each of the tasks, and judges the data sets by what they have of it. What is too
+// little to judge by (less than 30 prompts) is passed over; a task that nothing can be judged by is refused before
+// anything is trained.
 func LeaveOut(train, sets []*learn.Dataset, tasks []string, seed uint64, results []*Result) error {
 	judged := Judged(sets)
 	for _, task := range tasks {

@@ -9,7 +9,7 @@ import (
 	"slices"
 
 	"github.com/fareway/fareway/modules/internal/routing/predict"
-	"github.com/fareway/fareway/modules/internal/routing/predict/learn"
+	"github.com/fareway/fareway/modules/routelab/learn"
 )
 
 // Figure is one of the figures of a model on graded prompts, with the interval that 95% of bootstrap samples lie in.
@@ -80,8 +80,8 @@ func (g *grading) look(p *learn.Graded, req *learn.Request) asked {
 	return a
 }
 
-// EvalGraded judges a model by the graded prompts that training has not seen, in dresses of makes that it has not seen.
-// Routes are chosen at a rate for each profile (routing.Exchange).
+// EvalGraded judges a model by the graded prompts that training has not seen, in dresses of makes that it has not
+// seen. Routes are chosen at a rate for each profile (routing.Exchange).
 func EvalGraded(m *predict.Model, c *learn.Corpus, seed uint64, rates map[string]float64) ([]Figure, error) {
 	if m.Grader == nil || len(m.Reference) == 0 {
 		return nil, fmt.Errorf("the model was trained without graded prompts: train it again")

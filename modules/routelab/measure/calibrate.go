@@ -7,7 +7,7 @@ import (
 	"slices"
 
 	"github.com/fareway/fareway/modules/internal/routing/predict"
-	"github.com/fareway/fareway/modules/internal/routing/predict/learn"
+	"github.com/fareway/fareway/modules/routelab/learn"
 )
 
 // Kept is what a share of the best model's quality comes to on one data set.

@@ -17,8 +17,8 @@ const (
 )
 
 // heads regresses the score of each model on text, and keeps of each pool's regressions the few directions in which
-// they differ most: a prompt's difficulty for all models, and what distinguishes models. Others tell tasks apart. It is
-// done on all rows, for the model, and without each fold in turn, for what the small regressions are trained on.
+// they differ most: a prompt's difficulty for all models, and what distinguishes models. Others tell tasks apart. It
+// is done on all rows, for the model, and without each fold in turn, for what the small regressions are trained on.
 func (t *trainer) heads() {
 	ranks := t.ranks()
 	t.own = make([][]int, len(t.pools))
@@ -138,9 +138,9 @@ func (t *trainer) tellModels(p, rank int, words []sparse, weights [][]float32) {
 	}
 }
 
-// regress predicts by how much each model's score is over its mean, from text, by least squares: what the model reaches
-// on the prompt's task, which is known well, and, with a larger penalty, by how much the prompt's own score, of which
-// most is chance, is over that.
+// regress predicts by how much each model's score is over its mean, from text, by least squares: what the model
+// reaches on the prompt's task, which is known well, and, with a larger penalty, by how much the prompt's own score,
+// of which most is chance, is over that.
 func (t *trainer) regress(p int, words []sparse, pick []int) (ofTask, ofRest []float32) {
 	models := len(t.pools[p].models)
 	level := t.level(p, pick)

@@ -14,7 +14,7 @@ import (
 	"pgregory.net/rapid"
 
 	"github.com/fareway/fareway/modules/internal/golden"
-	"github.com/fareway/fareway/modules/internal/routing/predict/learn"
+	"github.com/fareway/fareway/modules/routelab/learn"
 )
 
 // four prompts: both models answer the first two, the strong one alone the others. Mean scores are 0.5 and 1, costs 1
@@ -192,8 +192,7 @@ func TestEval(t *testing.T) {
 	require.ErrorContains(t, err, `does not know ["nobody"]`)
 }
 
-// TestJudged is issue 13, `--leave-out TASK`: a task that nothing can be judged by is refused before anything is
-// trained.
+// TestJudged is `--leave-out TASK`: a task that nothing can be judged by is refused before anything is trained.
 func TestJudged(t *testing.T) {
 	t.Parallel()
 	free, short := made(200, 1), made(40, 2)
@@ -321,7 +320,8 @@ func TestCrossEval(t *testing.T) {
 	require.True(t, results[0].Curve.Shares, "costs are shares of prompts")
 }
 
-// TestKeep: where no margin keeps a share it is the one that comes nearest, and says so; nothing is divided by nothing.
+// TestKeep: where no margin keeps a share it is the one that comes nearest, and says so; nothing is divided by
+// nothing.
 func TestKeep(t *testing.T) {
 	t.Parallel()
 	always := keep(four(), 0.5)

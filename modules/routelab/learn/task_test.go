@@ -27,8 +27,7 @@ func sums(n int, words bool) *Dataset {
 	return d
 }
 
-// TestWithin is issue 13's difficulty: what makes a prompt difficult is another thing in each task that has prompts
-// enough to tell.
+// TestWithin: what makes a prompt difficult is another thing in each task that has prompts enough to tell.
 func TestWithin(t *testing.T) {
 	t.Parallel()
 	m, err := Train([]*Dataset{sums(2*eachRows, true)}, 1)
@@ -77,8 +76,8 @@ func TestWithin(t *testing.T) {
 	require.Greater(t, longSums, harder()+0.02, "where tasks are too small, what all of them have in common tells")
 }
 
-// TestEasierElsewhere is issue 13's predicted quality where a pool was never put to the task: which of its prompts are
-// difficult is what another pool knows of them.
+// TestEasierElsewhere: where a pool was never put to the task, which of its prompts are difficult is what another
+// pool knows of them.
 func TestEasierElsewhere(t *testing.T) {
 	t.Parallel()
 	alone := made(300, 1)

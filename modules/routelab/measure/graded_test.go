@@ -7,14 +7,14 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/fareway/fareway/modules/internal/routing/predict"
-	"github.com/fareway/fareway/modules/internal/routing/predict/learn"
+	"github.com/fareway/fareway/modules/routelab/learn"
 )
 
 // rates are about those that the built-in model's reference workload gives these routes (route eval --graded).
 var rates = map[string]float64{"budget": 3.5, "balanced": 0.458, "max": 0.24}
 
 // TestEvalGraded is GAP-131: on prompts and makes of dress that training has not seen, the built-in model tells easy
-// from hard, and each profile uses its routes as choice.md wants.
+// from hard, and each profile goes as much of the way in quality as its weights say.
 func TestEvalGraded(t *testing.T) {
 	t.Parallel()
 	c, err := learn.BuiltInCorpus()

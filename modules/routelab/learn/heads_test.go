@@ -11,8 +11,8 @@ import (
 	"github.com/fareway/fareway/modules/internal/routing/predict"
 )
 
-// twoTasks is a trainer with two models on two tasks, and a word that tells which prompts the first model fails by more
-// than its task.
+// twoTasks is a trainer with two models on two tasks, and a word that tells which prompts the first model fails by
+// more than its task.
 func twoTasks(t *testing.T, n int, word bool) (*trainer, []sparse) {
 	t.Helper()
 	random := rand.New(rand.NewPCG(3, 3))
@@ -42,8 +42,8 @@ func twoTasks(t *testing.T, n int, word bool) (*trainer, []sparse) {
 	return tr, words
 }
 
-// TestRegress is issue 13's predicted quality: what a model reaches on the task is told by its words, and what a prompt
-// is beyond it is predicted apart from that.
+// TestRegress: what a model reaches on the task is told by its words, and what a prompt is beyond it is predicted
+// apart from that.
 func TestRegress(t *testing.T) {
 	t.Parallel()
 	tr, words := twoTasks(t, 200, true)
@@ -150,8 +150,8 @@ func TestEase(t *testing.T) {
 	}
 }
 
-// TestRanks: heads go to pools by the root of their rows, twice as many to where there are costs to choose by, and none
-// beyond one for each model.
+// TestRanks: heads go to pools by the root of their rows, twice as many to where there are costs to choose by, and
+// none beyond one for each model.
 func TestRanks(t *testing.T) {
 	t.Parallel()
 	set := func(name string, models, rows int, cost float64) *Dataset {

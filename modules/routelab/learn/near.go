@@ -150,8 +150,8 @@ func (t *trainer) near(pl *pool, out *predict.Pool, names []string, dim int) {
 }
 
 // expect finds what is expected of each route where nothing is known of the task: what is usual at its price, and as
-// much of what it was better on the pool's tasks as they let expect of another one. A route that is not worth its price
-// on these may be on that one; at what is usual at its price, each is the best choice at some weight of costs.
+// much of what it was better on the pool's tasks as they let expect of another one. A route that is not worth its
+// price on these may be on that one; at what is usual at its price, each is the best choice at some weight of costs.
 func (t *trainer) expect(pl *pool, out *predict.Pool) {
 	var routes []int
 	var price, quality []float64

@@ -46,11 +46,11 @@ func pack(t *testing.T) []byte {
 	return b.Bytes()
 }
 
-// TestBuiltInCorpus: what the program trains with is the folder graded, and what tells the frames of questions was made
-// of it. After a change: go test ./... -run TestBuiltInCorpus -update, twice.
+// TestBuiltInCorpus: what the program trains with is the folder graded, and what tells the frames of questions was
+// made of it. After a change: go test ./... -run TestBuiltInCorpus -update, twice.
 func TestBuiltInCorpus(t *testing.T) {
 	t.Parallel()
-	const frames = "../frame.model"
+	const frames = "../../internal/routing/predict/frame.model"
 	now := pack(t)
 	if *update {
 		require.NoError(t, os.WriteFile("corpus.zip", now, 0o600))

@@ -6,7 +6,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
-	"github.com/fareway/fareway/modules/internal/routing/predict/learn"
+	"github.com/fareway/fareway/modules/routelab/learn"
 )
 
 // answered is a data set of three models that cost 1, 1 and 10 dollars: on three of four prompts the cheap ones agree,
@@ -28,8 +28,8 @@ func answered(n int) *learn.Dataset {
 	return d
 }
 
-// Issue 14, worked by hand: the seats cost 2 and agree on three of four prompts, two of which are right; the fourth
-// costs 12. The dear model alone is as good, and costs 10.
+// The seats cost 2 and agree on three of four prompts, two of which are right; the fourth costs 12. The dear model
+// alone is as good, and costs 10.
 func TestAgree_byHand(t *testing.T) {
 	t.Parallel()
 	without := &learn.Dataset{Name: "without", Models: []string{"a"}}
