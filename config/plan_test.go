@@ -48,7 +48,8 @@ pre_auth {
 }
 `)
 	require.Empty(t, diags.All())
-	require.Equal(t, Plan{Name: "open", Limits: Limits{RequestsPerMinute: RequestsPerMinute{Account: 2400}}}, config.Plans[0])
+	rates := RequestsPerMinute{Account: 2400}
+	require.Equal(t, Plan{Name: "open", Limits: Limits{RequestsPerMinute: rates}}, config.Plans[0])
 	require.Zero(t, config.PreAuth.FailuresPerMinute)
 }
 

@@ -34,8 +34,8 @@ func TestLimitsOfOneAccount(t *testing.T) {
 			t.Parallel()
 			g := pace(t, limitedTo(2, 2, 2), setup{})
 			c := g.rich(t)
-			for _, l := range []ledger.Limit{"requests_per_minute.key", "requests_per_minute.account", "requests_per_minute.address"} {
-				c.setLimit(l, 0)
+			for _, of := range []string{"key", "account", "address"} {
+				c.setLimit(ledger.Limit("requests_per_minute."+of), 0)
 			}
 			c.setLimit(limit, 4)
 			for range 4 {

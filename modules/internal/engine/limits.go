@@ -14,7 +14,8 @@ import (
 // refusals say which limit it is, in X-RateLimit-Reason (LIM-07 to LIM-11, GAP-89), and to people what to do but wait.
 // None has a number: the limits are the operator's to tell.
 var refusals = map[ratelimit.Kind]struct{ reason, message string }{
-	ratelimit.Key: {"key_requests_per_minute", "This API key has sent as many requests as it may in a minute: send fewer."},
+	ratelimit.Key: {"key_requests_per_minute",
+		"This API key has sent as many requests as it may in a minute: send fewer."},
 	ratelimit.Account: {"tenant_requests_per_minute",
 		"This account has sent as many requests as it may in a minute: send fewer, over all of its keys."},
 	ratelimit.Address: {"ip_requests_per_minute",
