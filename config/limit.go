@@ -8,12 +8,13 @@ import (
 
 // This file says which limits there are, once. To add one that a plan sets and an account may have of its own:
 //
-//  1. here, a field of Limits and a row of AccountLimits. The plan's block, its bounds and its default, `gateway schema`
-//     and the tables of README.md, the admin API, `account set-limit` and its --help, `account show`, what holds for an
-//     account, the audit trail and its verification follow.
-//  2. a migration (modules/internal/ledger/sqlite/schema) that adds a column to accounts, under the limit's Trail.
-//  3. the file that keeps it: whoever admits requests reads the field from engine.PlanOf, the ledger from its Terms
-//     (ledger/limit.go). A row that nobody keeps is a promise to operators.
+//  1. here, a field of Limits and a row of AccountLimits. The attribute of the plan's block, its bounds and its default,
+//     `gateway schema` and the tables of README.md (go test ./config -update), the admin API, `account set-limit` and its
+//     --help, `account show`, what holds for an account, the audit trail and its verification follow.
+//  2. in modules/internal/ledger/sqlite, the next file of schema/, which adds a column to accounts that is named as the
+//     limit's Trail, and that column behind the others in setting.go.
+//  3. the file that keeps the limit: who admits requests reads its field from engine.PlanOf (engine/limits.go), the
+//     ledger from its Terms (ledger/limit.go). A row that nobody keeps is an empty promise.
 //
 // TestEveryLimit of modules/command puts each row to what follows from it.
 
