@@ -8,11 +8,11 @@ import (
 
 // This file says which limits there are, once. To add one that a plan sets and an account may have of its own:
 //
-//  1. here, a field of Limits and a row of AccountLimits. The attribute of the plan's block, its bounds and its default,
-//     `gateway schema` and the tables of README.md (go test ./config -update), the admin API, `account set-limit` and its
-//     --help, `account show`, what holds for an account, the audit trail and its verification follow.
-//  2. in modules/internal/ledger/sqlite, the next file of schema/, which adds a column to accounts that is named as the
-//     limit's Trail, and that column behind the others in setting.go.
+//  1. here, a field of Limits and a row of AccountLimits. The attribute of the plan's block, its bounds and default,
+//     `gateway schema` and the tables of README.md (go test ./config -update), the admin API, `account set-limit` and
+//     its --help, `account show`, what holds for an account, the audit trail and its verification follow.
+//  2. in modules/internal/ledger/sqlite, the next file of schema/, which adds a column to accounts that is named as
+//     the limit's Trail, and that column behind the others in setting.go.
 //  3. the file that keeps the limit: who admits requests reads its field from engine.PlanOf (engine/limits.go), the
 //     ledger from its Terms (ledger/limit.go). A row that nobody keeps is an empty promise.
 //
@@ -45,7 +45,7 @@ type Limit struct {
 	Unit   Unit
 	Window Window
 	Most   int64 // and 0 at least
-	// Default holds for accounts on no plan, and where a plan does not say. DefaultPlan knows better where instead is set.
+	// Default holds for accounts on no plan, and where a plan does not say; where instead is set, DefaultPlan knows.
 	Default int64
 	// Allowance: the limit is of what accounts get free, and 0 is nothing. 0 of all others is no limit.
 	Allowance bool
@@ -128,6 +128,14 @@ var PlanLimits = append(AccountLimits[:],
 		In: func(l *Limits) *int64 { return &l.MaxStreams },
 		doc: "How many of the gateway's `max_streams` one account may have, whatever `concurrent_requests` says for it, " +
 			"so that slow readers of one do not take the places of all. 0 for all of them."})
+
+// defaultLimits are all defaults.
+var defaultLimits = func() (limits Limits) {
+	for i := range PlanLimits {
+		*PlanLimits[i].In(&limits) = PlanLimits[i].Default
+	}
+	return limits
+}()
 
 // Factor is how many of the ledger's units, in which accounts have limits of their own, are one of the plan's.
 func (l *Limit) Factor() int64 {

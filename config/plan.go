@@ -13,10 +13,7 @@ const maxCredits = 1_000_000_000
 // DefaultPlan is the plan of the accounts that are on none: what a plan block without content means, without a name.
 // One account has so many requests at a time that some cannot take the service from all others.
 func (g *Gateway) DefaultPlan() Plan {
-	var p Plan
-	for i := range PlanLimits {
-		*PlanLimits[i].In(&p.Limits) = PlanLimits[i].Default
-	}
+	p := Plan{Limits: defaultLimits}
 	p.MaxStreams = max(g.MaxStreams/4, min(g.MaxStreams, 1))
 	return p
 }

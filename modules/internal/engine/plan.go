@@ -12,13 +12,21 @@ import (
 // its plan does.
 func PlanOf(cfg *config.Config, a ledger.Account) config.Plan {
 	p := cfg.PlanOf(a.Plan)
-	for i, own := range a.Limits {
-		if own != nil {
-			l := &config.AccountLimits[i]
-			*l.In(&p.Limits) = *own / l.Factor()
-		}
+	if a.Limits != (ledger.Limits{}) {
+		p.Limits = limitsOver(p.Limits, a.Limits)
 	}
 	p.DefaultProfile = cmp.Or(a.Profile, p.DefaultProfile, cfg.Gateway.DefaultProfile)
 	p.Requires = p.Requires.And(a.Requires)
 	return p
+}
+
+// limitsOver are the limits of a plan with an account's own over them.
+func limitsOver(plan config.Limits, own ledger.Limits) config.Limits {
+	for i, value := range own {
+		if value != nil {
+			l := &config.AccountLimits[i]
+			*l.In(&plan) = *value / l.Factor()
+		}
+	}
+	return plan
 }
