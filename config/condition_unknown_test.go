@@ -6,8 +6,7 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// TestConditionsOverWhatIsNotKnown: issue 13, "Replaying": what was not recorded of a request is said plainly, and not
-// guessed.
+// TestConditionsOverWhatIsNotKnown: what was not recorded of a request is said plainly, and not guessed.
 func TestConditionsOverWhatIsNotKnown(t *testing.T) {
 	t.Parallel()
 	facts := Facts{Profile: "max", Difficulty: 0.9, Account: AccountFacts{Name: "acme"}, Unread: true, Nameless: true}

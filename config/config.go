@@ -66,7 +66,7 @@ type Gateway struct {
 	Keepalive        time.Duration
 	DrainTimeout     time.Duration
 	PluginDir        string     // absolute, or "" for built-in providers only
-	StructuredOutput bool       // the designed behaviour of structured outputs is on (GAP-76)
+	StructuredOutput bool       // structured outputs are on: STRUCT-08 to STRUCT-34 (GAP-76)
 	ClientModels     ModelNames // accepted beside the built-in list
 	// ReceiptAge is how long an unproven attempt waits for its provider's receipt. Then it is closed at zero (GAP-56).
 	ReceiptAge time.Duration

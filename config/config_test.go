@@ -42,7 +42,7 @@ func TestDefaults(t *testing.T) {
 
 	require.Equal(t, Store{Kind: "sqlite", Path: "fareway.db"}, config.Store)
 	require.Equal(t, 10*time.Minute, config.Gateway.RequestTimeout)
-	require.Equal(t, int64(32<<20), config.Gateway.MaxBody)
+	require.Equal(t, int64(32<<20), config.Gateway.MaxBody, "GAP-17")
 	require.Empty(t, config.Gateway.PluginDir)
 	require.Equal(t, 10*time.Second, config.Providers[0].StartTimeout)
 	require.JSONEq(t, "{}", string(config.Providers[0].Settings))
@@ -128,7 +128,7 @@ func TestAPluginThatIsAskedHasItsStartTimeout(t *testing.T) {
 	}
 }
 
-// Issue 11, supervision: what of a confinement cannot be had is said plainly, and is no error.
+// What of a confinement cannot be had is said plainly, and is no error.
 func TestAConfinementThatCannotBeHadIsAWarning(t *testing.T) {
 	t.Parallel()
 	path := filepath.Join(t.TempDir(), "gateway.hcl")
@@ -223,7 +223,7 @@ func TestDigest(t *testing.T) {
 	fresh("it does not parse, and has changed")
 }
 
-// TestOverlay: issue 12, "Before and after": a candidate is loaded as if it were installed.
+// TestOverlay: a candidate is loaded as if it were installed.
 func TestOverlay(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()

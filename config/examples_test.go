@@ -8,7 +8,7 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// TestExamplesLoad: issue 14's examples are what an operator can begin with.
+// TestExamplesLoad: the examples of strategies, rules and shadows are what an operator can begin with.
 func TestExamplesLoad(t *testing.T) {
 	t.Parallel()
 	text, err := os.ReadFile("../examples/strategies.hcl")
@@ -35,7 +35,7 @@ func TestExamplesLoad(t *testing.T) {
 	require.Equal(t, 1, shadows)
 }
 
-// TestPredictorExample: issue 27's example loads with a model that was trained on its routes.
+// TestPredictorExample: the example of a predictor loads with a model that was trained on its routes.
 func TestPredictorExample(t *testing.T) {
 	t.Parallel()
 	text, err := os.ReadFile("../examples/predictor.hcl")

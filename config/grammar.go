@@ -267,7 +267,8 @@ var routeGrammar = grammar{
 			doc: "What the model can do beyond text: `\"tools\"`, `\"json_object\"`, `\"json_schema\"`. A request that " +
 				"needs one is sent only to routes that offer it. With `json_schema` the model is known to enforce a" +
 				" schema and gets it as the client sent it; with `json_object` alone it gets the schema in its " +
-				"system instructions, and is asked for JSON."},
+				"system instructions, and is asked for JSON. Formats are of use where `structured_output` of the gateway " +
+				"block is on: elsewhere no request asks for one."},
 		{name: "specialty", kind: aListOf(specialtyNames...), fallback: `[]`, example: `["graphics"]`,
 			doc: "The requests that this route is kept for: `\"graphics\"`, `\"long_context\"` (see special). It serves " +
 				"others only when no ordinary route could; an allowance below 4,096 tokens is raised to 4,096 on " +

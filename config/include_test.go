@@ -10,7 +10,7 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// TestTrees loads configurations of several files (issue 12: include).
+// TestTrees loads configurations of several files (include).
 func TestTrees(t *testing.T) {
 	t.Parallel()
 	here, err := filepath.Abs(".")

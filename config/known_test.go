@@ -28,7 +28,7 @@ route "small" {
 `, model, quality)
 }
 
-// TestKnownQualities is issue 13: each row has its public source and date, and no model two rows.
+// TestKnownQualities: each row has its public source and date, and no model two rows.
 func TestKnownQualities(t *testing.T) {
 	t.Parallel()
 	lines := strings.Split(strings.TrimSpace(measured), "\n")[1:]
@@ -57,7 +57,7 @@ func TestKnownQualities(t *testing.T) {
 	require.Len(t, knownModels().byName, len(names))
 }
 
-// TestQualityAuto is issue 13: a model of the table gets its qualities from there, by any of its names.
+// TestQualityAuto: a model of the table gets its qualities from there, by any of its names.
 func TestQualityAuto(t *testing.T) {
 	t.Parallel()
 	for model, want := range map[string]float64{
@@ -97,7 +97,7 @@ func TestQualityAuto(t *testing.T) {
 	require.InDelta(t, 0.5215, other.by[KindMath], 0.001, "the table is as it was")
 }
 
-// TestQualityAutoOfTheUnknown is issue 13: a model that nobody has measured is told of when the file is loaded.
+// TestQualityAutoOfTheUnknown: a model that nobody has measured is told of when the file is loaded.
 func TestQualityAutoOfTheUnknown(t *testing.T) {
 	t.Parallel()
 	for quality, says := range map[string][]string{

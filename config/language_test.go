@@ -60,8 +60,8 @@ var printedAs = map[string]string{
 	"special long_context above": "long_context.above",
 }
 
-// TestEveryAttributeDecides: issue 12, "one description": each attribute of the grammar is read, into a field of its
-// own, and printed under its own name: another value of it is another configuration, there and nowhere else.
+// TestEveryAttributeDecides: each attribute of the grammar is read, into a field of its own, and printed under its
+// own name: another value of it is another configuration, there and nowhere else.
 func TestEveryAttributeDecides(t *testing.T) {
 	t.Parallel()
 	for block, g := range bodies() {

@@ -8,7 +8,7 @@ import (
 	"github.com/fareway/fareway/config"
 )
 
-// Issue 25, item 2: each place that tells of an upstream without usage names the route and the setting that mends it.
+// Each place that tells of an upstream without usage names the route and the setting that mends it.
 func TestUnmetered(t *testing.T) {
 	t.Parallel()
 	plain := (&config.Route{Name: "a"}).Unmetered()

@@ -7,8 +7,8 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// TestOutcomesAreKeptOnlyWhereThatIsAllowed is issue 27: off by default, and never for longer than an account or its
-// plan lets anybody keep what it sends.
+// TestOutcomesAreKeptOnlyWhereThatIsAllowed: off by default, and never for longer than an account or its plan lets
+// anybody keep what it sends.
 func TestOutcomesAreKeptOnlyWhereThatIsAllowed(t *testing.T) {
 	t.Parallel()
 	none, week, year := time.Duration(0), 7*day, 365*day

@@ -100,7 +100,7 @@ func TestAnotherKindOfStoreStaysUnread(t *testing.T) {
 	}
 }
 
-// TestAtOnce: an account has a quarter of the places at most, and as many as its plan says (issue 26, 17).
+// TestAtOnce: an account has a quarter of the places at most, and as many as its plan says.
 func TestAtOnce(t *testing.T) {
 	t.Parallel()
 	for text, want := range map[string]int64{

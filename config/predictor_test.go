@@ -59,8 +59,8 @@ func loadModel(t *testing.T, text string, content *string) (path string, cfg *Co
 
 const useModel = "predictor {\n  model = \"routes.model\"\n}\n"
 
-// TestPredictorLoads is issue 27: the file is read beside the one that names it, watched with it, and its content is a
-// part of the configuration.
+// TestPredictorLoads: the file is read beside the one that names it, watched with it, and its content is a part of
+// the configuration.
 func TestPredictorLoads(t *testing.T) {
 	t.Parallel()
 	path, cfg, diags := loadModel(t, useModel+withQuality(`"mine-2"`, `quality = "auto"`), new("mine-2 0.6\nother 0.5\n"))
@@ -94,7 +94,7 @@ func TestPredictorIsTheBuiltInOne(t *testing.T) {
 	require.Empty(t, cfg.Predictor.Fingerprint())
 }
 
-// TestModelsThatCannotBeUsed is issue 27, "bad input": each is said where it stands, and what to do.
+// TestModelsThatCannotBeUsed: each is said where it stands, and what to do.
 func TestModelsThatCannotBeUsed(t *testing.T) {
 	t.Parallel()
 	auto := withQuality(`"mine-2"`, `quality = "auto"`)

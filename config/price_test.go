@@ -7,7 +7,7 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// Issue 11, prices as they are.
+// Of a price's tiers the highest that the input reaches counts.
 func TestPriceAt(t *testing.T) {
 	t.Parallel()
 	p := Price{Input: 1, CacheRead: 2, CacheWrite: 3, Output: 4, Tiers: []Tier{
@@ -47,7 +47,7 @@ func TestPriceAt(t *testing.T) {
 	}
 }
 
-// Issue 11, prices that begin on a date.
+// Prices begin on a date.
 func TestPricesBegin(t *testing.T) {
 	t.Parallel()
 	at := func(day string) time.Time {

@@ -197,7 +197,7 @@ func testSchemas(t *testing.T) map[string]settings.Schema {
 	return schemas
 }
 
-// TestReferenceForms are issue 12's `gateway schema`: for people, for programs and for editors.
+// TestReferenceForms are those of `gateway schema`: for people, for programs and for editors.
 func TestReferenceForms(t *testing.T) {
 	t.Parallel()
 	var text bytes.Buffer

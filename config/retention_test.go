@@ -46,7 +46,7 @@ func TestRequiresTexts(t *testing.T) {
 	require.Error(t, new(Requires).UnmarshalJSON([]byte(`[]`)))
 }
 
-// TestRequiresAnd is issue 13's floors: a route meets both exactly where it meets each.
+// TestRequiresAnd: a route meets both exactly where it meets each.
 func TestRequiresAnd(t *testing.T) {
 	t.Parallel()
 	rapid.Check(t, func(t *rapid.T) {

@@ -8,7 +8,7 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// TestShadow is issue 13's shadow: a route that there is, and a share that means something.
+// TestShadow: a shadow names a route that there is, and a share that means something.
 func TestShadow(t *testing.T) {
 	t.Parallel()
 	second := minimal + strings.Replace(minimal[strings.Index(minimal, "route"):], "small", "deep", 1)

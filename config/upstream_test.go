@@ -44,7 +44,7 @@ route "b" {
 }
 `
 
-// Issue 11, bad input: an unreachable upstream, a model that it does not have and a window larger than its are
+// Bad input: an unreachable upstream, a model that it does not have and a window larger than its are
 // reported with file, line, caret and next step; none of it refuses the file.
 func TestAgainstUpstreams(t *testing.T) {
 	t.Parallel()

@@ -14,7 +14,7 @@ import (
 	"github.com/fareway/fareway/plugins/llm/settings"
 )
 
-// Issue 11: what a plugin knows of a model holds with some settings only.
+// What a plugin knows of a model holds with some settings only.
 func TestModelsForSettings(t *testing.T) {
 	t.Parallel()
 	known := []llm.Model{{ID: "always"}, {ID: "openai", Where: map[string]string{"preset": "openai"}},
@@ -80,7 +80,7 @@ route "r" {
 	return Load(t.Context(), path, Options{Schema: testSchema, Env: env, Known: usualModels})
 }
 
-// Issue 11, bad input: a price in the wrong unit is reported with file, line, caret and next step, and serves.
+// A price in the wrong unit is reported with file, line, caret and next step, and serves.
 func TestPriceInAnotherUnit(t *testing.T) {
 	t.Parallel()
 	for name, c := range map[string]struct {
@@ -135,7 +135,7 @@ func TestPriceInAnotherUnit(t *testing.T) {
 		"2026-11-22). If it is not meant to be so far from that, write input = 0.25.\n")
 }
 
-// Issue 11, presets have the usual prices of a service: an operator sets a price, and is told the usual one.
+// Presets have the usual prices of a service: an operator sets a price, and is told the usual one.
 func TestMissingPriceIsProposed(t *testing.T) {
 	t.Parallel()
 	for model, want := range map[string]string{

@@ -55,7 +55,7 @@ func load(t *testing.T, text, token string) *config.Config {
 	return cfg
 }
 
-// TestBetween: issue 12, "Before and after": routes, prices, plans and processes.
+// TestBetween: what changes from one configuration to another: routes, prices, plans and processes.
 func TestBetween(t *testing.T) {
 	t.Parallel()
 	raw := func(text string) json.RawMessage { return json.RawMessage(text) }
@@ -159,7 +159,7 @@ func TestKeys(t *testing.T) {
 	require.Len(t, named[0].Fields, 1)
 }
 
-// TestReplaced: issue 12: another executable of a provider restarts it, whatever else is different.
+// TestReplaced: another executable of a provider restarts it, whatever else is different.
 func TestReplaced(t *testing.T) {
 	t.Parallel()
 	raw := func(text string) json.RawMessage { return json.RawMessage(text) }

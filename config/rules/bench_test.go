@@ -53,8 +53,8 @@ func BenchmarkMatch(b *testing.B) {
 	}
 }
 
-// BenchmarkWorst: what a byte of a hostile text costs, in nanoseconds and in bytes of memory (issue 26, 11). Compare
-// them with those of "english": none should take far more.
+// BenchmarkWorst: what a byte of a hostile text costs, in nanoseconds and in bytes of memory. Compare them with those
+// of "english": none should take far more.
 func BenchmarkWorst(b *testing.B) {
 	set := compiled(b, Rule{Name: "terms", Action: Block, Terms: []string{"pipe bomb", "bomb squad", "炸弹", "nitro"}},
 		Rule{Name: "allowed", Action: Allow, Terms: []string{"bath bomb", "bomb cyclone"}},

@@ -10,8 +10,8 @@ import (
 	"pgregory.net/rapid"
 )
 
-// TestFinderIsExact: what is found is what looking for each text alone finds (issue 14, "Content policy": one pass for
-// many patterns at once).
+// TestFinderIsExact: what is found is what looking for each text alone finds (it is one pass for many patterns at
+// once).
 func TestFinderIsExact(t *testing.T) {
 	t.Parallel()
 	rapid.Check(t, func(t *rapid.T) {

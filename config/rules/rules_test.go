@@ -87,7 +87,7 @@ func TestTerms(t *testing.T) {
 		"each once")
 
 	require.NotEmpty(t, search(set, func(s *Search) { s.Add("a pipe bo"); s.Add("mb") }), "parts are one text")
-	require.NotEmpty(t, matches(set, "a pipe bo", "mb"), "two messages that go on (issue 26, 12)")
+	require.NotEmpty(t, matches(set, "a pipe bo", "mb"), "two messages that go on")
 	require.NotEmpty(t, matches(set, "a pipe", "bomb"))
 	require.Empty(t, matches(set, "n i", "t r o"), "few letters come together by chance")
 	require.NotEmpty(t, matches(set, "pipe\x00bomb"), "a zero is no end")
@@ -145,7 +145,7 @@ func TestPatterns(t *testing.T) {
 	require.Equal(t, 1, always, "the others are looked for by a part of them")
 }
 
-// TestProblems: rules that are wrong are refused with what to do (issue 14, bad input).
+// TestProblems: rules that are wrong are refused with what to do.
 func TestProblems(t *testing.T) {
 	t.Parallel()
 	for name, tc := range map[string]struct {
@@ -191,7 +191,7 @@ func TestProblems(t *testing.T) {
 }
 
 // TestMemory: whatever a text is made of, looking at it takes windows, and for patterns at most what was set aside
-// (issue 26, 11).
+// for them.
 func TestMemory(t *testing.T) {
 	t.Parallel()
 	const most = 384 << 10
@@ -218,7 +218,7 @@ func TestMemory(t *testing.T) {
 	}
 }
 
-// TestBudget: patterns take so many steps, and what they did not search is said (issue 26, 11).
+// TestBudget: patterns take so many steps, and what they did not search is said.
 func TestBudget(t *testing.T) {
 	t.Parallel()
 	set, problems := Compile([]Rule{{Name: "numbers", Action: Block, Patterns: []string{`\d{9}[A-Z]{900}`}},

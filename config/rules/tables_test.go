@@ -27,9 +27,9 @@ func examples(t *testing.T, path string) (list []example) {
 	return list
 }
 
-// TestTables is what a screening finds and what it does not (issue 26, 12): a term in a hundred clothes, and texts
-// that only look like one. Each text is screened for its own term, as a word; what is found is found in JSON, too, as
-// Go's encoder writes it, and with each character escaped, before a long text.
+// TestTables is what a screening finds and what it does not: a term in a hundred clothes, and texts that only look
+// like one. Each text is screened for its own term, as a word; what is found is found in JSON, too, as Go's encoder
+// writes it, and with each character escaped, before a long text.
 func TestTables(t *testing.T) {
 	t.Parallel()
 	for path, found := range map[string]bool{"testdata/evasions.jsonl": true, "testdata/innocents.jsonl": false} {

@@ -15,6 +15,7 @@ import (
 
 	"github.com/fareway/fareway/config"
 	"github.com/fareway/fareway/modules/internal/files"
+	"github.com/fareway/fareway/modules/internal/routing"
 	"github.com/fareway/fareway/modules/internal/routing/measure"
 	"github.com/fareway/fareway/modules/internal/routing/predict"
 	"github.com/fareway/fareway/modules/internal/routing/predict/learn"
@@ -70,8 +71,10 @@ at which requests more or less than the others, and tries that on a fifth of the
 that it is not taught by. Of four accounts and more each counts for a quarter at most of
 what is learned of a model, two or three alike; what a client can bring about by itself
 counts only beside another account's lines. Lines that the base model has not read, and
-those of another version, are left out and counted. --if-better writes nothing unless the
-held-out requests are predicted better than before, in 97.5% of bootstrap samples.`,
+those of another version, are left out and counted, and models with fewer lines named.
+--if-better writes nothing unless the held-out requests are predicted better than before,
+in 97.5% of bootstrap samples. That is no failure: it says so, and exits with 0 ("written"
+is false in JSON).`,
 		Example: `  fareway gateway route train --recorded answers --out routes.model
   fareway gateway route train --outcomes data/fareway.db.outcomes --out routes.model --if-better`,
 		Args: exactly(),
@@ -317,7 +320,26 @@ func evalGraded(model, dir string, seed uint64) ([]measure.Figure, error) {
 	if err != nil {
 		return nil, err
 	}
-	return measure.EvalGraded(m, c, seed)
+	return measure.EvalGraded(m, c, seed, gradedRates(m))
+}
+
+// gradedRates are the rates, by profile, at which routes are chosen there: by the rule that a gateway goes by.
+func gradedRates(m *predict.Model) map[string]float64 {
+	var routes []config.Route
+	for _, r := range measure.GradedRoutes {
+		const perDollar = 100_000_000
+		price := config.Price{Input: int64(r.Input * perDollar), Output: int64(r.Output * perDollar)}
+		price.CacheRead, price.CacheWrite = price.Input, price.Input
+		routes = append(routes, config.Route{Name: r.Name, Model: r.Name, Quality: r.Quality, Price: price, Tools: true,
+			ContextWindow: 2_000_000, MaxOutput: 32_000})
+	}
+	profiles := config.DefaultProfiles()
+	x := routing.NewExchange(routes, profiles, routing.NewPredictor(m))
+	rates := make(map[string]float64)
+	for _, p := range profiles {
+		rates[p.Name] = x.Rate(p)
+	}
+	return rates
 }
 
 func writeGraded(w io.Writer, figures []measure.Figure) {

@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"maps"
 	"math"
 	"slices"
 
@@ -17,11 +18,13 @@ import (
 
 // taughtView is the result of `gateway route train --outcomes`.
 type taughtView struct {
+	Written bool              `json:"written"`        // --if-better writes only what is better
 	File    string            `json:"file,omitempty"` // "" where none was written
 	Bytes   int               `json:"bytes,omitempty"`
 	Base    string            `json:"base"`
 	Lines   int               `json:"lines"` // that count
 	Models  []taughtModel     `json:"models"`
+	Few     []taughtModel     `json:"too_few,omitempty"` // models of which nothing is learned
 	Skipped []journal.Skipped `json:"skipped,omitempty"`
 	// Others are lines whose requests another model has read, and Alone those that one account could bring about, of
 	// routes that no other account has lines of (GAP-130).
@@ -34,7 +37,7 @@ type taughtView struct {
 type taughtModel struct {
 	Model string  `json:"model"`
 	Lines int     `json:"lines"`
-	Mean  float64 `json:"mean"`
+	Mean  float64 `json:"mean"` // score
 }
 
 // outcomeLines reads a journal as what a base model can learn from. What each account teaches of a model is bounded
@@ -134,6 +137,7 @@ func trainOutcomes(path, model, file string, ifBetter bool) (*taughtView, error)
 	for k, name := range pool.Models {
 		v.Models = append(v.Models, taughtModel{name, pool.Routes[k].Lines, float64(pool.Routes[k].Mean)})
 	}
+	v.Few = fewLines(lines, pool.Models)
 	if ifBetter && !v.Judged.Better() {
 		return v, nil
 	}
@@ -147,8 +151,25 @@ func trainOutcomes(path, model, file string, ifBetter bool) (*taughtView, error)
 	if err != nil {
 		return nil, err
 	}
-	v.File, v.Bytes = file, len(text)
+	v.Written, v.File, v.Bytes = true, file, len(text)
 	return v, nil
+}
+
+// fewLines are the models of lines that are not among those that were taught.
+func fewLines(lines []learn.Outcome, taught []string) (few []taughtModel) {
+	sums := make(map[string]taughtModel)
+	for i := range lines {
+		if l := &lines[i]; !slices.Contains(taught, l.Model) {
+			m := sums[l.Model]
+			sums[l.Model] = taughtModel{l.Model, m.Lines + 1, m.Mean + l.Score}
+		}
+	}
+	for _, name := range slices.Sorted(maps.Keys(sums)) {
+		m := sums[name]
+		m.Mean /= float64(m.Lines)
+		few = append(few, m)
+	}
+	return few
 }
 
 // leftOut says where lines stand that do not count, nil where all do.
@@ -167,6 +188,10 @@ func (v *taughtView) print(w io.Writer) {
 	for _, m := range v.Models {
 		fmt.Fprintf(w, "%s: %s, %.3f in the mean.\n", m.Model, human.Count(m.Lines, "line"), m.Mean)
 	}
+	for _, m := range v.Few {
+		fmt.Fprintf(w, "Nothing is learned of %s: it has %s, and %d are needed.\n", m.Model, human.Count(m.Lines, "line"),
+			learn.LeastOutcomes)
+	}
 	for _, s := range v.Skipped {
 		fmt.Fprintf(w, "%s.\n", s)
 	}
@@ -180,14 +205,14 @@ func (v *taughtView) print(w io.Writer) {
 	if j := &v.Judged; j.Requests > 0 {
 		fmt.Fprintf(w, "Of %s held out: log loss %.4f before, %.4f with it (gained %.4f, in 95%% of samples %.4f to %.4f).\n",
 			human.Count(j.Requests, "request"), j.Before, j.After, j.Gained, j.Low, j.High)
-		if v.File != "" && j.Gained < 0 {
+		if v.Written && j.Gained < 0 {
 			fmt.Fprintln(w, "They are predicted worse with it: keep the model in force, or say --if-better.")
 		}
 	} else {
 		fmt.Fprintln(w, "There are too few lines to judge by some that are held out.")
 	}
-	if v.File == "" {
-		fmt.Fprintln(w, "Nothing is written: held-out requests do not say that it predicts better.")
+	if !v.Written {
+		fmt.Fprintln(w, "Nothing is written: held-out requests do not say that it predicts better. The model in force stays.")
 		return
 	}
 	fmt.Fprintf(w, "%s: %d bytes.\n", v.File, v.Bytes)

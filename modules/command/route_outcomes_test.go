@@ -16,6 +16,7 @@ import (
 	"github.com/fareway/fareway/modules/internal/routing"
 	"github.com/fareway/fareway/modules/internal/routing/outcome/journal"
 	"github.com/fareway/fareway/modules/internal/routing/predict"
+	"github.com/fareway/fareway/modules/internal/routing/predict/learn"
 	"github.com/fareway/fareway/plugins/llm"
 )
 
@@ -133,16 +134,23 @@ func TestTrainOutcomesOfNoUse(t *testing.T) {
 		lines = append(lines, journal.Line{Model: "coin-1", Score: float64(coin.IntN(2)), Account: "acct_1",
 			Signal: talk[i%60]})
 	}
+	for i := range learn.LeastOutcomes - 1 {
+		lines = append(lines, journal.Line{Model: "few-1", Score: 0.5, Account: "acct_1", Signal: talk[i]})
+	}
 	file := filepath.Join(t.TempDir(), "taught.model")
 	v := runJSON[taughtView](t, "route", "train", "--outcomes", journalOf(t, lines...), "--out", file, "--if-better")
 	require.Empty(t, v.File)
+	require.False(t, v.Written)
+	require.Equal(t, []taughtModel{{"few-1", learn.LeastOutcomes - 1, 0.5}}, v.Few, "named, and not dropped in silence")
 	require.NoFileExists(t, file)
 	out, err := run(t, "route", "train", "--outcomes", journalOf(t, lines...), "--out", file, "--if-better")
 	require.NoError(t, err)
 	require.Contains(t, out, "Nothing is written")
+	require.Contains(t, out, "Nothing is learned of few-1: it has 29 lines, and 30 are needed.")
 	out, err = run(t, "route", "train", "--outcomes", journalOf(t, lines...), "--out", file)
 	require.NoError(t, err)
 	require.Contains(t, out, "taught.model: ")
+	require.True(t, runJSON[taughtView](t, "route", "train", "--outcomes", journalOf(t, lines...), "--out", file).Written)
 }
 
 // TestTrainOutcomesOfAccounts: of four accounts each counts for a quarter at most, and what a client can bring about

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"io"
 	"log/slog"
+	"slices"
 	"time"
 
 	"github.com/fareway/fareway/modules/admin"
@@ -120,16 +121,38 @@ func writeJudged(w io.Writer, v *judgedView) {
 		fmt.Fprintln(w)
 		for _, r := range v.Routes {
 			fmt.Fprintf(w, "%s\t%s\t%.3f\t%s", r.Route, shareOf(r.Serves), r.Quality, forThousand(r.Microcents))
-			for i := range v.Profiles {
-				fmt.Fprintf(w, "\t%s", shareOf(v.Profiles[i].ShareOf(r.Route)))
-			}
-			fmt.Fprintln(w)
+			v.writeShares(w, r.Route)
+		}
+		for _, name := range v.strategies() {
+			fmt.Fprintf(w, "%s\t-\t-\t-", name)
+			v.writeShares(w, name)
 		}
 	})
 	fmt.Fprintln(w)
 	for i := range v.Profiles {
 		fmt.Fprintf(w, "%s: %s.\n", v.Profiles[i].Profile, prospectWords(&v.Profiles[i].Prospect))
 	}
+}
+
+// writeShares ends a line with the share of the requests that each profile gives to a route.
+func (v *judgedView) writeShares(w io.Writer, route string) {
+	for i := range v.Profiles {
+		fmt.Fprintf(w, "\t%s", shareOf(v.Profiles[i].ShareOf(route)))
+	}
+	fmt.Fprintln(w)
+}
+
+// strategies are what profiles take that is no route alone.
+func (v *judgedView) strategies() (names []string) {
+	for i := range v.Profiles {
+		for _, r := range v.Profiles[i].Routes {
+			alone := slices.ContainsFunc(v.Routes, func(one judgedRoute) bool { return one.Route == r.Route })
+			if !alone && !slices.Contains(names, r.Route) {
+				names = append(names, r.Route)
+			}
+		}
+	}
+	return names
 }
 
 // forThousand is what a thousand requests cost, in dollars.

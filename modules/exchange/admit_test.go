@@ -9,7 +9,7 @@ import (
 	"github.com/fareway/fareway/modules/internal/ledger"
 )
 
-// A 402 says which (issue 9, item 21): a cap that is spent needs an operator, one that is held a moment.
+// A 402 says which: a cap that is spent needs an operator, one that is held a moment.
 func TestOverLimitOfAKey(t *testing.T) {
 	t.Parallel()
 	held := limitRefusal(fmt.Errorf("placing a hold: %w", ledger.ErrKeyHeld))

@@ -64,7 +64,7 @@ func (f *failure) endsRequest() bool { return !f.retriable() && f.kind != noVisi
 // isFree reports whether the service itself failed, so that the request costs nothing (GAP-55).
 func (f *failure) isFree() bool { return f.consequence().free }
 
-// refusal is the failure as the client sees it (contract, "Codes"; GAP-39, GAP-40, GAP-42, GAP-96).
+// refusal is the failure as the client sees it (CONTRACT.md, "Errors"; GAP-39, GAP-40, GAP-42, GAP-96).
 func (w *work) refusal(f *failure) *families.Error {
 	switch f.kind {
 	case noVisibleText:

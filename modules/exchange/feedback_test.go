@@ -51,7 +51,7 @@ func since(before, now []string) (more []string) {
 	return more
 }
 
-// TestWhatIsLearned is issue 13, "It learns on": what came of attempts, as far as it is the route's doing.
+// TestWhatIsLearned: what came of attempts, as far as it is the route's doing.
 func TestWhatIsLearned(t *testing.T) {
 	t.Parallel()
 	b := newBench(t, "plain")

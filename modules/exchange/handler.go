@@ -1,6 +1,6 @@
-// Package exchange answers the requests: it is the terminal handler and the one place that knows the order
-// in which a request is decoded, routed, held, sent upstream, delivered and settled (design, "The way of one
-// request"). Each step itself lives elsewhere: families, routing, ledger, stop, plugins/host.
+// Package exchange answers the requests: it is the terminal handler and the one place that knows the order in which a
+// request is decoded, routed, held, sent upstream, delivered and settled. Each step itself lives elsewhere: families,
+// routing, ledger, stop, plugins/host.
 //
 // # The order of refusals
 //

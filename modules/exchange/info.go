@@ -50,7 +50,7 @@ func modelNotFound(auto string) *families.Error {
 			"Trying again does not help: set the model to " + strconv.Quote(auto) + "."}
 }
 
-// account is the account summary (contract, "Account summary").
+// account is the account summary (ACCT-01 to ACCT-14).
 type account struct {
 	Tenant struct {
 		ID      string `json:"id"`

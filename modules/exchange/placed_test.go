@@ -13,8 +13,8 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// TestALoneHandlerIsNeverLoaded: issue 9, item 25. Caddy loads apps in the order of a map, which is another each time,
-// and what comes later cannot see the site any more.
+// TestALoneHandlerIsNeverLoaded: Caddy loads apps in the order of a map, which is another each time, and what comes
+// later cannot see the site any more.
 func TestALoneHandlerIsNeverLoaded(t *testing.T) {
 	t.Parallel()
 	hcl, err := filepath.Abs("../command/starter/gateway.hcl")

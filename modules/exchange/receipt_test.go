@@ -82,8 +82,8 @@ func TestReceiptOf(t *testing.T) {
 	})
 }
 
-// Receipts survive (issue 25): by what an attempt that proved nothing is asked for is in the ledger, for a provider
-// that gives receipts, and nothing for one that does not.
+// Receipts survive: by what an attempt that proved nothing is asked for is in the ledger, for a provider that gives
+// receipts, and nothing for one that does not.
 func TestReferencesAreKeptForReceipts(t *testing.T) {
 	t.Parallel()
 	for plugin, want := range map[string][]string{

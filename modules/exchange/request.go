@@ -16,7 +16,7 @@ import (
 	"github.com/fareway/fareway/plugins/tokens"
 )
 
-// Structured output (contract, "Structured outputs", as designed; off unless the configuration says
+// Structured output (STRUCT-08 to STRUCT-34; off unless the configuration says
 // structured_output = true). What is asked for in JSON goes to a route in one of two forms: to a route that
 // enforces schemas the schema as it was sent, to any other a wish for JSON, with the schema in the system
 // instructions. The service itself enforces nothing.

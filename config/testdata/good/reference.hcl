@@ -1,4 +1,4 @@
-# The reference file of the design, without what later issues bring.
+# A whole configuration, as tests read it.
 
 gateway {
   namespace       = "service"

@@ -48,7 +48,7 @@ func (s *scribe) become(takes time.Duration) {
 
 func ofLength(n int) llm.PredictRequest { return llm.PredictRequest{InputTokens: int64(n)} }
 
-// Issue 27: a predictor of one's own, batched, with a deadline. The clock is synctest's.
+// A predictor of one's own, batched, with a deadline. The clock is synctest's.
 func TestClassifier(t *testing.T) {
 	t.Parallel()
 	const deadline = 5 * time.Millisecond

@@ -17,7 +17,7 @@ import (
 	"github.com/fareway/fareway/plugins/llm"
 )
 
-// Issue 10, one door to the ledger: whatever a request asks of it, one time-out bounds the waiting.
+// One door to the ledger: whatever a request asks of it, one time-out bounds the waiting.
 func TestLedgerTimeout(t *testing.T) {
 	t.Parallel()
 	const timeout = 2 * time.Second // what comes before the wait has to fit into it, on a busy machine, too

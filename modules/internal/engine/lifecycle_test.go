@@ -202,9 +202,9 @@ func closed(c <-chan struct{}) bool {
 	}
 }
 
-// TestLifecycle: issue 10, "One lifecycle". Whatever happens in whatever order: requests begin as long as there is a
-// configuration and the engine has not stopped, each on the current one; who waits for the end of all work does so
-// exactly as long as there is some; the drain's time counts once; and a configuration is let go of by its last user.
+// TestLifecycle: whatever happens in whatever order: requests begin as long as there is a configuration and the
+// engine has not stopped, each on the current one; who waits for the end of all work does so exactly as long as there
+// is some; the drain's time counts once; and a configuration is let go of by its last user.
 func TestLifecycle(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {

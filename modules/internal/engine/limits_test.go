@@ -212,8 +212,8 @@ func TestChargedRequests(t *testing.T) {
 	require.Nil(t, l)
 }
 
-// TestStreamsInProgress: issue 9, item 18. A place among max_streams is given back once, by the request that has it.
-// Who finds none takes nothing else, and hears of a limit of its account first.
+// TestStreamsInProgress: a place among max_streams is given back once, by the request that has it. Who finds none
+// takes nothing else, and hears of a limit of its account first.
 func TestStreamsInProgress(t *testing.T) {
 	t.Parallel()
 	cfg := &config.Config{Plans: []config.Plan{{Name: "small", Limits: config.Limits{

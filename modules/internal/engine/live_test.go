@@ -121,7 +121,7 @@ func (w *watched) write(path, text string) {
 // price is what the input of the route costs now, in dollars.
 func (w *watched) price() int64 { return w.Current().Config.Routes[0].Price.Input / 100_000_000 }
 
-// TestSavingIsEnough: issue 12: what is saved serves, without a reload and without a process started again.
+// TestSavingIsEnough: what is saved serves, without a reload and without a process started again.
 func TestSavingIsEnough(t *testing.T) {
 	t.Parallel()
 	w := watch(t, liveHCL("1"))
@@ -373,7 +373,7 @@ func TestRefusedChanges(t *testing.T) {
 	require.Nil(t, w.FailedLoad())
 }
 
-// TestReloadNow: issue 12: a reload by hand does at once what saving does.
+// TestReloadNow: a reload by hand does at once what saving does.
 func TestReloadNow(t *testing.T) {
 	t.Parallel()
 	w := watch(t, liveHCL("1"))
@@ -484,8 +484,8 @@ func TestInForce(t *testing.T) {
 	require.Equal(t, 1, w.log.count("is not kept for a rollback"))
 }
 
-// TestSavedWhileItIsRead: issue 12: what the watch reads while it is being saved may be a part: nothing is said of it,
-// and the next look takes what it is then.
+// TestSavedWhileItIsRead: what the watch reads while it is being saved may be a part: nothing is said of it, and the
+// next look takes what it is then.
 func TestSavedWhileItIsRead(t *testing.T) {
 	t.Parallel()
 	w := watch(t, liveHCL("1"))
@@ -501,8 +501,8 @@ func TestSavedWhileItIsRead(t *testing.T) {
 	require.Zero(t, w.log.count("refused"))
 }
 
-// TestReplacedPlugin: issue 12: the executable of a plugin is a file that the configuration names: other content takes
-// effect by itself, in a new process, and one that cannot be used leaves the old one serving.
+// TestReplacedPlugin: the executable of a plugin is a file that the configuration names: other content takes effect
+// by itself, in a new process, and one that cannot be used leaves the old one serving.
 func TestReplacedPlugin(t *testing.T) {
 	t.Parallel()
 	w := watch(t, liveHCL("1"))

@@ -142,7 +142,7 @@ func (m *Metrics) values(t *testing.T) map[string]float64 {
 	return values
 }
 
-// Issue 10, the rest: what a request counts by is looked up once.
+// What a request counts by is looked up once.
 func TestMetricsOfARequestAreKept(t *testing.T) {
 	t.Parallel()
 	m := newMetrics("")

@@ -16,7 +16,7 @@ import (
 	"github.com/fareway/fareway/modules/internal/stores"
 )
 
-// TestLearnedOutlastsARestart is issue 13: what was learned is in the store.
+// TestLearnedOutlastsARestart: what was learned is in the store.
 func TestLearnedOutlastsARestart(t *testing.T) {
 	t.Parallel()
 	data := t.TempDir()

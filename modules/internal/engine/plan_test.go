@@ -31,7 +31,7 @@ func TestPlanOf(t *testing.T) {
 	}
 }
 
-// TestPlanOfRequires is issue 13's floors: an account only adds to what its plan requires.
+// TestPlanOfRequires: an account only adds to what its plan requires.
 func TestPlanOfRequires(t *testing.T) {
 	t.Parallel()
 	hour, none := time.Hour, new(time.Duration)

@@ -11,7 +11,7 @@ import (
 	"github.com/fareway/fareway/config/change"
 )
 
-// TestPlan: issue 12, "Before and after": what would change is known before it does, and nothing changes by asking.
+// TestPlan: what would change is known before it does, and nothing changes by asking.
 func TestPlan(t *testing.T) {
 	t.Parallel()
 	w := watch(t, liveHCL("1", "plan \"used\" {}"))

@@ -158,7 +158,7 @@ var (
 	refused = &llm.Error{Kind: llm.ErrCredentials, Status: 401, Message: "no such key"}
 )
 
-// Issue 11, key pools: a conversation stays on its key, and weights share the conversations out.
+// A conversation stays on its key, and weights share the conversations out.
 func TestConversationsStayOnTheirKeys(t *testing.T) {
 	t.Parallel()
 	r := newKeyring(1, 2, 5)
@@ -217,7 +217,7 @@ func TestAConversationIsItsTexts(t *testing.T) {
 	require.Equal(t, beginningOf("a", monday), beginningOf("a", tuesday), "GAP-134")
 }
 
-// Issue 11, key pools: a limited key is passed over until it may serve again, and its conversations come back.
+// A limited key is passed over until it may serve again, and its conversations come back.
 func TestALimitedKeyIsPassedOver(t *testing.T) {
 	t.Parallel()
 	for name, c := range map[string]struct {
@@ -260,7 +260,7 @@ func TestALimitedKeyIsPassedOver(t *testing.T) {
 	}
 }
 
-// Issue 11, key pools: out of quota is not rate limited. It lasts, and one request tries the key again.
+// Out of quota is not rate limited. It lasts, and one request tries the key again.
 func TestAnExhaustedKeyIsTriedAgainByOne(t *testing.T) {
 	t.Parallel()
 	for name, c := range map[string]struct {
@@ -359,7 +359,7 @@ func TestFailuresTogetherCountOnce(t *testing.T) {
 	require.Equal(t, r.now.Add(20*time.Minute), r.keys[0].key.health().Until, "longer where the upstream says so")
 }
 
-// Issue 11, key pools: with all keys out the failure says so, and is of the kind of the key that may serve first.
+// With all keys out the failure says so, and is of the kind of the key that may serve first.
 func TestNoKeyCanServe(t *testing.T) {
 	t.Parallel()
 	r := newKeyring(1, 1, 1)

@@ -21,8 +21,8 @@ func modelFile(t *testing.T, trained int64) string {
 	return string(file)
 }
 
-// TestModelIsTakenUp is issue 27, "models that load": a gateway that runs takes up another content of its model file
-// as it is saved, and keeps what it has where that cannot be used.
+// TestModelIsTakenUp: a gateway that runs takes up another content of its model file as it is saved, and keeps what
+// it has where that cannot be used.
 func TestModelIsTakenUp(t *testing.T) {
 	t.Parallel()
 	w := watch(t, liveHCL("1"))

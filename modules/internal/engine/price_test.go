@@ -16,8 +16,7 @@ import (
 	"github.com/fareway/fareway/modules/internal/stores"
 )
 
-// Issue 11, prices that begin on a date: the price changes with the clock, under a version of its own, and a tariff
-// that a request has stays as it is.
+// The price changes with the clock, under a version of its own, and a tariff that a request has stays as it is.
 func TestPriceBegins(t *testing.T) {
 	t.Parallel()
 	var clock atomic.Int64

@@ -15,7 +15,7 @@ import (
 	"github.com/fareway/fareway/modules/internal/ledger"
 )
 
-// TestReadyKnowsTheLedger: issue 10, "One lifecycle".
+// TestReadyKnowsTheLedger: a gateway whose ledger is away is not ready.
 func TestReadyKnowsTheLedger(t *testing.T) {
 	t.Parallel()
 	o := openOffice(t)

@@ -13,7 +13,7 @@ import (
 	"github.com/fareway/fareway/modules/internal/routing"
 )
 
-// TestReplay: issue 13, "Replaying": requests of the past are planned by what a file would say, and nothing changes.
+// TestReplay: requests of the past are planned by what a file would say, and nothing changes.
 func TestReplay(t *testing.T) {
 	t.Parallel()
 	w := watch(t, liveHCL("1"))
@@ -58,7 +58,7 @@ func TestReplay(t *testing.T) {
 	require.ErrorIs(t, err, stop)
 }
 
-// TestReplayOfAccounts is issue 13's floors: what an account requires now holds for its requests of the past, too.
+// TestReplayOfAccounts: what an account requires now holds for its requests of the past, too.
 func TestReplayOfAccounts(t *testing.T) {
 	t.Parallel()
 	w := watch(t, liveHCL("1"))

@@ -63,8 +63,7 @@ func (n *night) predicts() routing.About {
 	return about
 }
 
-// TestNightlyTraining is issue 27: once a day at its time, and what is better predicts from then on, also after a
-// restart.
+// TestNightlyTraining: once a day at its time, and what is better predicts from then on, also after a restart.
 func TestNightlyTraining(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()
@@ -112,8 +111,8 @@ func TestNightlyTraining(t *testing.T) {
 	require.Equal(t, "/etc/routes.model", again.predicts().File)
 }
 
-// TestNightlyTrainingThatIsNotTaken is issue 27: what is not better, fails, or writes what cannot be used changes
-// nothing, and says so.
+// TestNightlyTrainingThatIsNotTaken: what is not better, fails, or writes what cannot be used changes nothing, and
+// says so.
 func TestNightlyTrainingThatIsNotTaken(t *testing.T) {
 	t.Parallel()
 	for name, tc := range map[string]struct {

@@ -16,7 +16,7 @@ import (
 	"github.com/fareway/fareway/plugins/host"
 )
 
-// Issue 11, bad input: an unreachable upstream at start, a model that it does not have and a window larger than its
+// Bad input: an unreachable upstream at start, a model that it does not have and a window larger than its
 // are reported, never delay serving, and are looked for again until all is well.
 func TestUpstreamsAreAskedBesideServing(t *testing.T) {
 	t.Parallel()

@@ -11,6 +11,27 @@ type Cascade struct {
 	Tries     []*Candidate
 	Validator string     // config.Validators; "" where a route is asked
 	Asked     *Candidate // that route; it reads each reply but the last one
+	fits      suits      // how the validator suits the request
+}
+
+// suits is how a built-in validator suits a request.
+type suits int
+
+const (
+	fitsReplies suits = iota // it accepts what is right, and notices some of what is wrong
+	acceptsAll               // there is nothing that it could judge: no tool can be called
+	acceptsNone              // it wants JSON of a request that asked for none
+)
+
+// suitsOf is that of a validator to what a request needs.
+func suitsOf(validator string, needs Needs) suits {
+	switch {
+	case (validator == config.ValidJSON || validator == config.ValidSchema) && needs.Format == "" && !needs.Tools:
+		return acceptsNone
+	case validator == config.ValidToolArguments && !needs.Tools:
+		return acceptsAll
+	}
+	return fitsReplies
 }
 
 // noticed is how often a validator finds a reply that is wrong: of form, it sees a part; a model sees more.
@@ -26,7 +47,7 @@ func planCascade(p *parts) (Step, error) {
 	if err != nil {
 		return nil, err
 	}
-	s := &Cascade{Tries: tries, Validator: p.strategy.Validator}
+	s := &Cascade{Tries: tries, Validator: p.strategy.Validator, fits: suitsOf(p.strategy.Validator, p.in.Needs)}
 	if !p.strategy.IsRoute() {
 		return s, nil
 	}
@@ -75,11 +96,17 @@ func (s *Cascade) Calls() iter.Seq[*Candidate] {
 // Worst is that of all calls.
 func (s *Cascade) Worst(of func(*Candidate) Worst) Worst { return allOf(s.Calls(), of) }
 
-// Expect takes a reply that is right to be accepted, and one that is wrong to be noticed now and then.
+// Expect takes a reply that is right to be accepted, and one that is wrong to be noticed now and then, where the
+// validator suits the request.
 func (s *Cascade) Expect() (quality, cost float64) {
-	noticed := noticedByForm
-	if s.Asked != nil {
+	noticed, accepted := noticedByForm, 1.0
+	switch {
+	case s.Asked != nil:
 		noticed = noticedByRoute
+	case s.fits == acceptsAll:
+		noticed = 0
+	case s.fits == acceptsNone:
+		noticed, accepted = 1, 0
 	}
 	reached := 1.0
 	for i, c := range s.Tries {
@@ -90,8 +117,8 @@ func (s *Cascade) Expect() (quality, cost float64) {
 		if s.Asked != nil {
 			cost += reached * s.Asked.Cost
 		}
-		quality += reached * c.Quality
-		reached *= (1 - c.Quality) * noticed
+		quality += reached * c.Quality * accepted
+		reached *= 1 - accepted*c.Quality - (1-c.Quality)*(1-noticed)
 	}
 	return quality, cost
 }

@@ -85,7 +85,7 @@ func TestConversations(t *testing.T) {
 		{"a route that it outgrew is its own no more", []config.Route{small, narrow}, best, at50k("deep", 5000), chat,
 			nil, "small", routing.StayGone, "small"},
 		{"a route that the file no longer has", []config.Route{small, middle}, best, at50k("deep", 50_000), chat, nil,
-			"middle", routing.StayGone, "middle"},
+			"small", routing.StayGone, "small"},
 		{"keep_quality: it stays while it keeps", []config.Route{small, cached(route("twin", 0.5, 0.96))},
 			config.Profile{Cost: 1, KeepQuality: 0.5}, at50k("small", 0), chat, nil, "small", routing.StayHome, "small"},
 		{"keep_quality: it moves to what keeps", []config.Route{small, deep},
@@ -164,7 +164,8 @@ func TestOneTurnDoesNotMoveAConversation(t *testing.T) {
 	coder, writer := cached(route("coder", 0.9, 1)), cached(route("writer", 0.9, 1.2))
 	coder.QualityBy = map[string]float64{config.KindWriting: 0.4}
 	writer.QualityBy = map[string]float64{config.KindCode: 0.4}
-	const prose = "Write a short poem about the sea, in the tone of a letter to a friend."
+	const prose = "Write a villanelle about the sea, in the tone of a letter to a friend, " +
+		"each stanza shorter than the last."
 	said := turn(prose, "Done.", prose, "Done.", prose, "Done.", prose, "Done.", prose)
 	for name, profile := range map[string]config.Profile{"keep_quality": {Cost: 1, KeepQuality: 0.9},
 		"quality": {Quality: 1}} {

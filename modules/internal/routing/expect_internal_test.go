@@ -38,6 +38,10 @@ func TestExpectations(t *testing.T) {
 		"a try that is asked about":       {&Cascade{Tries: []*Candidate{call(1, 4), call(0.9, 40)}, Asked: asked}, 1, 5},
 		"a hopeless try": {&Cascade{Tries: []*Candidate{call(0, 4), call(1, 40)}, Asked: asked}, noticedByRoute,
 			5 + 40*noticedByRoute},
+		"GAP-131 a validator that no reply to the request can satisfy": {&Cascade{Tries: []*Candidate{call(0.9, 4),
+			call(0.5, 40)}, fits: acceptsNone}, 0.5, 44},
+		"GAP-131 one that has nothing to judge": {&Cascade{Tries: []*Candidate{call(0.6, 4), call(1, 40)}, fits: acceptsAll},
+			0.6, 4},
 		"two tries by form": {&Cascade{Tries: []*Candidate{call(0.5, 4), call(1, 40)}}, 0.5 + 0.5*noticedByForm,
 			4 + 20*noticedByForm},
 		"two that agree, or a third": {&Agree{[]*Candidate{a, b}, best}, right + (0.8-harder*0.4)*split,
@@ -117,6 +121,25 @@ func TestAgreeCalls(t *testing.T) {
 }
 
 // TestCascadeCalls: between two tries the route is asked, and behind the last one nobody is.
+// TestSuits is GAP-131: a validator of JSON suits requests that ask for it, and one of calls those that have tools.
+func TestSuits(t *testing.T) {
+	t.Parallel()
+	json, tools := Needs{Format: llm.FormatJSONObject}, Needs{Tools: true}
+	for _, tc := range []struct {
+		validator string
+		needs     Needs
+		want      suits
+	}{
+		{config.ValidJSON, Needs{}, acceptsNone}, {config.ValidJSON, json, fitsReplies},
+		{config.ValidJSON, tools, fitsReplies},
+		{config.ValidSchema, Needs{}, acceptsNone}, {config.ValidSchema, json, fitsReplies},
+		{config.ValidToolArguments, Needs{}, acceptsAll}, {config.ValidToolArguments, tools, fitsReplies},
+		{config.ValidNonEmpty, Needs{}, fitsReplies}, {config.ValidNotRefusal, json, fitsReplies}, {"", Needs{}, fitsReplies},
+	} {
+		require.Equal(t, tc.want, suitsOf(tc.validator, tc.needs), "%s %+v", tc.validator, tc.needs)
+	}
+}
+
 func TestCascadeCalls(t *testing.T) {
 	t.Parallel()
 	a, b, c, asked := new(Candidate), new(Candidate), new(Candidate), new(Candidate)

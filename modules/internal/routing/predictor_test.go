@@ -26,6 +26,7 @@ const (
 	coding = "Write a python function that takes a list of integers and returns the two that sum to a target:\n" +
 		"def two_sum(numbers, target):"
 	greeting = "Hello"
+	medium   = "Python: group log lines by hour and print the three slowest urls of each."
 	middling = "Write a SQL query that lists for each customer the last order and the sum of the last 90 days, " +
 		"customers without orders too."
 )
@@ -50,7 +51,7 @@ func TestProfilesPickForARequest(t *testing.T) {
 	t.Parallel()
 	three := []config.Route{route("small", 0.3, 0.1), route("middle", 0.7, 1), route("deep", 0.95, 10)}
 	used := make(map[string]map[string]bool)
-	for _, text := range []string{easy, hard, coding, greeting, "", strings.Repeat("qzx vkj ", 500)} {
+	for _, text := range []string{easy, medium, hard, coding, greeting, "", strings.Repeat("qzx vkj ", 500)} {
 		var cost, quality float64
 		for _, profile := range []config.Profile{budget, balanced, best} {
 			first := choose(t, routing.Input{Routes: three, Profile: profile, Request: saying(text)}).Candidates[0]

@@ -25,6 +25,10 @@ const hair = 1e-6
 // dearest on the reference workload, and for each profile a rate, which is how much quality the unit's price must
 // bring. It is made once of all routes, and does not depend on which of them can serve a request. It is never changed;
 // many may use it at once.
+//
+// Strategies are not among the routes: what they are expected to reach and cost follows from routes and compares with
+// these at the same rate, so that a strategy that is added or mended changes the choices that it is better at and no
+// other one.
 type Exchange struct {
 	unit  *config.Route // nil where there is no route
 	rates []profileRate

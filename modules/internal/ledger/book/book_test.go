@@ -378,7 +378,7 @@ func TestSettlementsThatNobodyAsksFor(t *testing.T) {
 	require.Equal(t, &ledger.Settlement{Request: "r", Reason: "hold_not_answered", Free: true},
 		book.SettleUnanswered(running(1, 0)))
 	require.Equal(t, &ledger.Settlement{Request: "r", Reason: "hold_not_answered", Free: true,
-		Results: []ledger.Result{{Attempt: "r.1", Outcome: ledger.NotMade}}}, book.SettleUnanswered(running(1, 2)))
+		Results: []ledger.Result{{Attempt: "r.1", Outcome: ledger.NotMade}}}, book.SettleUnanswered(running(1, 1)))
 }
 
 func TestReceipts(t *testing.T) {

@@ -1,7 +1,9 @@
 package measure
 
 import (
+	"cmp"
 	"fmt"
+	"maps"
 	"math"
 	"math/rand/v2"
 	"slices"
@@ -19,34 +21,35 @@ type Figure struct {
 	High  float64 `json:"high"`
 }
 
-// three are routes at list prices: quality, US dollars per million tokens in and out.
-var three = [3]struct{ quality, in, out float64 }{{.55, .05, .4}, {.75, .25, 2}, {.95, 5, 25}}
+// GradedRoute is one of the routes that graded prompts are chosen among.
+type GradedRoute struct {
+	Name          string
+	Quality       float64
+	Input, Output float64 // US dollars per million tokens
+}
 
-// ways are how much of the way in quality each profile goes, from the cheapest choice to the best (choice.md).
-var ways = []struct {
-	profile string
-	way     float64
-}{{"budget", .2}, {"balanced", .5}, {"max", .9}}
+// GradedRoutes are three at list prices, the cheapest first.
+var GradedRoutes = [3]GradedRoute{{"nano", .55, .05, .4}, {"mini", .75, .25, 2}, {"best", .95, 5, 25}}
 
 // asked is a prompt in an outfit, as the model sees it.
 type asked struct {
 	graded *learn.Graded
 	work   predict.Work
 	length float64
-	cost   [3]float64
+	cost   [len(GradedRoutes)]float64
 	weight float64
 	group  int // prompts that say the same go together in samples
 }
 
 func (a *asked) quality(route int) float64 {
-	prior := predict.Flat(three[route].quality)
+	prior := predict.Flat(GradedRoutes[route].Quality)
 	return a.work.Quality(&prior)
 }
 
 // choice is the route of the largest utility at a rate, the cheaper one of equals.
 func (a *asked) choice(rate float64) (at int) {
 	best := math.Inf(-1)
-	for k := range three {
+	for k := range GradedRoutes {
 		if u := a.quality(k) - rate*a.cost[k]/a.cost[2]; u > best+1e-12 {
 			best, at = u, k
 		}
@@ -56,8 +59,8 @@ func (a *asked) choice(rate float64) (at int) {
 
 // priced fills in what a request costs on the routes.
 func (a *asked) priced(input, output float64) {
-	for k, r := range three {
-		a.cost[k] = (input*r.in + output*r.out) / 1e6
+	for k, r := range GradedRoutes {
+		a.cost[k] = (input*r.Input + output*r.Output) / 1e6
 	}
 }
 
@@ -77,47 +80,14 @@ func (g *grading) look(p *learn.Graded, req *learn.Request) asked {
 	return a
 }
 
-// rates are those of the profiles on the model's reference workload.
-func (g *grading) rates() map[string]float64 {
-	var all []asked
-	s := &predict.Signal{}
-	for i := range g.m.Reference {
-		r := &g.m.Reference[i]
-		if !g.m.Unpack(r.Signal, s) {
-			continue
-		}
-		a := asked{work: g.m.Work(s), weight: float64(r.Share)}
-		a.priced(float64(r.Input), g.output.Of(s))
-		all = append(all, a)
-	}
-	quality := func(rate float64) (sum float64) {
-		for i := range all {
-			sum += all[i].weight * all[i].quality(all[i].choice(rate))
-		}
-		return sum
-	}
-	rates := map[string]float64{}
-	low, high := quality(math.MaxFloat32), quality(0)
-	for _, w := range ways {
-		rates[w.profile] = 0.025
-		for step := range 400 {
-			rate := 5 * math.Pow(0.025/5, float64(step)/399)
-			if quality(rate) >= low+w.way*(high-low) {
-				rates[w.profile] = rate
-				break
-			}
-		}
-	}
-	return rates
-}
-
 // EvalGraded judges a model by the graded prompts that training has not seen, in dresses of makes that it has not seen.
-func EvalGraded(m *predict.Model, c *learn.Corpus, seed uint64) ([]Figure, error) {
+// Routes are chosen at a rate for each profile (routing.Exchange).
+func EvalGraded(m *predict.Model, c *learn.Corpus, seed uint64, rates map[string]float64) ([]Figure, error) {
 	if m.Grader == nil || len(m.Reference) == 0 {
 		return nil, fmt.Errorf("the model was trained without graded prompts: train it again")
 	}
 	g := &grading{m: m, output: m.Output(), f: predict.NewFeatures(), seed: seed}
-	rates := g.rates()
+	profiles := slices.SortedFunc(maps.Keys(rates), func(a, b string) int { return cmp.Compare(rates[b], rates[a]) })
 	looks := map[string][]asked{}
 	for _, outfit := range learn.Outfits {
 		w := c.Dresses.Dresser(true, seed)
@@ -162,8 +132,8 @@ func EvalGraded(m *predict.Model, c *learn.Corpus, seed uint64) ([]Figure, error
 		add("quality moved by dress, "+outfit, len(list), func(pick []int) float64 {
 			return over(pick, func(i int) float64 {
 				sum := 0.0
-				for k := range three {
-					sum += math.Abs(list[i].quality(k)-bare[i].quality(k)) / float64(len(three))
+				for k := range GradedRoutes {
+					sum += math.Abs(list[i].quality(k)-bare[i].quality(k)) / float64(len(GradedRoutes))
 				}
 				return sum
 			})
@@ -171,18 +141,26 @@ func EvalGraded(m *predict.Model, c *learn.Corpus, seed uint64) ([]Figure, error
 		add("choices unchanged by dress, "+outfit, len(list), func(pick []int) float64 {
 			return over(pick, func(i int) float64 {
 				same := 0.0
-				for _, w := range ways {
-					if list[i].choice(rates[w.profile]) == bare[i].choice(rates[w.profile]) {
-						same += 1 / float64(len(ways))
-					}
+				for _, rate := range rates {
+					same += truth(list[i].choice(rate) == bare[i].choice(rate)) / float64(len(rates))
+				}
+				return same
+			})
+		})
+		add("choices unchanged by dress at the bare cost, "+outfit, len(list), func(pick []int) float64 {
+			return over(pick, func(i int) float64 {
+				same, one := 0.0, list[i]
+				one.cost = bare[i].cost
+				for _, rate := range rates {
+					same += truth(one.choice(rate) == bare[i].choice(rate)) / float64(len(rates))
 				}
 				return same
 			})
 		})
 	}
 	for grade := 1; grade <= 5; grade++ {
-		for k, r := range three {
-			add(fmt.Sprintf("quality of a route of %.2f, grade %d", r.quality, grade), len(bare), func(pick []int) float64 {
+		for k, r := range GradedRoutes {
+			add(fmt.Sprintf("quality of a route of %.2f, grade %d", r.Quality, grade), len(bare), func(pick []int) float64 {
 				return over(only(pick, func(i int) bool { return bare[i].graded.Grade == grade }),
 					func(i int) float64 { return bare[i].quality(k) })
 			})
@@ -212,18 +190,18 @@ func EvalGraded(m *predict.Model, c *learn.Corpus, seed uint64) ([]Figure, error
 		traffic[i].priced(float64(drawn[i].Input), traffic[i].length)
 		traffic[i].group = i
 	}
-	for _, w := range ways {
-		rate := rates[w.profile]
+	for _, profile := range profiles {
+		rate := rates[profile]
 		part := func(name string, of func(*asked) bool, hit func(*asked) float64) {
-			out = append(out, g.figure(w.profile+": "+name, traffic, len(traffic), func(pick []int) float64 {
+			out = append(out, g.figure(profile+": "+name, traffic, len(traffic), func(pick []int) float64 {
 				return over(only(pick, func(i int) bool { return of(&traffic[i]) }),
 					func(i int) float64 { return hit(&traffic[i]) })
 			}))
 		}
 		any := func(*asked) bool { return true }
-		out = append(out, Figure{w.profile + ": rate", len(m.Reference), rate, rate, rate})
-		for k, name := range []string{"nano", "mini", "best"} {
-			part("share of "+name, any, func(a *asked) float64 { return truth(a.choice(rate) == k) })
+		out = append(out, Figure{profile + ": rate", len(m.Reference), rate, rate, rate})
+		for k := range GradedRoutes {
+			part("share of "+GradedRoutes[k].Name, any, func(a *asked) float64 { return truth(a.choice(rate) == k) })
 		}
 		part("mean quality", any, func(a *asked) float64 { return a.quality(a.choice(rate)) })
 		part("mean cost of the dearest route's", any, func(a *asked) float64 { return a.cost[a.choice(rate)] / a.cost[2] })

@@ -10,13 +10,16 @@ import (
 	"github.com/fareway/fareway/modules/internal/routing/predict/learn"
 )
 
+// rates are about those that the built-in model's reference workload gives these routes (route eval --graded).
+var rates = map[string]float64{"budget": 3.5, "balanced": 0.458, "max": 0.24}
+
 // TestEvalGraded is GAP-131: on prompts and makes of dress that training has not seen, the built-in model tells easy
 // from hard, and each profile uses its routes as choice.md wants.
 func TestEvalGraded(t *testing.T) {
 	t.Parallel()
 	c, err := learn.BuiltInCorpus()
 	require.NoError(t, err)
-	figures, err := EvalGraded(predict.Default(), c, 1)
+	figures, err := EvalGraded(predict.Default(), c, 1, rates)
 	require.NoError(t, err)
 	of := map[string]float64{}
 	for _, f := range figures {
@@ -43,7 +46,7 @@ func TestEvalGraded(t *testing.T) {
 	require.Greater(t, of["max: mean quality"], of["balanced: mean quality"])
 	require.Greater(t, of["max: mean cost of the dearest route's"], of["balanced: mean cost of the dearest route's"])
 
-	_, err = EvalGraded(&predict.Model{}, c, 1)
+	_, err = EvalGraded(&predict.Model{}, c, 1, rates)
 	require.ErrorContains(t, err, "trained without graded prompts: train it again")
 }
 

@@ -91,7 +91,7 @@ type Features struct {
 	chars []uint16 // buckets of character n-grams, each once
 
 	concepts [maxConcepts]uint8 // how often each of the vocabulary's is in the question
-	asked    float32            // tokens, of a length that it asks for; 0 where it asks for none
+	asked    Asked              // length, by the question or what frames it
 	tools    bool               // there are some to be called
 
 	framer  framer
@@ -131,7 +131,7 @@ func (f *Features) Read(req *llm.Request) {
 		f.text = appendFolded(f.text, question[len(question)-tailBytes:])
 	}
 	f.readText()
-	f.asked = float32(concepts().found(f.norm, f.numbers, &f.concepts))
+	f.asked = f.framer.asked.or(concepts().found(f.norm, f.numbers, &f.concepts))
 }
 
 // find finds the question: what is left of the last of the users' messages of which something is left. Where no user
@@ -158,7 +158,7 @@ func (f *Features) find(messages []llm.Message) []byte {
 	}
 	if last >= 0 {
 		f.copyWindow(&messages[last])
-		if q := f.framer.gist(f.raw); says(q) {
+		if q := f.framer.findGist(f.raw); says(q) {
 			return q
 		}
 		f.copyWindow(&messages[last])

@@ -3,6 +3,7 @@ package predict
 import (
 	"bytes"
 	_ "embed"
+	"encoding/binary"
 	"errors"
 	"math"
 	"sync"
@@ -13,9 +14,10 @@ import (
 const (
 	frameBits = 13
 	// FrameWords is into how many buckets the words of a line are hashed, and NumFrame how many weights there are: theirs,
-	// and those of its form.
+	// and those of its form and of the concepts in it.
 	FrameWords = 1 << frameBits
-	NumFrame   = FrameWords + numForms + frameIdeas
+	NumFrame   = FrameWords + numMarks
+	numMarks   = numForms + frameIdeas + maxConcepts
 	frameIdeas = 8   // concepts of frame.txt
 	frameLine  = 160 // bytes of a line that are looked at
 	frameLines = 96  // lines of a text: half of them at its beginning
@@ -67,35 +69,74 @@ const (
 	numForms
 )
 
-// frames are the weights: of words, then of forms, and last the scale of a step.
-//
-//go:embed frame.model
-var frames []byte
+// FrameModel tells what of a message frames a question: of a line by its words and form, and then by where it stands
+// and what the others are.
+type FrameModel struct {
+	Weights []int8  // of words, then of forms
+	Scale   float32 // of a step of these
+	Course  Course
+}
 
-var frameScale = func() float32 {
-	if len(frames) != NumFrame+4 {
-		return 0 // it is being made
+//go:embed frame.model
+var frameFile []byte
+
+var frames = sync.OnceValue(func() *FrameModel {
+	m, err := readFrameModel(frameFile)
+	if err != nil {
+		panic(err) // the file is part of the program, and its test reads it
 	}
-	b := frames[NumFrame:]
-	return math.Float32frombits(uint32(b[0]) | uint32(b[1])<<8 | uint32(b[2])<<16 | uint32(b[3])<<24)
-}()
+	return m
+})
+
+// readFrameModel reads what Encode wrote.
+func readFrameModel(file []byte) (*FrameModel, error) {
+	m := &FrameModel{}
+	numbers := m.numbers()
+	if len(file) != NumFrame+4*len(numbers) {
+		return nil, errors.New("what tells the frames of questions has another size")
+	}
+	for _, b := range file[:NumFrame] {
+		m.Weights = append(m.Weights, int8(b))
+	}
+	for i, v := range numbers {
+		*v = math.Float32frombits(binary.LittleEndian.Uint32(file[NumFrame+4*i:]))
+	}
+	return m, nil
+}
+
+// Encode is the model as frame.model has it.
+func (m *FrameModel) Encode() []byte {
+	out := make([]byte, 0, NumFrame+4*len(m.numbers()))
+	for _, w := range m.Weights {
+		out = append(out, byte(w))
+	}
+	for _, v := range m.numbers() {
+		out = binary.LittleEndian.AppendUint32(out, math.Float32bits(*v))
+	}
+	return out
+}
+
+func (m *FrameModel) numbers() []*float32 { return append([]*float32{&m.Scale}, m.Course.Numbers()...) }
 
 // Line is what is known of a line: which weights count, each once, the words' as one by the root of their number.
 type Line struct {
 	Words []uint16
-	Forms [numForms + frameIdeas]bool // and concepts
+	Forms [numMarks]bool // and concepts
 
-	folded []byte
+	asked   Asked
+	folded  []byte
+	numbers []number
 }
 
 // NewLine makes one that ReadLine fills.
 func NewLine() *Line {
-	return &Line{Words: make([]uint16, 0, 2*frameWords), folded: make([]byte, 0, frameLine+8)}
+	return &Line{Words: make([]uint16, 0, 2*frameWords), folded: make([]byte, 0, frameLine+8),
+		numbers: make([]number, 0, mostNumbers)}
 }
 
 // ReadLine reads a line, into l.
 func ReadLine(line []byte, l *Line) {
-	l.Words, l.Forms = l.Words[:0], [numForms + frameIdeas]bool{formBias: true}
+	l.Words, l.Forms, l.asked = l.Words[:0], [numMarks]bool{formBias: true}, Asked{}
 	f := &l.Forms
 	trimmed := bytes.TrimSpace(line)
 	n := len(trimmed)
@@ -167,238 +208,52 @@ func ReadLine(line []byte, l *Line) {
 	}
 	f[formRule] = words == 0
 	l.folded = appendFolded(l.folded[:0], looked)
-	for i, c := range l.folded {
-		if l.folded[i] = lower[c]; class[c]&isDigit != 0 {
-			l.folded[i] = '0'
-		}
-	}
+	l.maskNumbers()
 	var counts [maxConcepts]uint8
 	frameConcepts().found(l.folded, nil, &counts)
 	for i := range frameIdeas {
 		f[numForms+i] = counts[i] > 0
 	}
+	clear(counts[:])
+	l.asked = concepts().found(l.folded, l.numbers, &counts)
+	for i, n := range counts {
+		f[numForms+frameIdeas+i] = n > 0
+	}
 }
 
-// dressed is how much more a line seems to frame a question than to be one, in log odds.
-func dressed(l *Line) float32 {
+// maskNumbers makes small letters, and 0 of digits; the numbers are kept.
+func (l *Line) maskNumbers() {
+	l.numbers = l.numbers[:0]
+	value, in := 0.0, false
+	for i, c := range l.folded {
+		digit := class[c]&isDigit != 0
+		if in && !digit && len(l.numbers) < cap(l.numbers) {
+			l.numbers = append(l.numbers, number{value, i})
+		}
+		if digit {
+			value, in = value*10+float64(c-'0'), true
+			c = '0'
+		} else {
+			value, in = 0, false
+		}
+		l.folded[i] = lower[c]
+	}
+}
+
+// dressed is how much more a line seems to frame a question than to be one, in log odds, by itself.
+func (m *FrameModel) dressed(l *Line) float32 {
 	sum, form := 0, 0
 	for _, w := range l.Words {
-		sum += int(int8(frames[w]))
+		sum += int(m.Weights[w])
 	}
 	for i, has := range l.Forms {
 		if has {
-			form += int(int8(frames[FrameWords+i]))
+			form += int(m.Weights[FrameWords+i])
 		}
 	}
 	score := float32(form)
 	if n := len(l.Words); n > 0 {
 		score += float32(sum) / float32(math.Sqrt(float64(n)))
 	}
-	return score * frameScale
+	return score * m.Scale
 }
-
-// framer has what separate needs.
-type framer struct {
-	line   Line
-	n      int // lines that are looked at
-	begin  [frameLines]int32
-	until  [frameLines]int32
-	scores [frameLines]float32
-	from   [frameLines][2]bool
-	framed [frameLines]bool
-}
-
-// score scores the lines of a text. Of a long one those in the middle go with the last one before them.
-func (r *framer) score(text []byte) {
-	late := len(text) // where the lines of its end begin
-	for range frameLines / 2 {
-		late = max(bytes.LastIndexByte(text[:late], '\n'), 0)
-	}
-	n, at := 0, 0
-	for at <= len(text) && n < frameLines {
-		if n == frameLines/2 && late > at {
-			at = late + 1
-		}
-		end := lineEnd(text, at)
-		if n > 0 {
-			r.until[n-1] = int32(at)
-		}
-		bare := unlabel(text[at:end])
-		r.begin[n] = int32(end - len(bare))
-		r.scores[n] = blankLine
-		switch {
-		case len(bytes.TrimSpace(bare)) == 0:
-		case depends(bare):
-			if r.scores[n] = 0; n > 0 && r.scores[n-1] != blankLine {
-				r.scores[n] = r.scores[n-1]
-			}
-		default:
-			ReadLine(bare, &r.line)
-			r.scores[n] = dressed(&r.line)
-		}
-		n++
-		at = end + 1
-	}
-	if r.n = n; n > 0 {
-		r.until[n-1] = int32(len(text))
-	}
-}
-
-// depends reports whether a line is of the one before it, whatever it says: an option, or code.
-func depends(line []byte) bool {
-	if _, n := option(line); n > 0 || class[line[0]]&isBlank != 0 {
-		return true
-	}
-	last := bytes.TrimSpace(line)
-	switch last[len(last)-1] {
-	case ';', '{', '}', ')', ']':
-		return true
-	}
-	return false
-}
-
-// unframe takes out the lines of a text that seem to frame a question, in place. Where all of them may, and none surely
-// does, the one is left that does least.
-func (r *framer) unframe(text []byte) []byte {
-	if frameScale == 0 {
-		return text
-	}
-	r.score(text)
-	r.decide(r.n)
-	r.contrast()
-	left, sum, lines := false, float32(0), 0
-	for i := range r.n {
-		if r.scores[i] != blankLine {
-			left = left || !r.framed[i]
-			sum += r.scores[i]
-			lines++
-		}
-	}
-	if !left && sum < sure*float32(lines) {
-		r.leave()
-	}
-	return r.keep(text)
-}
-
-// contrast takes out paragraphs that may be of a question, where another one is so by far.
-func (r *framer) contrast() {
-	best, kept := -1, float32(0)
-	for begin := 0; begin < r.n; {
-		end, of, _ := r.paragraph(begin)
-		if of < kept {
-			best, kept = begin, of
-		}
-		begin = end
-	}
-	kept = max(kept, -clear)
-	for begin := 0; begin < r.n; {
-		end, _, all := r.paragraph(begin)
-		for i := begin; i < end && begin != best && all != 0 && all > kept*weak; i++ {
-			r.framed[i] = true
-		}
-		begin = end
-	}
-}
-
-// paragraph is where the paragraph ends that begins at a line, or the blank line, and the mean score of what of it is
-// no frame, 0 for nothing, and of all of it.
-func (r *framer) paragraph(begin int) (end int, kept, all float32) {
-	var n, keeps float32
-	for end = begin; end < r.n && r.scores[end] != blankLine; end++ {
-		score := min(max(r.scores[end], -3), 3)
-		all += score
-		n++
-		if !r.framed[end] {
-			kept += score
-			keeps++
-		}
-	}
-	return max(end, begin+1), kept / max(keeps, 1), all / max(n, 1)
-}
-
-const (
-	clear = 2.5 // how much more than a frame a paragraph need at most seem to be a question, for others to be none
-	weak  = 0.5 // of that, which others must reach
-)
-
-// sure is how much more than a question the lines of a message must seem to be a frame, in the mean, for the question
-// to be looked for elsewhere.
-const sure = 1.2
-
-// leave leaves the line that seems least to be a frame, and what is like it in its paragraph.
-func (r *framer) leave() {
-	least := -1
-	for i := range r.n {
-		if r.scores[i] != blankLine && (least < 0 || r.scores[i] < r.scores[least]) {
-			least = i
-		}
-	}
-	for i := least; i >= 0 && r.alike(i, least); i-- {
-		r.framed[i] = false
-	}
-	for i := least; i >= 0 && i < r.n && r.alike(i, least); i++ {
-		r.framed[i] = false
-	}
-}
-
-func (r *framer) alike(i, least int) bool {
-	return r.scores[i] != blankLine && r.scores[i] < r.scores[least]+1
-}
-
-// gist is what of a text that is nothing but frames seems least to be one.
-func (r *framer) gist(text []byte) []byte {
-	text = untag(text)
-	r.score(text)
-	for i := range r.n {
-		r.framed[i] = true
-	}
-	r.leave()
-	return bytes.TrimSpace(r.keep(text))
-}
-
-// keep moves the lines that are no frame to the front of the text.
-func (r *framer) keep(text []byte) []byte {
-	out := 0
-	for i := range r.n {
-		if !r.framed[i] {
-			out += copy(text[out:], text[r.begin[i]:r.until[i]])
-		}
-	}
-	return text[:out]
-}
-
-// decide finds the likeliest course of n lines between frame and question, where it costs something to go from one to
-// the other, and more so within a paragraph (Viterbi).
-func (r *framer) decide(n int) {
-	var cost [2]float32 // of the best course so far that ends in a question, or in a frame
-	for i := range n {
-		change := float32(changeInside)
-		if i > 0 && r.scores[i-1] == blankLine || r.scores[i] == blankLine {
-			change = changeBetween
-		}
-		score := min(max(r.scores[i], -3), 3)
-		if r.scores[i] == blankLine {
-			score = 0
-		}
-		toQuestion, toFrame := cost[1]+change < cost[0], cost[0]+change < cost[1]
-		r.from[i] = [2]bool{toQuestion, !toFrame}
-		cost = [2]float32{min(cost[0], cost[1]+change) + score/2, min(cost[1], cost[0]+change) - score/2}
-	}
-	framed := cost[1] < cost[0]
-	for i := n - 1; i >= 0; i-- {
-		r.framed[i] = framed
-		if framed {
-			framed = r.from[i][1]
-		} else {
-			framed = r.from[i][0]
-		}
-	}
-}
-
-// What it costs to change between frame and question, in log odds.
-const (
-	changeInside  = 0.8
-	changeBetween = 0.5
-)
-
-const blankLine = -1000

@@ -40,7 +40,7 @@ func (m *Model) Graded(f *Features, s *Signal, out []float32) []float32 {
 	for _, n := range f.concepts[:len(concepts().names)] {
 		out = append(out, logs[n], min(float32(n), 1))
 	}
-	return append(out, float32(math.Log1p(float64(f.asked))))
+	return append(out, float32(math.Log1p(float64(f.asked.usual()))))
 }
 
 // An ease settles from settlesFrom on, towards hardest.
@@ -92,7 +92,7 @@ func (m *Model) grade(f *Features, s *Signal) {
 	for h := range z {
 		z[h] = sums[0][h]*norm[0] + sums[1][h]*norm[1] + g.Heads[h].Bias + dot(g.Heads[h].Weights, x)
 	}
-	s.Grade, s.Length = g.Slope*z[GradeEase]+g.Shift, z[GradeLength]
+	s.Grade, s.Length = g.Slope*z[GradeEase]+g.Shift, f.asked.bound(z[GradeLength])
 	s.Understood = f.understood()
 	s.Grade = usualEase + s.Understood*(settled(s.Grade)-usualEase)
 	odds := z[GradeKind:]

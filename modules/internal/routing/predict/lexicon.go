@@ -52,7 +52,7 @@ type pattern struct {
 
 // unitTokens is how many tokens one has.
 var unitTokens = map[string]float64{"unitword": 1.4, "unitchar": 0.7, "unitsent": 24, "unitline": 12, "unitpara": 90,
-	"unitpage": 600}
+	"unitpage": 600, "unititem": 25}
 
 func newPatterns(text string) (*patterns, error) {
 	p := &patterns{}
@@ -133,8 +133,9 @@ func anywhere(b []byte) bool {
 }
 
 // found counts what is in a text: words in small letters with one blank between them, without accents and with 0 for
-// digits. numbers are the values of some, and where they end.
-func (p *patterns) found(text []byte, numbers []number, counts *[maxConcepts]uint8) (asked float64) {
+// digits. numbers are the values of some, and where they end. It returns the length that is asked for.
+func (p *patterns) found(text []byte, numbers []number, counts *[maxConcepts]uint8) Asked {
+	var asker asker
 	inside := false // a word
 	for i := 0; i < len(text); {
 		c := text[i]
@@ -164,14 +165,14 @@ func (p *patterns) found(text []byte, numbers []number, counts *[maxConcepts]uin
 				k := what.concept - 1
 				counts[k] = min(counts[k]+1, 250)
 				if p.units[k] > 0 {
-					asked = max(asked, p.units[k]*before(numbers, i))
+					asker.unit(p.units[k], text, numbers, i, j+1)
 				}
 			}
 		}
 		inside = letter && c != '\''
 		i += size
 	}
-	return min(asked, 30_000)
+	return asker.asked
 }
 
 func (p *patterns) find(h, at uint32) pattern {
@@ -181,22 +182,6 @@ func (p *patterns) find(h, at uint32) pattern {
 		}
 	}
 	return pattern{}
-}
-
-// number is one of a text's, and where it ends.
-type number struct {
-	value float64
-	end   int
-}
-
-// before is the number that ends where a word begins, or a blank or hyphen before.
-func before(numbers []number, at int) float64 {
-	for _, n := range numbers {
-		if n.end <= at && n.end >= at-1 {
-			return min(n.value, 20_000)
-		}
-	}
-	return 0
 }
 
 // appendFolded appends a text without accents and, beyond Latin letters, without capitals. What is no UTF-8 stays.

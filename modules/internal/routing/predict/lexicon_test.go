@@ -17,7 +17,7 @@ func counted(text string) (map[string]int, float64) {
 			out[name] = int(n)
 		}
 	}
-	return out, float64(f.asked)
+	return out, float64(f.asked.usual())
 }
 
 // TestConcepts is GAP-131: the same request is of the same concepts in many languages, with accents and without, with

@@ -2,6 +2,7 @@ package predict
 
 import (
 	"bytes"
+	"cmp"
 	"crypto/sha256"
 	"encoding/gob"
 	"errors"
@@ -191,7 +192,51 @@ func Decode(file []byte) (*Model, error) {
 
 // check makes sure that no use of the model can reach beyond its tables.
 func (m *Model) check() error {
-	heads := len(m.Heads)
+	c := checker{m: m, wide: len(m.Heads) + NumStats}
+	if err := c.checkTables(); err != nil {
+		return err
+	}
+	for i := range m.Heads {
+		h := &m.Heads[i]
+		c.require(len(h.Stats) == 0 || len(h.Stats) == NumStats, "a head is of another size")
+		c.add(h.Stats, []float32{h.Mean, h.Dev})
+	}
+	if m.Grader != nil {
+		list, err := m.checkGrader()
+		c.errs = append(c.errs, err)
+		c.add(list...)
+	}
+	for i := range m.Pools {
+		c.checkPool(&m.Pools[i])
+	}
+	for i := range m.Reference {
+		s := &m.Reference[i]
+		c.require(len(s.Signal) == m.PackedSize() && s.Input >= 1 && s.Turns >= 0 && s.Share > 0,
+			"a request of its reference workload is not whole")
+		c.add([]float32{s.Share})
+	}
+	return cmp.Or(c.checkNumbers(), errors.Join(c.errs...))
+}
+
+// checker collects what is wrong with a model, and all its numbers.
+type checker struct {
+	m       *Model
+	wide    int // heads and statistics
+	errs    []error
+	numbers [][]float32
+}
+
+func (c *checker) require(holds bool, problem string) {
+	if !holds {
+		c.errs = append(c.errs, errors.New(problem))
+	}
+}
+
+func (c *checker) add(numbers ...[]float32) { c.numbers = append(c.numbers, numbers...) }
+
+// checkTables checks the tables, without which nothing else can be told.
+func (c *checker) checkTables() error {
+	m, heads := c.m, len(c.m.Heads)
 	switch {
 	case len(m.Mean) != NumStats || len(m.Dev) != NumStats:
 		return errors.New("it has other statistics")
@@ -200,87 +245,59 @@ func (m *Model) check() error {
 		return errors.New("its table is of another size")
 	case len(m.Known) != KnownBits/64:
 		return errors.New("its table of known text is of another size")
-	}
-	if x := heads + NumStats; len(m.Whiten) != x*(x+1)/2 {
+	case len(m.Whiten) != c.wide*(c.wide+1)/2:
 		return errors.New("its table of how numbers vary is of another size")
 	}
-	all := [][]float32{m.Mean, m.Dev, m.Scale, {m.Familiar, m.EaseScale}, m.Whiten}
-	linear := func(l *Linear) error {
-		if len(l.Weights) != heads+NumStats {
-			return errors.New("a regression is of another size")
-		}
-		all = append(all, l.Weights, []float32{l.Bias})
-		return nil
+	c.add(m.Mean, m.Dev, m.Scale, []float32{m.Familiar, m.EaseScale}, m.Whiten)
+	return nil
+}
+
+func (c *checker) checkLinear(l *Linear) {
+	c.require(len(l.Weights) == c.wide, "a regression is of another size")
+	c.add(l.Weights, []float32{l.Bias})
+}
+
+func (c *checker) checkPool(p *Pool) {
+	c.require(len(p.Routes) == len(p.Models) && len(p.Routes) > 0, "a pool has not as many routes as models")
+	for _, h := range p.Own {
+		c.require(h >= 0 && h < len(c.m.Heads), "a pool has a head that is not there")
 	}
-	var errs []error
-	for i := range m.Heads {
-		h := &m.Heads[i]
-		if len(h.Stats) != 0 && len(h.Stats) != NumStats {
-			errs = append(errs, errors.New("a head is of another size"))
+	c.require(len(p.Tasks) <= MaxTasks, "a pool has too many tasks")
+	c.checkLinear(&p.Difficulty)
+	c.checkLinear(&p.Within)
+	c.add([]float32{p.Near})
+	for i := range p.Tasks {
+		task := &p.Tasks[i]
+		c.checkLinear(&task.Odds)
+		if len(task.Within.Weights) > 0 {
+			c.checkLinear(&task.Within)
 		}
-		all = append(all, h.Stats, []float32{h.Mean, h.Dev})
+		c.require(len(task.Centre) == c.wide, "a centre is of another size")
+		c.add(task.Centre)
 	}
-	if m.Grader != nil {
-		list, err := m.checkGrader()
-		errs, all = append(errs, err), append(all, list...)
+	for i := range p.Routes {
+		r := &p.Routes[i]
+		c.require(len(r.Components) == len(p.Own) && len(r.ByTask) == len(p.Tasks), "a route is of another size")
+		c.checkLinear(&r.Quality)
+		for _, l := range []*Linear{r.Output, r.Cost} {
+			if l != nil {
+				c.checkLinear(l)
+			}
+		}
+		c.add(r.Components, r.ByTask, []float32{r.Mean, r.Expected, r.Shift, r.Slope})
 	}
-	for i := range m.Pools {
-		p := &m.Pools[i]
-		if len(p.Routes) != len(p.Models) || len(p.Routes) == 0 {
-			errs = append(errs, errors.New("a pool has not as many routes as models"))
-		}
-		for _, h := range p.Own {
-			if h < 0 || h >= heads {
-				errs = append(errs, errors.New("a pool has a head that is not there"))
-			}
-		}
-		errs = append(errs, linear(&p.Difficulty))
-		errs = append(errs, linear(&p.Within))
-		if len(p.Tasks) > MaxTasks {
-			errs = append(errs, errors.New("a pool has too many tasks"))
-		}
-		all = append(all, []float32{p.Near})
-		for j := range p.Tasks {
-			task := &p.Tasks[j]
-			errs = append(errs, linear(&task.Odds))
-			if len(task.Within.Weights) > 0 {
-				errs = append(errs, linear(&task.Within))
-			}
-			if len(task.Centre) != heads+NumStats {
-				errs = append(errs, errors.New("a centre is of another size"))
-			}
-			all = append(all, task.Centre)
-		}
-		for j := range p.Routes {
-			r := &p.Routes[j]
-			if len(r.Components) != len(p.Own) || len(r.ByTask) != len(p.Tasks) {
-				errs = append(errs, errors.New("a route is of another size"))
-			}
-			errs = append(errs, linear(&r.Quality))
-			if r.Output != nil {
-				errs = append(errs, linear(r.Output))
-			}
-			if r.Cost != nil {
-				errs = append(errs, linear(r.Cost))
-			}
-			all = append(all, r.Components, r.ByTask, []float32{r.Mean, r.Expected, r.Shift, r.Slope})
-		}
-	}
-	for i := range m.Reference {
-		s := &m.Reference[i]
-		if len(s.Signal) != m.PackedSize() || s.Input < 1 || s.Turns < 0 || s.Share <= 0 {
-			errs = append(errs, errors.New("a request of its reference workload is not whole"))
-		}
-		all = append(all, []float32{s.Share})
-	}
-	for _, list := range all {
+}
+
+// checkNumbers makes sure that all numbers are some.
+func (c *checker) checkNumbers() error {
+	for _, list := range c.numbers {
 		for _, v := range list {
 			if math.IsNaN(float64(v)) || math.IsInf(float64(v), 0) {
 				return errors.New("it has a number that is none")
 			}
 		}
 	}
-	return errors.Join(errs...)
+	return nil
 }
 
 // Pool finds the models that a caller wants to choose from among those that were put to the same prompts: the

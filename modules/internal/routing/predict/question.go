@@ -37,9 +37,14 @@ var page = fields("a abbr article aside audio b body br button canvas center cod
 	"int t k v e bool")
 
 // separate takes what is no part of the question out of a text, in place, as far as that can be told. What is left may
-// be nothing.
+// be nothing. Where there are worked examples before a question, their form says where it begins (focus).
 func (r *framer) separate(text []byte) []byte {
-	return bytes.TrimSpace(r.unframe(untag(text)))
+	text = untag(text)
+	if _, shots := focus(text); shots > 0 {
+		r.asked = Asked{}
+		return bytes.TrimSpace(text)
+	}
+	return bytes.TrimSpace(r.unframe(text))
 }
 
 // labels stand before a question, with a colon.
@@ -49,27 +54,53 @@ var labels = fields("user human question query task input q customer request pro
 	"görev kullanıcı pertanyaan tugas pengguna 问题 用户 问 任务 質問 ユーザー 질문 사용자 سؤال السؤال المستخدم שאלה " +
 	"प्रश्न सवाल 用户问题 mesajı soru kysymys kérdés ερώτηση întrebare swali প্রশ্ন கேள்வி คำถาม پرسش")
 
-// unlabel takes labels and brackets off a line.
-func unlabel(line []byte) []byte {
+// unlabel takes labels and brackets off a line; labelled reports whether there was a label, and bare whether the line
+// is nothing else.
+func unlabel(line []byte) (rest []byte, labelled, bare bool) {
 	if b := bytes.TrimSpace(line); len(b) > 2 && b[0] == '[' {
 		if i := bytes.IndexByte(b[:min(len(b), 32)], ']'); i > 0 && i+1 < len(b) {
 			line = b[i+1:]
 		}
 	}
-	i := bytes.IndexByte(line[:min(len(line), 40)], ':')
-	if i < 0 || len(bytes.TrimSpace(line[i+1:])) == 0 {
-		return line
+	const mostLabel = 40
+	if len(line) > 0 && class[line[0]]&isBlank != 0 { // code
+		return line, false, false
 	}
-	name := bytes.Trim(line[:i], "#*_>[]( \n")
-	if j := bytes.LastIndexByte(name, ' '); j >= 0 && j < 20 {
-		name = name[j+1:] // "Your task", "Follow-up question"
+	i := bytes.IndexByte(line[:min(len(line), mostLabel)], ':')
+	if i < 0 {
+		return line, false, len(line) <= mostLabel && isLabel(line)
 	}
-	for _, l := range labels {
-		if len(l) == len(name) && bytes.EqualFold(name, l) {
-			return bytes.TrimLeft(line[i+1:], "*_\"« ")
+	if !isLabel(line[:i]) {
+		return line, false, false
+	}
+	if rest = bytes.TrimLeft(line[i+1:], "*_\"« "); len(bytes.TrimSpace(rest)) == 0 {
+		return line, false, true
+	}
+	return rest, true, false
+}
+
+// isLabel reports whether the last of some words, or of those before "of" or "from" the user, stands before questions.
+func isLabel(words []byte) bool {
+	name := bytes.Trim(words, "#*_>[]()-=:~ \t\r\n")
+	if len(name) > 4 && bytes.EqualFold(name[:4], []byte("end ")) {
+		return false
+	}
+	for range 3 {
+		last := name
+		if j := bytes.LastIndexByte(name, ' '); j >= 0 {
+			last = name[j+1:] // "Your task", "Follow-up question"
 		}
+		for _, l := range labels {
+			if len(l) == len(last) && bytes.EqualFold(last, l) {
+				return true
+			}
+		}
+		if len(last) == len(name) || len(last) > 3 && class[last[0]] < 0x80 {
+			return false
+		}
+		name = bytes.TrimRight(name[:len(name)-len(last)], " ")
 	}
-	return line
+	return false
 }
 
 // Untag is separate by tags alone.

@@ -260,168 +260,191 @@ const mostNumbers = 32
 // readWords reads f.norm once, byte by byte: words and their n-grams, numbers, marks. It leaves f.norm in small
 // letters, with one 0 for each digit and one blank between words.
 func (f *Features) readWords() {
-	s := &f.stats
-	var counts [numStats]int32
-	var nWords, letters, long, capitals, digits, foreign, brackets, operators, symbols, punctuation int
-	var sentences, numbers, decimals, years, quotes, questions, blanks, code, markup int
-	var largest float64
-	before := uint32(0)
-	src := f.norm
-	n := len(src)
-	out := 0 // f.norm is written over behind what is read
-	blank := true
-	for i := 0; i < n; {
-		c := src[i]
-		switch k := class[c]; {
+	r := reading{f: f, src: f.norm, blank: true}
+	for i := 0; i < len(r.src); {
+		switch k := class[r.src[i]]; {
 		case k&isLetter != 0:
-			h := wordStart
-			j := i
-			for ; j < n; j++ {
-				c = src[j]
-				k = class[c]
-				if k&isLetter == 0 {
-					break
-				}
-				if k&isCapital != 0 {
-					capitals++
-				} else if c >= 0x80 {
-					foreign++
-				}
-				c = lower[c]
-				src[out] = c
-				out++
-				h = (h ^ uint32(c)) * wordPrime
-			}
-			nWords++
-			letters += j - i
-			if j-i >= 8 {
-				long++
-			}
-			if stat, ok := lexicon.find(h); ok {
-				counts[stat]++
-			}
-			f.seen[h>>26] |= 1 << (h >> 20 & 63)
-			f.word(h * spread)
-			f.word((before*31 + h) * spread)
-			before = h
-			i = j
-			blank = false
+			i = r.readWord(i)
 		case k&isDigit != 0:
-			value, j := 0.0, i
-			for ; j < n && class[src[j]]&isDigit != 0; j++ {
-				value = value*10 + float64(src[j]-'0')
-				if j-i < 4 {
-					src[out] = '0'
-					out++
-				}
-			}
-			digits += j - i
-			numbers++
-			if i > 0 && src[i-1] == '.' && numbers > 1 && i > 1 && class[src[i-2]]&isDigit != 0 {
-				decimals++
-			}
-			if value >= 1000 && value <= 2100 && j-i == 4 {
-				years++
-			}
-			if len(f.numbers) < mostNumbers {
-				f.numbers = append(f.numbers, number{value, out})
-			}
-			largest = max(largest, value)
-			h := uint32(min(j-i, 4)) * 7919
-			f.word(h * spread)
-			f.word((before*31 + h) * spread)
-			before = h
-			i = j
-			blank = false
+			i = r.readNumber(i)
 		case k&isBlank != 0:
-			if !blank {
-				src[out] = ' '
-				out++
-				blank = true
+			if !r.blank {
+				r.put(' ')
+				r.blank = true
 			}
 			i++
 		default:
-			switch {
-			case k&isBracket != 0:
-				brackets++
-			case k&isOperator != 0:
-				operators++
-			case k&isSymbol != 0:
-				symbols++
-			}
-			punctuation++
-			next := byte(0)
-			if i+1 < n {
-				next = src[i+1]
-			}
-			switch c {
-			case '.', '!', '?':
-				if class[next]&isBlank != 0 {
-					sentences++
-				}
-				if c == '?' {
-					questions++
-				}
-			case '"':
-				quotes++
-			case '_':
-				if next == '_' || class[next]&isBlank != 0 {
-					blanks++
-				} else {
-					code++
-				}
-			case ';', '{', '}':
-				code++
-			case '=':
-				if next == '=' {
-					code++
-				}
-			case ':':
-				if class[next]&isBlank != 0 && next == '\n' {
-					code++
-				}
-			case '<', '`', '#':
-				if class[next]&isLetter != 0 || next == '/' || next == c {
-					markup++
-				}
-			case '*':
-				if next == '*' {
-					markup++
-				}
-			}
-			src[out] = c
-			out++
+			r.countClass(k)
+			r.countMark(i)
+			r.put(r.src[i])
+			r.blank = false
 			i++
-			blank = false
 		}
 	}
-	f.norm = src[:out]
+	f.norm = r.src[:r.out]
+	r.fill(&f.stats)
+}
 
-	total := max(n, 1)
-	s[statWords] = ln1(nWords)
-	s[statNumbers] = ln1(numbers)
-	s[statDigits] = share(digits, total)
-	s[statCapitals] = share(capitals, total)
-	s[statForeign] = share(foreign, total)
-	s[statWordLength] = share(letters, nWords)
-	s[statLongWords] = share(long, nWords)
-	s[statDistinct] = share(popcount(&f.seen), max(nWords, 1))
-	s[statSentence] = float32(math.Log1p(float64(nWords) / float64(sentences+1)))
-	s[statPunctuation] = share(punctuation, total)
-	s[statBrackets] = share(brackets, total)
-	s[statOperators] = share(operators, total)
-	s[statSymbols] = ln1(symbols)
-	s[statCode] = ln1(code)
-	s[statMarkup] = ln1(markup)
-	s[statQuotes] = ln1(quotes)
-	s[statQuestions] = ln1(questions)
-	s[statBlanks] = ln1(blanks)
-	s[statLargest] = float32(math.Log1p(largest))
-	s[statDecimals] = ln1(decimals)
-	s[statYears] = ln1(years)
+// reading is what readWords has counted of a text so far.
+type reading struct {
+	f      *Features
+	src    []byte
+	out    int    // src is written over so far, behind what is read
+	before uint32 // the hash of the last word or number
+	blank  bool   // a blank was written last
+
+	listed                                                   [numStats]int32 // words of the lexicon
+	words, letters, long, capitals, foreign                  int
+	numbers, digits, decimals, years                         int
+	brackets, operators, symbols, punctuation                int
+	sentences, quotes, questions, blanks, codeMarks, markups int
+	largest                                                  float64
+}
+
+func (r *reading) put(c byte) {
+	r.src[r.out] = c
+	r.out++
+}
+
+// addGram adds a word or number and the pair of it and the one before.
+func (r *reading) addGram(hash uint32) {
+	r.f.word(hash * spread)
+	r.f.word((r.before*31 + hash) * spread)
+	r.before, r.blank = hash, false
+}
+
+// readWord reads the word that begins at i, and returns where it ends.
+func (r *reading) readWord(i int) int {
+	h := wordStart
+	j := i
+	for ; j < len(r.src); j++ {
+		c := r.src[j]
+		k := class[c]
+		if k&isLetter == 0 {
+			break
+		}
+		if k&isCapital != 0 {
+			r.capitals++
+		} else if c >= 0x80 {
+			r.foreign++
+		}
+		c = lower[c]
+		r.put(c)
+		h = (h ^ uint32(c)) * wordPrime
+	}
+	r.words++
+	r.letters += j - i
+	if j-i >= 8 {
+		r.long++
+	}
+	if stat, ok := lexicon.find(h); ok {
+		r.listed[stat]++
+	}
+	r.f.seen[h>>26] |= 1 << (h >> 20 & 63)
+	r.addGram(h)
+	return j
+}
+
+// readNumber reads the digits that begin at i, and returns where they end.
+func (r *reading) readNumber(i int) int {
+	value, j := 0.0, i
+	for ; j < len(r.src) && class[r.src[j]]&isDigit != 0; j++ {
+		value = value*10 + float64(r.src[j]-'0')
+		if j-i < 4 {
+			r.put('0')
+		}
+	}
+	r.digits += j - i
+	r.numbers++
+	if i > 1 && r.src[i-1] == '.' && r.numbers > 1 && class[r.src[i-2]]&isDigit != 0 {
+		r.decimals++
+	}
+	if value >= 1000 && value <= 2100 && j-i == 4 {
+		r.years++
+	}
+	if len(r.f.numbers) < mostNumbers {
+		r.f.numbers = append(r.f.numbers, number{value, r.out})
+	}
+	r.largest = max(r.largest, value)
+	r.addGram(uint32(min(j-i, 4)) * 7919)
+	return j
+}
+
+func (r *reading) countClass(k uint8) {
+	switch {
+	case k&isBracket != 0:
+		r.brackets++
+	case k&isOperator != 0:
+		r.operators++
+	case k&isSymbol != 0:
+		r.symbols++
+	}
+	r.punctuation++
+}
+
+// countMark counts what the mark at i says with the byte behind it.
+func (r *reading) countMark(i int) {
+	c, next := r.src[i], byte(0)
+	if i+1 < len(r.src) {
+		next = r.src[i+1]
+	}
+	switch c {
+	case '.', '!', '?':
+		r.sentences += one(class[next]&isBlank != 0)
+		r.questions += one(c == '?')
+	case '"':
+		r.quotes++
+	case '_':
+		gap := next == '_' || class[next]&isBlank != 0
+		r.blanks += one(gap)
+		r.codeMarks += one(!gap)
+	case ';', '{', '}':
+		r.codeMarks++
+	case '=':
+		r.codeMarks += one(next == '=')
+	case ':':
+		r.codeMarks += one(next == '\n')
+	case '<', '`', '#':
+		r.markups += one(class[next]&isLetter != 0 || next == '/' || next == c)
+	case '*':
+		r.markups += one(next == '*')
+	}
+}
+
+func one(b bool) int {
+	if b {
+		return 1
+	}
+	return 0
+}
+
+// fill fills in the statistics.
+func (r *reading) fill(s *[numStats]float32) {
+	total := max(len(r.src), 1)
+	s[statWords] = ln1(r.words)
+	s[statNumbers] = ln1(r.numbers)
+	s[statDigits] = share(r.digits, total)
+	s[statCapitals] = share(r.capitals, total)
+	s[statForeign] = share(r.foreign, total)
+	s[statWordLength] = share(r.letters, r.words)
+	s[statLongWords] = share(r.long, r.words)
+	s[statDistinct] = share(popcount(&r.f.seen), max(r.words, 1))
+	s[statSentence] = float32(math.Log1p(float64(r.words) / float64(r.sentences+1)))
+	s[statPunctuation] = share(r.punctuation, total)
+	s[statBrackets] = share(r.brackets, total)
+	s[statOperators] = share(r.operators, total)
+	s[statSymbols] = ln1(r.symbols)
+	s[statCode] = ln1(r.codeMarks)
+	s[statMarkup] = ln1(r.markups)
+	s[statQuotes] = ln1(r.quotes)
+	s[statQuestions] = ln1(r.questions)
+	s[statBlanks] = ln1(r.blanks)
+	s[statLargest] = float32(math.Log1p(r.largest))
+	s[statDecimals] = ln1(r.decimals)
+	s[statYears] = ln1(r.years)
 	for stat := statNegations; stat < numStats; stat++ {
-		if counts[stat] > 0 {
-			s[stat] = ln1(int(counts[stat]))
+		if n := r.listed[stat]; n > 0 {
+			s[stat] = ln1(int(n))
 		}
 	}
 }

@@ -35,11 +35,14 @@ type Corpus struct {
 }
 
 // Held reports whether a prompt is kept out of training, as a third is: by its id, or by what it says the same as.
-func (g *Graded) Held() bool {
+func (g *Graded) Held() bool { return heldOut(g.key()) }
+
+// key is what a prompt goes by: its id, or what it says the same as.
+func (g *Graded) key() string {
 	if g.Same != "" {
-		return heldOut(g.Same)
+		return g.Same
 	}
-	return heldOut(g.ID)
+	return g.ID
 }
 
 func heldOut(key string) bool {
@@ -86,7 +89,7 @@ func BuiltInCorpus() (*Corpus, error) {
 func ReadCorpus(dir fs.FS) (*Corpus, error) {
 	c := &Corpus{}
 	var files []string
-	for _, pattern := range []string{"*.jsonl", "tools/*.jsonl"} {
+	for _, pattern := range []string{"*.jsonl", "more/*.jsonl", "tools/*.jsonl"} {
 		list, err := fs.Glob(dir, pattern)
 		if err != nil {
 			return nil, err

@@ -12,12 +12,13 @@ import (
 // How the grader is fitted. Chosen by cross-validation on the graded prompts of training, see README.md.
 const (
 	gradeCost   = 0.5 // c of the regressions
-	kindCost    = 20
-	givesWay    = 0.7 // log odds by which what is no other kind gives way to the others
+	kindCost    = 6
+	givesWay    = 0.5 // log odds by which what is no other kind gives way to the others
 	gradeEpochs = 12  // passes over the data
 	gradeText   = 8   // weight of words and runs of characters beside statistics and concepts
+	kindText    = 0.5 // of that, for kinds
 	gradeStats  = 0.3 // weight of a statistic
-	gradeIdea   = 0.5 // weight of a concept
+	gradeIdea   = 1   // weight of a concept
 )
 
 // graded is a row that the grader is trained on. What is not known of it counts for nothing.
@@ -33,6 +34,15 @@ type graded struct {
 	chars []uint16
 	extra []float32
 	x     sparse
+	kindX sparse // with less of words
+}
+
+// vector is what a head reads.
+func (r *graded) vector(head int) *sparse {
+	if head < predict.GradeKind {
+		return &r.x
+	}
+	return &r.kindX
 }
 
 // gradedRows are the rows of a corpus that training may see, and of recorded answers what tells kinds.
@@ -220,6 +230,12 @@ func (g *grader) read() {
 				r.x.value = append(r.x.value, v)
 			}
 		}
+		r.kindX = sparse{r.x.at, slices.Clone(r.x.value)}
+		for j, at := range r.kindX.at {
+			if int(at) < 2*predict.Buckets {
+				r.kindX.value[j] *= kindText
+			}
+		}
 	}
 }
 
@@ -252,7 +268,7 @@ func (g *grader) fit(h int, of []int) (w []float32, bias float64) {
 	sum := 0.0
 	for _, i := range of {
 		if v, ok := g.rows[i].target(h); ok {
-			pick, y[i], xs[i] = append(pick, i), []float64{v}, g.rows[i].x
+			pick, y[i], xs[i] = append(pick, i), []float64{v}, *g.rows[i].vector(h)
 			sum += v
 		}
 	}
@@ -304,7 +320,11 @@ func (g *grader) quantise(w [][]float32, bias []float64) {
 	for lane := range lanes {
 		value := func(b int) float64 { return g.rarity[b] * g.rarity[b] }
 		if lane < predict.GradeHeads {
-			value = func(b int) float64 { return float64(w[lane][b]) * part(b) }
+			weight := 1.0
+			if lane >= predict.GradeKind {
+				weight = kindText
+			}
+			value = func(b int) float64 { return float64(w[lane][b]) * part(b) * weight }
 		}
 		top := 0.0
 		for b := range 2 * predict.Buckets {

@@ -37,10 +37,10 @@ const (
 	least     = 1500 // prompts
 )
 
-// read reads the files, by language.
-func read(t *testing.T) map[string][]prompt {
+// read reads the files of a folder, by language.
+func read(t *testing.T, folder string) map[string][]prompt {
 	t.Helper()
-	files, err := filepath.Glob("*.jsonl")
+	files, err := filepath.Glob(filepath.Join(folder, "*.jsonl"))
 	require.NoError(t, err)
 	all := make(map[string][]prompt)
 	for _, file := range files {
@@ -53,7 +53,7 @@ func read(t *testing.T) map[string][]prompt {
 			d := json.NewDecoder(bytes.NewReader(lines.Bytes()))
 			d.DisallowUnknownFields()
 			require.NoError(t, d.Decode(&p), "%s: %s", file, lines.Bytes())
-			require.Equal(t, strings.TrimSuffix(file, ".jsonl"), p.Lang, p.ID)
+			require.Equal(t, strings.TrimSuffix(filepath.Base(file), ".jsonl"), p.Lang, p.ID)
 			all[p.Lang] = append(all[p.Lang], p)
 		}
 		require.NoError(t, lines.Err())
@@ -65,22 +65,14 @@ func read(t *testing.T) map[string][]prompt {
 // prompt twice, and no length that tells the grade.
 func TestGradedPrompts(t *testing.T) {
 	t.Parallel()
-	all := read(t)
+	all := read(t, ".")
 	require.Equal(t, languages, len(all))
 	ids, texts, count := make(map[string]bool), make(map[string]string), 0
 	for lang, prompts := range all {
 		cells, same := make(map[[2]any]int), make(map[string]bool)
 		for _, p := range prompts {
 			require.Regexp(t, "^"+lang+`-\d{4}$`, p.ID)
-			require.False(t, ids[p.ID], "%s is there twice", p.ID)
-			text := strings.ToLower(strings.Join(strings.Fields(p.Prompt), " "))
-			require.Empty(t, texts[text], "%s repeats another", p.ID)
-			ids[p.ID], texts[text] = true, p.ID
-			require.Contains(t, kinds, p.Kind, p.ID)
-			require.Contains(t, outs, p.Out, p.ID)
-			require.True(t, 1 <= p.Grade && p.Grade <= grades, p.ID)
-			length := utf8.RuneCountInString(p.Prompt)
-			require.True(t, 2 <= length && length <= 4000, "%s has %d characters", p.ID, length)
+			check(t, &p, ids, texts)
 			if p.Same != "" {
 				require.False(t, same[p.Same], "%s has %s twice", lang, p.Same)
 				same[p.Same] = true
@@ -93,12 +85,33 @@ func TestGradedPrompts(t *testing.T) {
 		count += len(prompts)
 	}
 	require.GreaterOrEqual(t, count, least)
+	for lang, prompts := range read(t, "more") {
+		for _, p := range prompts {
+			require.Regexp(t, "^"+lang+`2-\d{4}$`, p.ID)
+			require.Empty(t, p.Same, p.ID)
+			check(t, &p, ids, texts)
+		}
+	}
+}
+
+// check checks a prompt by itself, and that no other one has its id or text.
+func check(t *testing.T, p *prompt, ids map[string]bool, texts map[string]string) {
+	t.Helper()
+	require.False(t, ids[p.ID], "%s is there twice", p.ID)
+	text := strings.ToLower(strings.Join(strings.Fields(p.Prompt), " "))
+	require.Empty(t, texts[text], "%s repeats another", p.ID)
+	ids[p.ID], texts[text] = true, p.ID
+	require.Contains(t, kinds, p.Kind, p.ID)
+	require.Contains(t, outs, p.Out, p.ID)
+	require.True(t, 1 <= p.Grade && p.Grade <= grades, p.ID)
+	length := utf8.RuneCountInString(p.Prompt)
+	require.True(t, 2 <= length && length <= 4000, "%s has %d characters", p.ID, length)
 }
 
 // TestParallelPrompts: GAP-131 the prompts that every language has are of the same grade, kind and length of reply.
 func TestParallelPrompts(t *testing.T) {
 	t.Parallel()
-	all := read(t)
+	all := read(t, ".")
 	first := make(map[string]prompt)
 	for _, p := range all["en"] {
 		if p.Same != "" {
@@ -122,7 +135,7 @@ func TestParallelPrompts(t *testing.T) {
 func TestLengthTellsNoGrade(t *testing.T) {
 	t.Parallel()
 	lengths := make([][]int, grades)
-	for _, prompts := range read(t) {
+	for _, prompts := range read(t, ".") {
 		for _, p := range prompts {
 			if p.Same == "" {
 				lengths[p.Grade-1] = append(lengths[p.Grade-1], utf8.RuneCountInString(p.Prompt))
