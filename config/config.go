@@ -250,19 +250,14 @@ type Shadow struct {
 	Share float64 `json:"share"` // over 0 and at most 1
 }
 
-// Plan is the limits of the accounts that are on it, and what they are given. In every limit 0 means none.
+// Plan is the limits of the accounts that are on it, and what they are given.
 type Plan struct {
 	Name           string `json:"name"`
 	DefaultProfile string `json:"default_profile"` // of accounts that have none of their own; "": the gateway's
 	MonthlyCredits int64  `json:"monthly_credits"` // added to the balance at each period's beginning
 	Periods        bool   `json:"periods"`         // the plan has periods, also without monthly credits
 
-	RequestsPerMinute  RequestsPerMinute `json:"requests_per_minute"`
-	SpendCapCredits    int64             `json:"spend_cap_credits"`   // per period
-	TokenBudget        int64             `json:"token_budget"`        // tokens per period
-	FairUseMicrocents  int64             `json:"fair_use_microcents"` // per period; 0: no free allowance
-	ConcurrentRequests int64             `json:"concurrent_requests"` // charged requests at the same time
-	MaxStreams         int64             `json:"max_streams"`         // of those of the gateway's max_streams
+	Limits
 
 	Requires Requires `json:"requires,omitzero"`
 	// SuspendAfterDeclines: accounts are suspended by themselves.
@@ -303,10 +298,3 @@ func (q Requires) And(o Requires) Requires {
 
 // nowhere is longer than the name of a region may be: no route has it.
 const nowhere = "(none: the regions of the plan and those of the account have nothing in common)"
-
-// RequestsPerMinute bounds the requests of any 60 s, for each of those that they count against; 0: no limit.
-type RequestsPerMinute struct {
-	Key     int64 `json:"key"`
-	Account int64 `json:"account"`
-	Address int64 `json:"address"`
-}

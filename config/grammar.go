@@ -475,7 +475,7 @@ var strategyGrammar = grammar{
 
 var planGrammar = grammar{
 	noun: "attribute",
-	attributes: []attributeRule{
+	attributes: append([]attributeRule{
 		{name: "default_profile", kind: oneOf(ProfileNames()...), instead: "the gateway's", example: "\"budget\"",
 			doc: "The profile of requests that name none, of accounts without one of their own: `budget`, `balanced`" +
 				" or `max`."},
@@ -486,25 +486,7 @@ var planGrammar = grammar{
 		{name: "periods", kind: aFlag, instead: "as `monthly_credits`", example: "true",
 			doc: "`true`: months also without monthly credits, so that cap, budget and fair use begin anew. Left " +
 				"out: where there are monthly credits."},
-		{name: "spend_cap_credits", kind: anInteger(0, MaxSpendCapCredits), fallback: `0`, example: "1000",
-			doc: "What an account may spend in a period, whatever its balance; a request that could cross it gets " +
-				"402. 0 for no cap. Requests at the same time may cross it slightly."},
-		{name: "token_budget", kind: anInteger(0, MaxTokenBudget), fallback: `0`, example: "1000000",
-			doc: "Like the cap, in tokens of prompt and reply. 0 for no budget."},
-		{name: "fair_use_microcents", kind: anInteger(0, MaxFairUseMicrocents), fallback: `10000000`, example: "10000000",
-			doc: "What an account gets for nothing in a period when its requests end at a limit of the service, not " +
-				"of the client: the total time limit, a route's `timeout` behind shown text, or an output limit that " +
-				"the client did not set, with nothing visible (422). What goes beyond is charged, in the order of " +
-				"settlement. A 200 that ends at an output limit was delivered, and is charged. 1,000,000 microcents " +
-				"are a credit; 0 for none."},
-		{name: "concurrent_requests", kind: anInteger(0, MaxConcurrentRequests), fallback: `64`, example: "8",
-			doc: "How many charged requests may run at the same time; over it requests get 429. Those whose client " +
-				"left count until their upstream has ended. 0 for no limit."},
-		{name: "max_streams", kind: anInteger(0, MaxConcurrentRequests), instead: "a quarter of the gateway's",
-			example: "2500",
-			doc: "How many of the gateway's `max_streams` one account may have, whatever `concurrent_requests` says for it, " +
-				"so that slow readers of one do not take the places of all. 0 for all of them."},
-	},
+	}, limitRules("")...),
 	blocks: []blockRule{
 		{name: "requests_per_minute", body: &perMinuteGrammar, example: perMinuteExample,
 			doc: "How many requests are answered in any 60 seconds; over it requests get 429."},
@@ -633,24 +615,12 @@ var requiresGrammar = grammar{
 	},
 }
 
-var perMinuteGrammar = grammar{
-	noun: "attribute",
-	attributes: []attributeRule{
-		{name: "key", kind: anInteger(0, MaxRequestsPerMinute), fallback: `600`, example: "600",
-			doc: "The requests of each key."},
-		{name: "account", kind: anInteger(0, MaxRequestsPerMinute), fallback: `2400`, example: "2400",
-			doc: "The requests of all keys of an account."},
-		{name: "address", kind: anInteger(0, MaxRequestsPerMinute), fallback: `6000`, example: "6000",
-			doc: "The requests from one address of clients, over all accounts. An IPv6 address counts with its /64. " +
-				"Behind a proxy, set `trusted_proxies` in the Caddyfile: otherwise all clients share the proxy's " +
-				"address; and `trusted_proxies_strict`: otherwise they can make theirs up."},
-	},
-}
+var perMinuteGrammar = grammar{noun: "attribute", attributes: limitRules("requests_per_minute")}
 
 var preAuthGrammar = grammar{
 	noun: "attribute",
 	attributes: []attributeRule{{name: "failures_per_minute",
-		kind: anInteger(0, MaxRequestsPerMinute), fallback: `120`, example: "120",
+		kind: anInteger(0, maxPerMinute), fallback: `120`, example: "120",
 		doc: "Failed authentications (no key, or an unknown one) of one address in any 60 seconds. Over it, all " +
 			"requests from there get 429, also those with a good key, and nobody can go on guessing. A proxy on" +
 			" a unix socket has no address, and no limit of it. 0 for no limit."}},

@@ -7,29 +7,15 @@ import (
 	"github.com/hashicorp/hcl/v2"
 )
 
-const (
-	// maxCredits is US$10,000,000 a month: 1e15 microcents, so that years of it fit into an int64.
-	maxCredits = 1_000_000_000
-	// MaxSpendCapCredits is the largest balance that the ledger counts: a cap above it would never be reached.
-	MaxSpendCapCredits = 1_000_000_000_000
-	// MaxTokenBudget is more than all upstreams together serve in a month, and its sums fit into an int64.
-	MaxTokenBudget       = 1_000_000_000_000_000
-	MaxFairUseMicrocents = maxCredits * microcentsPerCredit
-	// MaxRequestsPerMinute bounds what the limiter remembers of one subject: it keeps each request's time.
-	MaxRequestsPerMinute = 1_000_000
-	// MaxConcurrentRequests is more than one process has in progress.
-	MaxConcurrentRequests = maxConcurrent
-)
+// maxCredits is US$10,000,000 a month: 1e15 microcents, so that years of it fit into an int64.
+const maxCredits = 1_000_000_000
 
 // DefaultPlan is the plan of the accounts that are on none: what a plan block without content means, without a name.
 // One account has so many requests at a time that some cannot take the service from all others.
 func (g *Gateway) DefaultPlan() Plan {
-	return Plan{
-		RequestsPerMinute:  RequestsPerMinute{Key: 600, Account: 2400, Address: 6000},
-		FairUseMicrocents:  10 * microcentsPerCredit,
-		ConcurrentRequests: 64,
-		MaxStreams:         max(g.MaxStreams/4, min(g.MaxStreams, 1)),
-	}
+	p := Plan{Limits: defaultLimits}
+	p.MaxStreams = max(g.MaxStreams/4, min(g.MaxStreams, 1))
+	return p
 }
 
 // AtOnce is how many charged requests an account on the plan has in progress at most, 0 for no limit of its own.
@@ -86,16 +72,9 @@ func (l *loader) plans(file *section) {
 				"monthly_credits are added at the beginning of each period. Leave periods out, or the credits.")
 		}
 		for _, inner := range s.blocks["requests_per_minute"] {
-			r := s.inner(inner, &perMinuteGrammar)
-			r.integer("key", &p.RequestsPerMinute.Key)
-			r.integer("account", &p.RequestsPerMinute.Account)
-			r.integer("address", &p.RequestsPerMinute.Address)
+			s.inner(inner, &perMinuteGrammar).limits("requests_per_minute", &p.Limits)
 		}
-		s.integer("spend_cap_credits", &p.SpendCapCredits)
-		s.integer("token_budget", &p.TokenBudget)
-		s.integer("fair_use_microcents", &p.FairUseMicrocents)
-		s.integer("concurrent_requests", &p.ConcurrentRequests)
-		s.integer("max_streams", &p.MaxStreams)
+		s.limits("", &p.Limits)
 		s.requires(&p.Requires, l.config.Routes)
 		s.declines(&p.SuspendAfterDeclines)
 		l.config.Plans = append(l.config.Plans, p)

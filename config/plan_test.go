@@ -24,10 +24,10 @@ func TestLimitsThatAreLeftOut(t *testing.T) {
 		require.Equal(t, "free", empty.Name)
 		empty.Name = ""
 		require.Equal(t, config.PlanOf(""), empty)
-		require.Equal(t, Plan{
+		require.Equal(t, Plan{Limits: Limits{
 			RequestsPerMinute: RequestsPerMinute{Key: 600, Account: 2400, Address: 6000},
 			FairUseMicrocents: 10_000_000, ConcurrentRequests: 64, MaxStreams: 2_500,
-		}, empty)
+		}}, empty)
 	})
 }
 
@@ -48,7 +48,8 @@ pre_auth {
 }
 `)
 	require.Empty(t, diags.All())
-	require.Equal(t, Plan{Name: "open", RequestsPerMinute: RequestsPerMinute{Account: 2400}}, config.Plans[0])
+	rates := RequestsPerMinute{Account: 2400}
+	require.Equal(t, Plan{Name: "open", Limits: Limits{RequestsPerMinute: rates}}, config.Plans[0])
 	require.Zero(t, config.PreAuth.FailuresPerMinute)
 }
 

@@ -3,6 +3,7 @@ package config
 import (
 	"math"
 	"math/big"
+	"slices"
 	"testing"
 
 	"github.com/stretchr/testify/require"
@@ -35,12 +36,14 @@ func TestProductsOfSettings(t *testing.T) {
 	call := big.NewInt(math.MaxInt64 / tokensPerPrice)
 	for name, product := range map[string]*big.Int{
 		"monthly credits of a century": big.NewInt(maxCredits * 12 * 100),
-		"a spend cap":                  big.NewInt(MaxSpendCapCredits),
-		"fair use":                     big.NewInt(MaxFairUseMicrocents / microcentsPerCredit),
 	} {
 		product.Mul(product, big.NewInt(microcentsPerCredit))
 		require.True(t, product.IsInt64(), name)
 	}
+	for _, l := range PlanLimits {
+		require.True(t, new(big.Int).Mul(big.NewInt(l.Most), big.NewInt(l.Factor())).IsInt64(), l.Name)
+	}
 	require.True(t, new(big.Int).Mul(call, big.NewInt(maxParts)).IsInt64(), "all calls of a strategy")
-	require.Less(t, int64(MaxTokenBudget), int64(math.MaxInt64)/maxParts, "a token budget, and as much of a request")
+	budget := PlanLimits[slices.IndexFunc(PlanLimits, func(l Limit) bool { return l.Name == "token_budget" })]
+	require.Less(t, budget.Most, int64(math.MaxInt64)/maxParts, "a token budget, and as much of a request")
 }

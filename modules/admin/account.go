@@ -115,7 +115,7 @@ func (a *API) setLimit(r *http.Request) (any, error) {
 	if err != nil {
 		return nil, err
 	}
-	value, err := limit.stored(in.Value)
+	value, err := storedLimit(limit, in.Value)
 	if err != nil {
 		return nil, err
 	}
@@ -123,7 +123,7 @@ func (a *API) setLimit(r *http.Request) (any, error) {
 	if err != nil {
 		return nil, err
 	}
-	account, err = a.engine.Store().SetLimit(r.Context(), account.ID, limit.Limit, value)
+	account, err = a.engine.Store().SetLimit(r.Context(), account.ID, ledger.Limit(limit.Trail()), value)
 	if err != nil {
 		return nil, fmt.Errorf("setting a limit: %w", err)
 	}

@@ -60,7 +60,7 @@ func init() {
 //	POST   /fareway/accounts                {"name", "plan"?} makes an account with a balance of 0
 //	POST   /fareway/accounts/{name}/name    {"name"} renames it
 //	POST   /fareway/accounts/{name}/plan    {"plan"} puts it on another plan, or on "none"
-//	POST   /fareway/accounts/{name}/limit   {"limit", "value"} sets a limit (AccountLimits) of its own; null: its plan's
+//	POST   /fareway/accounts/{name}/limit   {"limit", "value"} sets a limit (FindLimit) of its own; null: its plan's
 //	POST   /fareway/accounts/{name}/profile {"profile"} sets a default profile of its own, or "none": its plan's
 //	POST   /fareway/accounts/{name}/requires {"region"?, "retention"?} what routes must be, besides what its plan says
 //	POST   /fareway/accounts/{name}/state   {"state": "active" | "suspended" | "inactive"}

@@ -10,77 +10,41 @@ import (
 	"github.com/fareway/fareway/modules/internal/ledger"
 )
 
-// AccountLimit is a limit that can be set for one account, over its plan, under its name in the plan's block.
-type AccountLimit struct {
-	Name  string
-	Limit ledger.Limit
-	Unit  int64 // of the ledger's, in one of the name's
-	most  int64
-	What  string              // for people
-	Of    func(*Limits) int64 // the one that holds
-}
-
-// AccountLimits are all of them.
-var AccountLimits = []AccountLimit{
-	{"spend_cap_credits", ledger.LimitSpendCap, ledger.MicrocentsPerCredit, config.MaxSpendCapCredits,
-		"credits that may be spent in a period", func(v *Limits) int64 { return v.SpendCapCredits }},
-	{"token_budget", ledger.LimitTokenBudget, 1, config.MaxTokenBudget,
-		"tokens of a period, prompts and replies", func(v *Limits) int64 { return v.TokenBudget }},
-	{"fair_use_microcents", ledger.LimitFairUse, 1, config.MaxFairUseMicrocents,
-		"what the service's own limits leave free in a period", func(v *Limits) int64 { return v.FairUseMicrocents }},
-	{"concurrent_requests", ledger.LimitConcurrentRequests, 1, config.MaxConcurrentRequests,
-		"charged requests at the same time", func(v *Limits) int64 { return v.ConcurrentRequests }},
-	{"requests_per_minute.key", ledger.LimitKeyRequests, 1, config.MaxRequestsPerMinute,
-		"requests a minute of each of its keys", func(v *Limits) int64 { return v.RequestsPerMinute.Key }},
-	{"requests_per_minute.account", ledger.LimitAccountRequests, 1, config.MaxRequestsPerMinute,
-		"requests a minute of all its keys", func(v *Limits) int64 { return v.RequestsPerMinute.Account }},
-	{"requests_per_minute.address", ledger.LimitAddressRequests, 1, config.MaxRequestsPerMinute,
-		"requests a minute of each address", func(v *Limits) int64 { return v.RequestsPerMinute.Address }},
-}
-
-func accountLimitNames() []string {
-	names := make([]string, len(AccountLimits))
-	for i, l := range AccountLimits {
-		names[i] = l.Name
-	}
-	return names
-}
-
-// FindLimit finds a limit by its name, or by a beginning that only it has: "spend-cap".
-func FindLimit(given string) (AccountLimit, error) {
+// FindLimit finds a limit that accounts can have of their own by its name, or by a beginning that only it has:
+// "spend-cap".
+func FindLimit(given string) (*config.Limit, error) {
 	name := strings.ReplaceAll(strings.ToLower(given), "-", "_")
-	var found []AccountLimit
-	for _, l := range AccountLimits {
+	var names, like []string
+	var found *config.Limit
+	for i := range config.AccountLimits {
+		l := &config.AccountLimits[i]
+		names = append(names, l.Name)
 		if l.Name == name {
 			return l, nil
 		}
 		if name != "" && strings.HasPrefix(l.Name, name) {
-			found = append(found, l)
+			found, like = l, append(like, l.Name)
 		}
 	}
-	if len(found) == 1 {
-		return found[0], nil
-	}
-	names := accountLimitNames()
-	if len(found) > 1 {
-		like := make([]string, len(found))
-		for i, l := range found {
-			like[i] = l.Name
-		}
-		return AccountLimit{}, problem(http.StatusBadRequest,
+	near := config.Nearest(name, names)
+	switch {
+	case len(like) == 1:
+		return found, nil
+	case len(like) > 1:
+		return nil, problem(http.StatusBadRequest,
 			"limit %q is ambiguous: it begins %s; write more of the one that you mean", given, strings.Join(like, ", "))
+	case near != "":
+		return nil, problem(http.StatusBadRequest, "limit %q: did you mean %q?", given, near)
+	default:
+		return nil, problem(http.StatusBadRequest, "limit %q: there are %s", given, strings.Join(names, ", "))
 	}
-	if near := config.Nearest(name, names); near != "" {
-		return AccountLimit{}, problem(http.StatusBadRequest, "limit %q: did you mean %q?", given, near)
-	}
-	return AccountLimit{}, problem(http.StatusBadRequest, "limit %q: there are %s", given, strings.Join(names, ", "))
 }
 
 // Inherit gives a limit or a profile back to the account's plan.
 const Inherit = "none"
 
-// Parse reads a value, nil for inherit.
-func (l AccountLimit) Parse(text string) (*int64, error) {
+// ParseLimit reads a value of a limit, nil for inherit.
+func ParseLimit(l *config.Limit, text string) (*int64, error) {
 	if text == Inherit {
 		return nil, nil
 	}
@@ -91,16 +55,16 @@ func (l AccountLimit) Parse(text string) (*int64, error) {
 	return &n, nil
 }
 
-// stored is a value as the ledger keeps it.
-func (l AccountLimit) stored(value *int64) (*int64, error) {
+// storedLimit is a value of a limit as the ledger keeps it.
+func storedLimit(l *config.Limit, value *int64) (*int64, error) {
 	if value == nil {
 		return nil, nil
 	}
-	if *value < 0 || *value > l.most {
+	if *value < 0 || *value > l.Most {
 		return nil, problem(http.StatusBadRequest, "%s %d: it is 0 to %d, or %q for what the account's plan says", l.Name,
-			*value, l.most, Inherit)
+			*value, l.Most, Inherit)
 	}
-	return new(*value * l.Unit), nil
+	return new(*value * l.Factor()), nil
 }
 
 // Where a limit or a profile of an account comes from.
@@ -118,12 +82,13 @@ func limitSources(cfg *config.Config, a ledger.Account) map[string]string {
 	if on {
 		source = FromPlan
 	}
-	from := map[string]string{"monthly_credits": source, "periods": source, "max_streams": source,
-		"default_profile": FromGateway}
-	for _, l := range AccountLimits {
-		from[l.Name] = source
-		if a.Limits.Of(l.Limit) != nil {
-			from[l.Name] = FromAccount
+	from := map[string]string{"monthly_credits": source, "periods": source, "default_profile": FromGateway}
+	for i := range config.PlanLimits {
+		from[config.PlanLimits[i].Name] = source
+	}
+	for i, own := range a.Limits {
+		if own != nil {
+			from[config.AccountLimits[i].Name] = FromAccount
 		}
 	}
 	switch {

@@ -10,6 +10,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/fareway/fareway/config"
 	"github.com/fareway/fareway/modules/internal/engine/enginetest"
 
 	"github.com/stretchr/testify/require"
@@ -32,9 +33,9 @@ func TestAdminAccountChanges(t *testing.T) {
 	require.EqualValues(t, 1000, v.BalanceCredits)
 	from := v.Limits.From
 	require.Equal(t, &Limits{
-		FairUseMicrocents: 10_000_000, ConcurrentRequests: 64,
-		RequestsPerMinute: Rates{Key: 600, Account: 2400, Address: 6000},
-		DefaultProfile:    "balanced", From: from,
+		Limits: config.Limits{FairUseMicrocents: 10_000_000, ConcurrentRequests: 64,
+			RequestsPerMinute: config.RequestsPerMinute{Key: 600, Account: 2400, Address: 6000}},
+		DefaultProfile: "balanced", From: from,
 	}, v.Limits, "those of accounts without a plan")
 	require.Equal(t, fromDefault, from["token_budget"])
 	require.Equal(t, FromGateway, from["default_profile"])

@@ -70,26 +70,13 @@ type Period struct {
 // Limits is what an account is given and allowed, in a period where it does not say otherwise; 0 is no limit, but for
 // fair use.
 type Limits struct {
-	MonthlyCredits    int64 `json:"monthly_credits"` // added at each period's beginning
-	SpendCapCredits   int64 `json:"spend_cap_credits"`
-	TokenBudget       int64 `json:"token_budget"`
-	FairUseMicrocents int64 `json:"fair_use_microcents"`
-
-	RequestsPerMinute  Rates `json:"requests_per_minute"`
-	ConcurrentRequests int64 `json:"concurrent_requests"`
-	MaxStreams         int64 `json:"max_streams"` // of the gateway's
+	MonthlyCredits int64 `json:"monthly_credits"` // added at each period's beginning
+	config.Limits
 
 	DefaultProfile string `json:"default_profile"` // of requests that name none
 	// From says of each of these, by its name, where it comes from: "account", "plan", "default" for an account on no
 	// plan; of the profile "gateway", too. Rates are named as in "requests_per_minute.key".
 	From map[string]string `json:"from"`
-}
-
-// Rates is the most requests in any 60 seconds.
-type Rates struct {
-	Key     int64 `json:"key"`
-	Account int64 `json:"account"`
-	Address int64 `json:"address"`
 }
 
 func viewAccount(a ledger.Account) Account {
@@ -108,13 +95,7 @@ func viewAccount(a ledger.Account) Account {
 }
 
 func viewLimits(p config.Plan, from map[string]string) *Limits {
-	return &Limits{
-		MonthlyCredits: p.MonthlyCredits, SpendCapCredits: p.SpendCapCredits,
-		TokenBudget: p.TokenBudget, FairUseMicrocents: p.FairUseMicrocents,
-		RequestsPerMinute: Rates(p.RequestsPerMinute), ConcurrentRequests: p.ConcurrentRequests,
-		MaxStreams:     p.MaxStreams,
-		DefaultProfile: p.DefaultProfile, From: from,
-	}
+	return &Limits{MonthlyCredits: p.MonthlyCredits, Limits: p.Limits, DefaultProfile: p.DefaultProfile, From: from}
 }
 
 // optionalTime is nil for the zero time.
@@ -314,7 +295,7 @@ type NewPlan struct {
 
 // NewLimit sets a limit of an account.
 type NewLimit struct {
-	Limit string `json:"limit"` // a name of accountLimits
+	Limit string `json:"limit"` // a name of config.AccountLimits
 	Value *int64 `json:"value"` // 0 as in a plan; null: what the plan says
 }
 

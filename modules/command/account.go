@@ -7,6 +7,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/fareway/fareway/config"
 	"github.com/fareway/fareway/modules/admin"
 	"github.com/fareway/fareway/modules/gateway"
 	"github.com/fareway/fareway/modules/internal/human"
@@ -138,16 +139,13 @@ func printAccount(w io.Writer, v admin.Account) {
 		fmt.Fprintf(w, "used, not yet debited\t%s\n", human.Cents(v.AccruedMicrocents))
 		printPeriod(w, v)
 		if l := v.Limits; l != nil {
-			r := l.RequestsPerMinute
-			for _, rate := range [...]struct {
-				of    string
-				limit int64
-			}{{"key", r.Key}, {"account", r.Account}, {"address", r.Address}} {
-				fmt.Fprintf(w, "requests a minute, %s\t%s%s\n", rate.of, orNoLimit(rate.limit),
-					sourceOf(v, "requests_per_minute."+rate.of))
+			for _, window := range [...]config.Window{config.PerMinute, config.AtOnce} {
+				for i := range config.PlanLimits {
+					if limit := &config.PlanLimits[i]; limit.Window == window {
+						fmt.Fprintf(w, "%s\t%s%s\n", limit.Shown, limitText(limit, l), sourceOf(v, limit.Name))
+					}
+				}
 			}
-			fmt.Fprintf(w, "requests at a time\t%s%s\n", orNoLimit(l.ConcurrentRequests), sourceOf(v, "concurrent_requests"))
-			fmt.Fprintf(w, "of max_streams\t%s%s\n", orNoLimit(l.MaxStreams), sourceOf(v, "max_streams"))
 			fmt.Fprintf(w, "profile\t%s%s\n", l.DefaultProfile, sourceOf(v, "default_profile"))
 		}
 		printRequires(w, v)
@@ -176,13 +174,6 @@ func sourceOf(v admin.Account, limit string) string {
 	}
 }
 
-func orNoLimit(limit int64) string {
-	if limit == 0 {
-		return "no limit"
-	}
-	return human.Thousands(limit)
-}
-
 // printPeriod writes what was used in the period, and of what.
 func printPeriod(w io.Writer, v admin.Account) {
 	p, limits := v.Period, v.Limits
@@ -196,24 +187,46 @@ func printPeriod(w io.Writer, v admin.Account) {
 		fmt.Fprintf(w, "period\tends %s; the next one begins with %s\n", human.Moment(*p.End),
 			human.Credits(limits.MonthlyCredits))
 	}
-	var spendCap, budget, fairUse string
-	if limits != nil {
-		spendCap = atMost(limits.SpendCapCredits, func(n int64) string { return human.Count(n, "credit") }) + sourceOf(v,
-			"spend_cap_credits")
-		budget = atMost(limits.TokenBudget, human.Thousands) + sourceOf(v, "token_budget")
-		fairUse = fmt.Sprintf(" of %s credits", human.Exact(limits.FairUseMicrocents)) + sourceOf(v, "fair_use_microcents")
+	for i := range config.PlanLimits {
+		limit, of := &config.PlanLimits[i], ""
+		if limit.Window != config.PerPeriod {
+			continue
+		}
+		if limits != nil {
+			of = ofLimit(limit, limits) + sourceOf(v, limit.Name)
+		}
+		used := ""
+		if write := usedOf[limit.Name]; write != nil {
+			used = write(p)
+		}
+		fmt.Fprintf(w, "%s %s\t%s%s\n", limit.Shown, when, used, of)
 	}
-	fmt.Fprintf(w, "spent %s\t%s credits%s\n", when, human.Exact(p.SpentMicrocents), spendCap)
-	fmt.Fprintf(w, "tokens %s\t%s%s\n", when, human.Thousands(p.Tokens), budget)
-	fmt.Fprintf(w, "fair use %s\t%s%s\n", when, human.Exact(p.WaivedMicrocents), fairUse)
 }
 
-// atMost writes a limit, 0 being none.
-func atMost(limit int64, write func(int64) string) string {
-	if limit == 0 {
+// usedOf write what was used of the limits of a period.
+var usedOf = map[string]func(admin.Period) string{
+	"spend_cap_credits":   func(p admin.Period) string { return human.Exact(p.SpentMicrocents) + " credits" },
+	"token_budget":        func(p admin.Period) string { return human.Thousands(p.Tokens) },
+	"fair_use_microcents": func(p admin.Period) string { return human.Exact(p.WaivedMicrocents) },
+}
+
+// ofLimit writes a limit of what is used.
+func ofLimit(l *config.Limit, v *admin.Limits) string {
+	n, of := *l.In(&v.Limits), " of at most "
+	switch {
+	case l.Allowance:
+		of = " of "
+	case n == 0:
 		return ", without a limit"
 	}
-	return " of at most " + write(limit)
+	switch l.Unit {
+	case config.Credits:
+		return of + human.Count(n, "credit")
+	case config.Microcents:
+		return of + human.Exact(n) + " credits"
+	default:
+		return of + human.Thousands(n)
+	}
 }
 
 func orDash(s string) string {
@@ -249,10 +262,10 @@ func exactly(names ...string) cobra.PositionalArgs {
 }
 
 // limitText writes the limit that holds.
-func limitText(l admin.AccountLimit, v *admin.Limits) string {
-	n := l.Of(v)
-	if n == 0 && l.Limit == ledger.LimitFairUse {
-		return "0" // which allows nothing
+func limitText(l *config.Limit, v *admin.Limits) string {
+	n := *l.In(&v.Limits)
+	if n == 0 && !l.Allowance {
+		return "no limit"
 	}
-	return orNoLimit(n)
+	return human.Thousands(n)
 }

@@ -38,7 +38,7 @@ its plan's holds again. ` + "`account show`" + ` says which limits hold and wher
 			if err != nil {
 				return err
 			}
-			value, err := limit.Parse(args[2])
+			value, err := admin.ParseLimit(limit, args[2])
 			if err != nil {
 				return err
 			}
@@ -61,7 +61,7 @@ its plan's holds again. ` + "`account show`" + ` says which limits hold and wher
 // limitHelp lists the limits.
 func limitHelp() string {
 	var b strings.Builder
-	for _, l := range admin.AccountLimits {
+	for _, l := range config.AccountLimits {
 		fmt.Fprintf(&b, "  %-27s  %s\n", l.Name, l.What)
 	}
 	return b.String()

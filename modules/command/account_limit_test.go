@@ -6,6 +6,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"github.com/fareway/fareway/config"
 	"github.com/fareway/fareway/modules/admin"
 	"github.com/fareway/fareway/modules/internal/ledger"
 )
@@ -20,15 +21,15 @@ func TestCommandAccountLimits(t *testing.T) {
 		return out
 	}
 	do("create", "ann", "--plan", "starter")
-	for _, l := range admin.AccountLimits {
+	for _, l := range config.AccountLimits {
 		t.Run("GAP-118 "+l.Name, func(t *testing.T) {
 			require.Equal(t, "Account ann: "+l.Name+" is 7 (set for the account).\n", do("set-limit", "ann", l.Name, "7"))
 			v := runJSON[admin.Account](t, "account", "show", "ann", "--data", data)
-			require.EqualValues(t, 7, l.Of(v.Limits))
+			require.EqualValues(t, 7, *l.In(&v.Limits.Limits))
 			require.Equal(t, admin.FromAccount, v.Limits.From[l.Name])
 			stored, err := e.Store().Account(t.Context(), "ann")
 			require.NoError(t, err)
-			require.Equal(t, new(7*l.Unit), stored.Limits.Of(l.Limit))
+			require.Equal(t, new(7*l.Factor()), stored.Limits.Of(ledger.Limit(l.Trail())))
 			require.Contains(t, do("show", "ann"), "(set for the account)")
 
 			do("set-plan", "ann", "none")
@@ -61,6 +62,6 @@ func TestCommandAccountLimits(t *testing.T) {
 		require.NotEqual(t, "gateway", a.Actor, "it says who did it")
 		return nil
 	}))
-	require.Equal(t, 3*len(admin.AccountLimits)+3, actions["account.set_limit"])
+	require.Equal(t, 3*len(config.AccountLimits)+3, actions["account.set_limit"])
 	require.Equal(t, 2, actions["account.set_profile"])
 }

@@ -11,6 +11,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/fareway/fareway/config"
 	"github.com/fareway/fareway/modules/admin"
 	"github.com/fareway/fareway/modules/gateway"
 	"github.com/fareway/fareway/modules/internal/engine/enginetest"
@@ -74,7 +75,7 @@ func TestCommandAccountShowsItsLimits(t *testing.T) {
 	require.Regexp(t, `requests at a time +64 \(default, on no plan\)\n`, out)
 	require.Regexp(t, `profile +balanced \(the gateway's default_profile\)\n`, out)
 	limits := runJSON[admin.Account](t, "account", "show", "ann", "--data", data).Limits
-	require.Equal(t, admin.Rates{Key: 600, Account: 2400, Address: 6000}, limits.RequestsPerMinute)
+	require.Equal(t, config.RequestsPerMinute{Key: 600, Account: 2400, Address: 6000}, limits.RequestsPerMinute)
 }
 
 func TestCommandUsage(t *testing.T) {

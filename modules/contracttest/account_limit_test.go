@@ -26,16 +26,16 @@ func TestLimitsOfOneAccount(t *testing.T) {
 	t.Parallel()
 	sh := shapeOf("chat")
 	for limit, reason := range map[ledger.Limit]string{
-		ledger.LimitKeyRequests:     "key_requests_per_minute",
-		ledger.LimitAccountRequests: "tenant_requests_per_minute",
-		ledger.LimitAddressRequests: "ip_requests_per_minute",
+		"requests_per_minute.key":     "key_requests_per_minute",
+		"requests_per_minute.account": "tenant_requests_per_minute",
+		"requests_per_minute.address": "ip_requests_per_minute",
 	} {
 		t.Run("GAP-118 LIM-01 LIM-02 LIM-03 "+reason, func(t *testing.T) {
 			t.Parallel()
 			g := pace(t, limitedTo(2, 2, 2), setup{})
 			c := g.rich(t)
-			for _, l := range []ledger.Limit{ledger.LimitKeyRequests, ledger.LimitAccountRequests, ledger.LimitAddressRequests} {
-				c.setLimit(l, 0)
+			for _, of := range []string{"key", "account", "address"} {
+				c.setLimit(ledger.Limit("requests_per_minute."+of), 0)
 			}
 			c.setLimit(limit, 4)
 			for range 4 {
@@ -51,7 +51,7 @@ func TestLimitsOfOneAccount(t *testing.T) {
 	t.Run("GAP-118 LIM-11 requests at a time", func(t *testing.T) {
 		t.Parallel()
 		c := pace(t, limitedTo(0, 0, 0, "concurrent_requests = 1"), setup{}).rich(t)
-		c.setLimit(ledger.LimitConcurrentRequests, 2)
+		c.setLimit("concurrent_requests", 2)
 		c.Blocked(hello)
 		first := c.Start(t, sh)
 		second := make(chan answer, 1)

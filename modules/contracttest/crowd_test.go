@@ -62,7 +62,7 @@ func leftBehind(t testing.TB, credits int64) (dir, key string) {
 	require.NoError(t, err)
 	_, _, err = store.AddCredit(ctx, ledger.Credit{Account: a.ID, Credits: credits})
 	require.NoError(t, err)
-	_, err = store.SetLimit(ctx, a.ID, ledger.LimitConcurrentRequests, new(int64)) // a crowd of requests is the account's
+	_, err = store.SetLimit(ctx, a.ID, "concurrent_requests", new(int64)) // a crowd of requests is the account's
 	require.NoError(t, err)
 	require.NoError(t, store.Close())
 	return dir, key

@@ -58,7 +58,7 @@ func TestEveryIDIsFound(t *testing.T) {
 			"413": {send: func(c *caller) answer { return c.Ask(sh, `"metadata":"`+strings.Repeat("x", 9000)+`"`) },
 				status: 413, code: "invalid_request_error"},
 			"429": {send: func(c *caller) answer {
-				c.setLimit(ledger.LimitKeyRequests, 1)
+				c.setLimit("requests_per_minute.key", 1)
 				require.Equal(t, 200, c.Get("/v1/account").StatusCode)
 				return c.Ask(sh)
 			}, status: 429, code: "rate_limit_exceeded"},

@@ -48,16 +48,5 @@ func (c *Call) Limited(l *engine.Limited, err error) *families.Error {
 		wait = " Trying again helps in a second."
 	}
 	return &families.Error{Status: http.StatusTooManyRequests, Code: families.RateLimitExceeded,
-		Message: limitMessages[l.Reason] + wait, Reason: l.Reason, RetryAfter: seconds}
-}
-
-// limitMessages say which limit it is, and what to do but wait. None has a number: the limits are the operator's to
-// tell.
-var limitMessages = map[string]string{
-	engine.KeyRequests: "This API key has sent as many requests as it may in a minute: send fewer.",
-	engine.AccountRequests: "This account has sent as many requests as it may in a minute: send fewer, " +
-		"over all of its keys.",
-	engine.AddressRequests:    "As many requests as may come from this address in a minute have come: send fewer.",
-	engine.AddressFailures:    "Too many requests without a valid API key have come from this address: check the key.",
-	engine.ConcurrentRequests: "This account has as many requests in progress as it may: let some of them end first.",
+		Message: l.Message + wait, Reason: l.Reason, RetryAfter: seconds}
 }

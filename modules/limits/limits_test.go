@@ -68,7 +68,7 @@ func started(t *testing.T) (*engine.Engine, *counted) {
 	t.Helper()
 	limiter := &counted{Memory: ratelimit.NewMemory(ratelimit.Options{})}
 	return enginetest.Start(t, &config.Config{Gateway: settings(),
-		Plans: []config.Plan{{Name: "alone", ConcurrentRequests: 1}}}, engine.Options{Limiter: limiter}), limiter
+		Plans: []config.Plan{{Name: "alone", Limits: config.Limits{ConcurrentRequests: 1}}}}, engine.Options{Limiter: limiter}), limiter
 }
 
 // request is one on its way through the handler.
@@ -193,7 +193,7 @@ func TestWhatIsCounted(t *testing.T) {
 		again := request{kind: gateway.Generate, body: strings.NewReader("{}")}.send(t, e)
 		require.False(t, again.passed)
 		require.Equal(t, http.StatusTooManyRequests, again.Code)
-		require.Equal(t, engine.ConcurrentRequests, again.Header().Get("X-RateLimit-Reason"))
+		require.Equal(t, "tenant_concurrent_requests", again.Header().Get("X-RateLimit-Reason"))
 		require.True(t, request{kind: gateway.CountTokens, body: strings.NewReader("{}")}.send(t, e).passed)
 	}}.send(t, e)
 	require.True(t, got.passed)

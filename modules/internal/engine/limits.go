@@ -11,28 +11,26 @@ import (
 	"github.com/fareway/fareway/modules/internal/ratelimit"
 )
 
-// The limits of requests, by what X-RateLimit-Reason says (LIM-07 to LIM-11, GAP-89).
-const (
-	KeyRequests        = "key_requests_per_minute"
-	AccountRequests    = "tenant_requests_per_minute"
-	AddressRequests    = "ip_requests_per_minute"
-	AddressFailures    = "pre_auth_ip_requests_per_minute"
-	ConcurrentRequests = "tenant_concurrent_requests"
-)
-
-// reasons name the limits of what the limiter counts.
-var reasons = map[ratelimit.Kind]string{
-	ratelimit.Key:      KeyRequests,
-	ratelimit.Account:  AccountRequests,
-	ratelimit.Address:  AddressRequests,
-	ratelimit.Failures: AddressFailures,
-	ratelimit.Running:  ConcurrentRequests,
+// refusals say which limit it is, in X-RateLimit-Reason (LIM-07 to LIM-11, GAP-89), and to people what to do but wait.
+// None has a number: the limits are the operator's to tell.
+var refusals = map[ratelimit.Kind]struct{ reason, message string }{
+	ratelimit.Key: {"key_requests_per_minute",
+		"This API key has sent as many requests as it may in a minute: send fewer."},
+	ratelimit.Account: {"tenant_requests_per_minute",
+		"This account has sent as many requests as it may in a minute: send fewer, over all of its keys."},
+	ratelimit.Address: {"ip_requests_per_minute",
+		"As many requests as may come from this address in a minute have come: send fewer."},
+	ratelimit.Failures: {"pre_auth_ip_requests_per_minute",
+		"Too many requests without a valid API key have come from this address: check the key."},
+	ratelimit.Running: {"tenant_concurrent_requests",
+		"This account has as many requests in progress as it may: let some of them end first."},
 }
 
 // Limited says that a request is over a limit.
 type Limited struct {
-	Reason string        // "" for max_streams, which is no limit of the account
-	Wait   time.Duration // whole seconds, 1 to 60 of them (GAP-16); 0 for max_streams
+	Reason  string        // "" for max_streams, which is no limit of the account
+	Message string        // for the client
+	Wait    time.Duration // whole seconds, 1 to 60 of them (GAP-16); 0 for max_streams
 }
 
 // CheckFailures refuses an address from which too many requests have failed to authenticate in the last minute:
@@ -137,7 +135,7 @@ func (w *Work) limited(asks []ratelimit.Ask, r *ratelimit.Refusal, err error) (*
 	case r == nil:
 		return nil, nil
 	}
-	reason := reasons[asks[r.Ask].Subject.Kind]
-	w.engine.metrics.limitReached(reason)
-	return &Limited{Reason: reason, Wait: r.Wait}, nil
+	refusal := refusals[asks[r.Ask].Subject.Kind]
+	w.engine.metrics.limitReached(refusal.reason)
+	return &Limited{Reason: refusal.reason, Message: refusal.message, Wait: r.Wait}, nil
 }

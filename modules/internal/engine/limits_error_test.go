@@ -41,7 +41,8 @@ func TestLimiterFails(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			begin, _ := limits(&config.Config{Plans: []config.Plan{{Name: "alone", ConcurrentRequests: 1}}})
+			alone := config.Plan{Name: "alone", Limits: config.Limits{ConcurrentRequests: 1}}
+			begin, _ := limits(&config.Config{Plans: []config.Plan{alone}})
 			w := begin()
 			f.Limiter = w.engine.limiter
 			w.engine.limiter = f

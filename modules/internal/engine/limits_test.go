@@ -18,6 +18,18 @@ import (
 	"github.com/fareway/fareway/modules/internal/ratelimit/ratelimittest"
 )
 
+const (
+	keyRequests        = "key_requests_per_minute"
+	accountRequests    = "tenant_requests_per_minute"
+	addressRequests    = "ip_requests_per_minute"
+	concurrentRequests = "tenant_concurrent_requests"
+)
+
+// limitedBy is what a request is told that is over the limit of a kind.
+func limitedBy(kind ratelimit.Kind, reason string, wait time.Duration) *Limited {
+	return &Limited{Reason: reason, Message: refusals[kind].message, Wait: wait}
+}
+
 // limits is an engine that has nothing but limits, and a clock for them.
 func limits(cfg *config.Config) (func() *Work, *ratelimittest.Clock) {
 	c := new(ratelimittest.Clock)
@@ -37,8 +49,8 @@ func TestLimits(t *testing.T) {
 	cfg := &config.Config{
 		PreAuth: config.PreAuth{FailuresPerMinute: 1},
 		Plans: []config.Plan{
-			{Name: "small", RequestsPerMinute: config.RequestsPerMinute{Key: 1, Account: 2, Address: 3}},
-			{Name: "alone", ConcurrentRequests: 1},
+			{Name: "small", Limits: config.Limits{RequestsPerMinute: config.RequestsPerMinute{Key: 1, Account: 2, Address: 3}}},
+			{Name: "alone", Limits: config.Limits{ConcurrentRequests: 1}},
 			{Name: "none"},
 		},
 	}
@@ -56,12 +68,12 @@ func TestLimits(t *testing.T) {
 		t.Parallel()
 		begin, _ := limits(cfg)
 		require.Empty(t, admit(t, begin, client("k1", "a", "small"), here))
-		require.Equal(t, KeyRequests, admit(t, begin, client("k1", "a", "small"), here))
-		require.Equal(t, KeyRequests, admit(t, begin, client("k1", "a", "small"), here))
+		require.Equal(t, keyRequests, admit(t, begin, client("k1", "a", "small"), here))
+		require.Equal(t, keyRequests, admit(t, begin, client("k1", "a", "small"), here))
 		require.Empty(t, admit(t, begin, client("k2", "a", "small"), here))
-		require.Equal(t, AccountRequests, admit(t, begin, client("k3", "a", "small"), here))
+		require.Equal(t, accountRequests, admit(t, begin, client("k3", "a", "small"), here))
 		require.Empty(t, admit(t, begin, client("k4", "b", "small"), here))
-		require.Equal(t, AddressRequests, admit(t, begin, client("k5", "b", "small"), here))
+		require.Equal(t, addressRequests, admit(t, begin, client("k5", "b", "small"), here))
 		for range 2 {
 			_, err := begin().CountFailure(ctx, here)
 			require.NoError(t, err)
@@ -84,7 +96,7 @@ func TestLimits(t *testing.T) {
 		begin, _ := limits(cfg)
 		for _, account := range []string{"a", "b", "c", "d"} {
 			require.Empty(t, admit(t, begin, client(account, account, "small"), netip.Addr{}))
-			require.Equal(t, KeyRequests, admit(t, begin, client(account, account, "small"), netip.Addr{}), "others hold")
+			require.Equal(t, keyRequests, admit(t, begin, client(account, account, "small"), netip.Addr{}), "others hold")
 			l, err := begin().CountFailure(ctx, netip.Addr{})
 			require.NoError(t, err)
 			require.Nil(t, l)
@@ -100,7 +112,7 @@ func TestLimits(t *testing.T) {
 			for range cfg.Gateway.DefaultPlan().RequestsPerMinute.Key {
 				require.Empty(t, admit(t, begin, client("k"+plan, "a"+plan, plan), here))
 			}
-			require.Equal(t, KeyRequests, admit(t, begin, client("k"+plan, "a"+plan, plan), here))
+			require.Equal(t, keyRequests, admit(t, begin, client("k"+plan, "a"+plan, plan), here))
 		}
 		for range 1000 {
 			require.Empty(t, admit(t, begin, client("k", "c", "none"), here))
@@ -133,8 +145,8 @@ func limitedValues(t *testing.T, m *Metrics) map[string]float64 {
 func TestChargedRequests(t *testing.T) {
 	t.Parallel()
 	ctx, here := context.Background(), netip.MustParseAddr("2001:db8::1")
-	cfg := &config.Config{Plans: []config.Plan{{Name: "few", ConcurrentRequests: 3,
-		RequestsPerMinute: config.RequestsPerMinute{Key: 500}}}}
+	cfg := &config.Config{Plans: []config.Plan{{Name: "few", Limits: config.Limits{ConcurrentRequests: 3,
+		RequestsPerMinute: config.RequestsPerMinute{Key: 500}}}}}
 	begin, clock := limits(cfg)
 	who := client("k", "a", "few")
 	var running, admitted, busy, limited atomic.Int64
@@ -153,7 +165,7 @@ func TestChargedRequests(t *testing.T) {
 					}
 					admitted.Add(1)
 					running.Add(-1)
-				case l.Reason == ConcurrentRequests:
+				case l.Reason == concurrentRequests:
 					busy.Add(1)
 				default:
 					limited.Add(1)
@@ -179,7 +191,7 @@ func TestChargedRequests(t *testing.T) {
 	}
 	l, err := begin().AdmitCharged(ctx, who, here)
 	require.NoError(t, err)
-	require.Equal(t, &Limited{Reason: KeyRequests, Wait: time.Minute}, l)
+	require.Equal(t, limitedBy(ratelimit.Key, keyRequests, time.Minute), l)
 	clock.Advance(time.Minute)
 	first, second, third, fourth := begin(), begin(), begin(), begin()
 	for _, w := range []*Work{first, second, third} {
@@ -189,7 +201,7 @@ func TestChargedRequests(t *testing.T) {
 	}
 	l, err = fourth.AdmitCharged(ctx, who, here)
 	require.NoError(t, err)
-	require.Equal(t, &Limited{Reason: ConcurrentRequests, Wait: time.Second}, l)
+	require.Equal(t, limitedBy(ratelimit.Running, concurrentRequests, time.Second), l)
 	fourth.Release()
 	l, err = begin().AdmitCharged(ctx, who, here)
 	require.NoError(t, err)
@@ -204,7 +216,8 @@ func TestChargedRequests(t *testing.T) {
 // takes nothing else, and hears of a limit of its account first.
 func TestStreamsInProgress(t *testing.T) {
 	t.Parallel()
-	cfg := &config.Config{Plans: []config.Plan{{Name: "small", RequestsPerMinute: config.RequestsPerMinute{Key: 2}}}}
+	cfg := &config.Config{Plans: []config.Plan{{Name: "small", Limits: config.Limits{
+		RequestsPerMinute: config.RequestsPerMinute{Key: 2}}}}}
 	begin, _ := limits(cfg)
 	admit := func(w *Work) *Limited {
 		t.Helper()
@@ -221,6 +234,6 @@ func TestStreamsInProgress(t *testing.T) {
 	first.Release()
 	first.Release()
 	require.Nil(t, admit(second))
-	require.Equal(t, &Limited{Reason: KeyRequests, Wait: time.Minute}, admit(first))
+	require.Equal(t, limitedBy(ratelimit.Key, keyRequests, time.Minute), admit(first))
 	require.EqualValues(t, 1, first.engine.streams.used.Load())
 }

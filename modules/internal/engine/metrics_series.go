@@ -140,8 +140,8 @@ func (m *Metrics) Endpoints(names ...string) {
 
 // startAlways makes the series that every gateway has.
 func (m *Metrics) startAlways() {
-	for _, reason := range reasons {
-		m.limited.WithLabelValues(reason)
+	for _, refusal := range refusals {
+		m.limited.WithLabelValues(refusal.reason)
 	}
 	for _, result := range []string{"made", "over_budget"} {
 		m.retries.WithLabelValues(result)

@@ -44,7 +44,7 @@ func TestMetrics(t *testing.T) {
 	m.setUnproven("q", 6)
 	m.forgetUnproven("q")
 	m.receipt("p", receiptCharged)
-	m.limitReached(KeyRequests)
+	m.limitReached("key_requests_per_minute")
 	m.providerFailed("p", host.CauseHang)
 	m.providerViolated("p", host.ViolationOrder)
 	m.providers.current = func() *Generation {

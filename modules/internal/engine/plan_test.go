@@ -13,25 +13,20 @@ import (
 // TestPlanOf: what was set for an account goes before its plan, each limit alone (GAP-118).
 func TestPlanOf(t *testing.T) {
 	t.Parallel()
-	plan := config.Plan{Name: "starter", DefaultProfile: "max", SpendCapCredits: 1, TokenBudget: 2, FairUseMicrocents: 3,
-		ConcurrentRequests: 4, RequestsPerMinute: config.RequestsPerMinute{Key: 5, Account: 6, Address: 7}}
+	plan := config.Plan{Name: "starter", DefaultProfile: "max"}
+	for i, l := range config.PlanLimits {
+		*l.In(&plan.Limits) = int64(i + 1)
+	}
 	cfg := &config.Config{Gateway: config.Gateway{DefaultProfile: "balanced"}, Plans: []config.Plan{plan, {Name: "bare"}}}
 	require.Equal(t, plan, PlanOf(cfg, ledger.Account{Plan: "starter"}))
 	require.Equal(t, "balanced", PlanOf(cfg, ledger.Account{Plan: "bare"}).DefaultProfile)
 	require.Equal(t, "budget", PlanOf(cfg, ledger.Account{Plan: "starter", Profile: "budget"}).DefaultProfile)
-	for limit, change := range map[ledger.Limit]func(*config.Plan){
-		ledger.LimitSpendCap:           func(p *config.Plan) { p.SpendCapCredits = 9_000_000 },
-		ledger.LimitTokenBudget:        func(p *config.Plan) { p.TokenBudget = 9_000_000_000_000 },
-		ledger.LimitFairUse:            func(p *config.Plan) { p.FairUseMicrocents = 9_000_000_000_000 },
-		ledger.LimitConcurrentRequests: func(p *config.Plan) { p.ConcurrentRequests = 9_000_000_000_000 },
-		ledger.LimitKeyRequests:        func(p *config.Plan) { p.RequestsPerMinute.Key = 9_000_000_000_000 },
-		ledger.LimitAccountRequests:    func(p *config.Plan) { p.RequestsPerMinute.Account = 9_000_000_000_000 },
-		ledger.LimitAddressRequests:    func(p *config.Plan) { p.RequestsPerMinute.Address = 9_000_000_000_000 },
-	} {
-		value, want := int64(9_000_000_000_000), plan
+	for i, limit := range ledger.AllLimits {
+		l := config.AccountLimits[i]
+		value, want := 9_000_000*l.Factor(), plan
 		own, ok := ledger.Limits{}.With(limit, &value)
 		require.True(t, ok)
-		change(&want)
+		*l.In(&want.Limits) = 9_000_000
 		require.Equal(t, want, PlanOf(cfg, ledger.Account{Plan: "starter", Limits: own}), limit)
 	}
 }

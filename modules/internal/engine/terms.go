@@ -27,9 +27,9 @@ func newPlans(log *slog.Logger) *plans { return &plans{log: log} }
 // use makes these the plans in force.
 func (p *plans) use(list []config.Plan) {
 	none := new(config.Gateway).DefaultPlan()
-	terms := map[string]ledger.Terms{none.Name: termsOf(&none)}
+	terms := map[string]ledger.Terms{none.Name: ledger.TermsOf(&none)}
 	for i := range list {
-		terms[list[i].Name] = termsOf(&list[i])
+		terms[list[i].Name] = ledger.TermsOf(&list[i])
 	}
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -54,16 +54,6 @@ func (p *plans) of(name string) ledger.Terms {
 			"plan", name)
 	}
 	return terms
-}
-
-func termsOf(p *config.Plan) ledger.Terms {
-	return ledger.Terms{
-		MonthlyCredits: p.MonthlyCredits,
-		Periods:        p.Periods,
-		SpendCap:       p.SpendCapCredits * ledger.MicrocentsPerCredit,
-		TokenBudget:    p.TokenBudget,
-		FairUse:        p.FairUseMicrocents,
-	}
 }
 
 // keepPlans refuses a configuration that lacks a plan that accounts are on: they would silently lose their

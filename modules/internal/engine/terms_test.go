@@ -17,7 +17,8 @@ func TestTerms(t *testing.T) {
 	var logged bytes.Buffer
 	p := newPlans(slog.New(slog.NewTextHandler(&logged, nil)))
 	p.use([]config.Plan{
-		{Name: "starter", MonthlyCredits: 500, SpendCapCredits: 20, TokenBudget: 30, FairUseMicrocents: 40},
+		{Name: "starter", MonthlyCredits: 500,
+			Limits: config.Limits{SpendCapCredits: 20, TokenBudget: 30, FairUseMicrocents: 40}},
 		{Name: "free"},
 	})
 	none := ledger.Terms{FairUse: 10_000_000}
@@ -32,7 +33,7 @@ func TestTerms(t *testing.T) {
 	}
 	require.Equal(t, 1, strings.Count(logged.String(), "plan=gone"), "one warning")
 
-	p.use([]config.Plan{{Name: "starter", SpendCapCredits: 1}})
+	p.use([]config.Plan{{Name: "starter", Limits: config.Limits{SpendCapCredits: 1}}})
 	require.Equal(t, int64(1_000_000), p.of("starter").SpendCap, "a changed plan acts at once")
 	require.Equal(t, none, p.of("free"))
 	require.Contains(t, logged.String(), "plan=free")

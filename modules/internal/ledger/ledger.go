@@ -381,15 +381,3 @@ type Store interface {
 
 	Close() error
 }
-
-// Terms are what a plan gives its accounts and allows them, now. The zero Terms give nothing and limit nothing.
-type Terms struct {
-	MonthlyCredits int64 // credits added at the beginning of each period
-	Periods        bool  // its accounts have periods also without credits
-	SpendCap       int64 // microcents a period; 0: none
-	TokenBudget    int64 // tokens a period, input and output; 0: none
-	FairUse        int64 // microcents a period that requests which end at a limit of the service may cost free
-}
-
-// HasPeriods reports whether accounts on these terms have periods.
-func (t Terms) HasPeriods() bool { return t.Periods || t.MonthlyCredits > 0 }

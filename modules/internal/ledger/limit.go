@@ -1,25 +1,28 @@
 package ledger
 
-import "slices"
+import (
+	"slices"
 
-// Limit names what can be set for one account, over its plan (GAP-118). The name is the audit trail's, too.
-type Limit string
-
-const (
-	LimitSpendCap           Limit = "spend_cap_microcents"        // a period; 0: none
-	LimitTokenBudget        Limit = "token_budget"                // a period, input and output; 0: none
-	LimitFairUse            Limit = "fair_use_microcents"         // a period; 0: no free allowance
-	LimitConcurrentRequests Limit = "concurrent_requests"         // 0: no limit
-	LimitKeyRequests        Limit = "requests_per_minute.key"     // of each key; 0: no limit
-	LimitAccountRequests    Limit = "requests_per_minute.account" // 0: no limit
-	LimitAddressRequests    Limit = "requests_per_minute.address" // of each address; 0: no limit
+	"github.com/fareway/fareway/config"
 )
 
-// AllLimits is every Limit, in the order in which they are shown.
-var AllLimits = [...]Limit{
-	LimitSpendCap, LimitTokenBudget, LimitFairUse, LimitConcurrentRequests, LimitKeyRequests, LimitAccountRequests,
-	LimitAddressRequests,
-}
+// Limit names what can be set for one account, over its plan (GAP-118): it is config.Limit's Trail.
+type Limit string
+
+// The limits that the ledger keeps itself, by its Terms. The others are kept by whoever admits requests.
+const (
+	LimitSpendCap    Limit = "spend_cap_microcents"
+	LimitTokenBudget Limit = "token_budget"
+	LimitFairUse     Limit = "fair_use_microcents"
+)
+
+// AllLimits is every Limit, in the order of config.AccountLimits.
+var AllLimits = func() (all [len(config.AccountLimits)]Limit) {
+	for i := range all {
+		all[i] = Limit(config.AccountLimits[i].Trail())
+	}
+	return all
+}()
 
 // Limits are what was set for one account, in the order of AllLimits; nil: its plan decides.
 type Limits [len(AllLimits)]*int64
@@ -53,6 +56,29 @@ func (l Limits) With(name Limit, value *int64) (Limits, bool) {
 		l[i] = value
 	}
 	return l, ok
+}
+
+// Terms are what a plan gives its accounts and allows them, now. The zero Terms give nothing and limit nothing.
+type Terms struct {
+	MonthlyCredits int64 // credits added at the beginning of each period
+	Periods        bool  // its accounts have periods also without credits
+	SpendCap       int64 // microcents a period; 0: none
+	TokenBudget    int64 // tokens a period, input and output; 0: none
+	FairUse        int64 // microcents a period that requests which end at a limit of the service may cost free
+}
+
+// HasPeriods reports whether accounts on these terms have periods.
+func (t Terms) HasPeriods() bool { return t.Periods || t.MonthlyCredits > 0 }
+
+// TermsOf are the terms of a plan.
+func TermsOf(p *config.Plan) Terms {
+	return Terms{
+		MonthlyCredits: p.MonthlyCredits,
+		Periods:        p.Periods,
+		SpendCap:       p.SpendCapCredits * MicrocentsPerCredit,
+		TokenBudget:    p.TokenBudget,
+		FairUse:        p.FairUseMicrocents,
+	}
 }
 
 // Over are the terms of an account with these limits on a plan of those.

@@ -134,11 +134,11 @@ func testSettings(t *testing.T, open Open) {
 		t.Parallel()
 		f := newFixture(t, open, 1, ledger.Terms{})
 		ctx := soon(t)
-		f.setLimit(ledger.LimitKeyRequests, new(int64(5)))
+		f.setLimit("requests_per_minute.key", new(int64(5)))
 		_, err := f.store.SetRequires(ctx, f.account.ID, ledger.RequiresChange{Regions: &[]string{"eu"}})
 		require.NoError(t, err)
 		before, acts := f.now(), f.acts(ledger.Query{})
-		for limit, value := range map[ledger.Limit]int64{"": 1, "monthly_credits": 1, ledger.LimitKeyRequests: -1} {
+		for limit, value := range map[ledger.Limit]int64{"": 1, "monthly_credits": 1, "requests_per_minute.key": -1} {
 			_, err := f.store.SetLimit(ctx, f.account.ID, limit, &value)
 			require.ErrorIs(t, err, ledger.ErrInvalid)
 		}
@@ -156,11 +156,11 @@ func testSettings(t *testing.T, open Open) {
 		require.ErrorIs(t, err, ledger.ErrNotFound)
 		_, err = f.store.SetProfile(ctx, f.account.ID, "best")
 		require.ErrorIs(t, err, ledger.ErrInvalid)
-		_, err = f.store.SetLimit(ctx, "acct_0", ledger.LimitKeyRequests, nil)
+		_, err = f.store.SetLimit(ctx, "acct_0", "requests_per_minute.key", nil)
 		require.ErrorIs(t, err, ledger.ErrNotFound)
 		_, err = f.store.SetProfile(ctx, "acct_0", "max")
 		require.ErrorIs(t, err, ledger.ErrNotFound)
-		f.setLimit(ledger.LimitKeyRequests, new(int64(5)))
+		f.setLimit("requests_per_minute.key", new(int64(5)))
 		f.setLimit(ledger.LimitFairUse, nil)
 		for _, change := range []ledger.RequiresChange{{}, {Regions: &[]string{"eu"}}, {Retention: new("")}} {
 			_, err = f.store.SetRequires(ctx, f.account.ID, change)

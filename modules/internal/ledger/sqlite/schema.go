@@ -1,7 +1,7 @@
 package sqlite
 
 import (
-	_ "embed"
+	"embed"
 	"errors"
 	"fmt"
 
@@ -9,45 +9,20 @@ import (
 	"zombiezen.com/go/sqlite/sqlitex"
 )
 
-var (
-	//go:embed schema/1.sql
-	schema1 string
-	//go:embed schema/2.sql
-	schema2 string
-	//go:embed schema/3.sql
-	schema3 string
-	//go:embed schema/4.sql
-	schema4 string
-	//go:embed schema/5.sql
-	schema5 string
-	//go:embed schema/6.sql
-	schema6 string
-	//go:embed schema/7.sql
-	schema7 string
-	//go:embed schema/8.sql
-	schema8 string
-	//go:embed schema/9.sql
-	schema9 string
-	//go:embed schema/10.sql
-	schema10 string
-	//go:embed schema/11.sql
-	schema11 string
-	//go:embed schema/12.sql
-	schema12 string
-	//go:embed schema/13.sql
-	schema13 string
-	//go:embed schema/14.sql
-	schema14 string
-	//go:embed schema/15.sql
-	schema15 string
-	//go:embed schema/16.sql
-	schema16 string
-)
+//go:embed schema/*.sql
+var schemaFiles embed.FS
 
-// migrations lead from an empty file to the newest schema: migrations[0] makes version 1. Released ones are
-// never edited; each of the later ones is written for a database that the one before it left.
-var migrations = []string{schema1, schema2, schema3, schema4, schema5, schema6, schema7, schema8, schema9, schema10,
-	schema11, schema12, schema13, schema14, schema15, schema16}
+// migrations lead from an empty file to the newest schema: migrations[0], of schema/1.sql, makes version 1. Released
+// ones are never edited; each of the later ones is written for a database that the one before it left.
+var migrations = func() (all []string) {
+	for {
+		text, err := schemaFiles.ReadFile(fmt.Sprintf("schema/%d.sql", len(all)+1))
+		if err != nil {
+			return all // it was the last one
+		}
+		all = append(all, string(text))
+	}
+}()
 
 // ErrVersion: the database was written by a newer fareway, or is not a ledger.
 var ErrVersion = errors.New("unusable ledger database")

@@ -40,6 +40,14 @@ func oldLedger(t testing.TB, name string) (path string) {
 	return path
 }
 
+// TestMigrationsAreWithoutGaps: each file is one of them, by its number.
+func TestMigrationsAreWithoutGaps(t *testing.T) {
+	t.Parallel()
+	files, err := schemaFiles.ReadDir("schema")
+	require.NoError(t, err)
+	require.Len(t, migrations, len(files))
+}
+
 func TestMigration(t *testing.T) {
 	t.Parallel()
 	path := oldLedger(t, "schema1.db.gz")

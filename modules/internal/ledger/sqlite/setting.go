@@ -13,15 +13,14 @@ import (
 	"github.com/fareway/fareway/modules/internal/ledger/book"
 )
 
-// limitColumns are those of accounts, in the order of ledger.AllLimits.
-var limitColumns = [len(ledger.AllLimits)]string{
-	"spend_cap", "token_budget", "fair_use", "concurrent_requests", "key_requests", "account_requests", "address_requests",
-}
-
-// settingColumns are what was set for accounts AS a.
+// settingColumns are what was set for accounts AS a: a column for each of ledger.AllLimits, in their order, and the
+// rest. A new one has its limit's name (TestLimitColumns).
 const settingColumns = `a.spend_cap, a.token_budget, a.fair_use, a.concurrent_requests, a.key_requests, ` +
-	`a.account_requests,
-	a.address_requests, a.profile, a.requires_region, a.requires_retention`
+	`a.account_requests, a.address_requests, ` +
+	`a.profile, a.requires_region, a.requires_retention`
+
+// limitColumns are the first of settingColumns.
+var limitColumns = [len(ledger.AllLimits)]string(strings.Split(settingColumns[len("a."):], ", a."))
 
 // settingsWidth is how many columns settingColumns names.
 const settingsWidth = len(ledger.AllLimits) + 3
