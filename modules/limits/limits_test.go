@@ -68,7 +68,8 @@ func started(t *testing.T) (*engine.Engine, *counted) {
 	t.Helper()
 	limiter := &counted{Memory: ratelimit.NewMemory(ratelimit.Options{})}
 	return enginetest.Start(t, &config.Config{Gateway: settings(),
-		Plans: []config.Plan{{Name: "alone", Limits: config.Limits{ConcurrentRequests: 1}}}}, engine.Options{Limiter: limiter}), limiter
+		Plans: []config.Plan{{Name: "alone", Limits: config.Limits{ConcurrentRequests: 1}}}},
+		engine.Options{Limiter: limiter}), limiter
 }
 
 // request is one on its way through the handler.
