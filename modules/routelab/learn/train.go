@@ -4,7 +4,6 @@ package learn
 
 import (
 	"errors"
-	"fmt"
 	"math"
 	"slices"
 	"strings"
@@ -448,14 +447,4 @@ func (t *trainer) logRidge(pl *pool, xs []sparse, weight []float32, k int, of fu
 		l.Weights = append(l.Weights, float32(v)*weight[at])
 	}
 	return &l
-}
-
-// Summary sums a training up.
-func Summary(m *predict.Model) string {
-	rows, models := 0, 0
-	for _, p := range m.Pools {
-		rows += p.Rows
-		models += len(p.Models)
-	}
-	return fmt.Sprintf("%d prompts, %d models in %d pools, %d heads", rows, models, len(m.Pools), len(m.Heads))
 }
