@@ -122,7 +122,8 @@ func (c *Condition) unknown(f *Facts) (names []string) {
 	return names
 }
 
-// Asks reports whether the condition asks a fact, such as account.name.
+// Asks reports whether the condition asks account.name, or what is known of the text (request.difficulty,
+// request.kind): the facts that are not always there.
 func (c *Condition) Asks(fact string) bool {
 	return slices.Contains(c.unknown(&Facts{Unread: true, Nameless: true}), fact)
 }

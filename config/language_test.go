@@ -65,7 +65,7 @@ var printedAs = map[string]string{
 func TestEveryAttributeDecides(t *testing.T) {
 	t.Parallel()
 	for block, g := range bodies() {
-		if block == "variable" { // its values go where they are used: TestVariables
+		if block == "variable" { // its values go where they are used
 			continue
 		}
 		for _, rule := range g.attributes {

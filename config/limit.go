@@ -13,7 +13,8 @@ import (
 //     its --help, `account show`, what holds for an account, the audit trail and its verification follow.
 //  2. in modules/internal/ledger/sqlite, the next file of schema/, which adds a column to accounts that is named as
 //     the limit's Trail, and that column behind the others in setting.go.
-//  3. the file that keeps the limit: who admits requests reads its field from engine.PlanOf (engine/limits.go), the
+//  3. the file that keeps the limit: who admits requests reads its field from engine.PlanOf (engine/limits.go, with a
+//     row of its refusals and a kind of modules/internal/ratelimit where it counts something new), the
 //     ledger from its Terms (ledger/limit.go). A row that nobody keeps is an empty promise.
 //
 // TestEveryLimit of modules/command puts each row to what follows from it.

@@ -22,9 +22,9 @@ import (
 //	scope      what the exchange is about, the same from its beginning to its end
 //	prompt     how long the input is, and what upstreams want back with it
 //	delivery   what the client sees
-//	feedback   what is kept to choose better by: decisions, outcomes, conversations, calls for comparison
+//	feedback   decisions, outcomes, conversations, calls for comparison      prompt
 //	caching    the response cache
-//	screening  the content policy
+//	screening  the content policy                                            delivery
 //	books      what is held and due                                          prompt
 //	transport  one attempt, from its call to its end                         prompt delivery feedback caching
 //	work       which attempts there are: steps, the race of two              prompt delivery feedback books transport
@@ -125,7 +125,7 @@ func generate(w http.ResponseWriter, r *http.Request, call *gateway.Call) *famil
 	return x.answer()
 }
 
-// answer takes steps 15 to 20.
+// answer takes steps 15 to 20 of the order in the package's doc.
 func (x *exchange) answer() *families.Error {
 	if refusal := x.admit(); refusal != nil {
 		x.feedback.noteRefusal(refusal)
@@ -151,11 +151,11 @@ func (x *exchange) admit() *families.Error {
 	x.feedback.recallConversation(&ask)
 	x.prompt.measure(&ask)
 	ask.Keep = x.feedback.traitsToKeep(len(ask.Routes))
-	_ = x.gen.Classify(x.request.Context(), &ask) // it is counted, and the model predicts then
+	_ = x.gen.Classify(x.request.Context(), &ask) // where it fails, that is counted, and the model predicts
 	plan, err := routing.MakeItinerary(ask)
 	x.feedback.noteChoice(&ask, &plan)
 	x.feedback.beginTraining(&plan)
-	if err != nil && plan.Steps == nil {
+	if err != nil && plan.Steps == nil { // with steps it is that they are busy, and may be waited for (GAP-139)
 		return x.admission.refuseUnroutable(err)
 	}
 	x.admission.follow(&plan)
@@ -174,7 +174,8 @@ func (x *exchange) admit() *families.Error {
 	return nil
 }
 
-// hasGate reports whether something stands between the hold and the first attempt, which it is placed without then.
+// hasGate reports whether something stands between the hold and the first attempt. The hold is placed without an attempt
+// then.
 func (x *exchange) hasGate() bool { return x.gen.Config.Screening.On() || x.caching.isCacheable() }
 
 // passGate takes steps 18 and 19: the response cache and the screening. It is done when that answers or refuses.
@@ -317,8 +318,9 @@ func (x *exchange) fail(f *failure) *families.Error {
 // statusLeft is what a settlement says of a client that left: nginx's number for it, which nobody gets.
 const statusLeft = 499
 
-// abandon settles an exchange whose client left before the next call upstream, or whose last call was
-// cancelled for that and proved what it had used (GAP-47).
+// abandon settles an exchange whose client left before the next call upstream, or whose last call was cancelled for
+// that and proved what it had used (GAP-47). It ends with the panic that makes net/http drop the connection, and is a
+// refusal only for its callers.
 func (x *exchange) abandon() *families.Error {
 	x.delivery.markGone()
 	s := ledger.Settlement{Status: statusLeft, Reason: gateway.ReasonLeft, Results: x.work.results(false)}

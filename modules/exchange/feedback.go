@@ -94,9 +94,9 @@ func verdict(a *attempt) outcome.Verdict {
 	return outcome.Worked
 }
 
-// feedback is what is kept of an exchange so that later ones are routed better: the decision log (decision.go), how
-// routes did (learn.go), what predictors are trained by (training.go), where conversations are (conversation.go), and
-// calls for comparison (shadow.go).
+// feedback is what is kept of an exchange so that later ones are routed better: the decision log (decision.go), what
+// predictors are trained by (training.go), calls for comparison (shadow.go), and here how routes did and where
+// conversations are.
 type feedback struct {
 	*scope
 	prompt       *prompt

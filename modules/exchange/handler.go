@@ -15,8 +15,8 @@
 //	 7 the body's size: 413                        limits
 //	 8 JSON syntax, top level an object: 400       families.Parse, called by limits
 //	 9 credential-like fields: 400                 families.Parse
-//	10 the model: 400, 404                         decode.go
-//	11 the profile header: 400                     decode.go
+//	10 the model: 400, 404                         request.go
+//	11 the profile header: 400                     request.go
 //	12 images and audio: 400                       the family's Decode
 //	13 fields and tools that are not offered: 400  the family's Decode
 //	14 all other rules of fields: 400              the family's Decode

@@ -115,7 +115,7 @@ func hasJSON(text string) bool {
 // request is a client request that passed every rule of form.
 type request struct {
 	*families.Request
-	// described is the form for routes that do not enforce schemas, nil where all get the same (see structured.go).
+	// described is the form for routes that do not enforce schemas, nil where all get the same (see below).
 	described *llm.Request
 	model     string // as sent, echoed
 	profile   string // resolved
