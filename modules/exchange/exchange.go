@@ -174,8 +174,8 @@ func (x *exchange) admit() *families.Error {
 	return nil
 }
 
-// hasGate reports whether something stands between the hold and the first attempt. The hold is placed without an attempt
-// then.
+// hasGate reports whether something stands between the hold and the first attempt. The hold is placed without an
+// attempt then.
 func (x *exchange) hasGate() bool { return x.gen.Config.Screening.On() || x.caching.isCacheable() }
 
 // passGate takes steps 18 and 19: the response cache and the screening. It is done when that answers or refuses.
