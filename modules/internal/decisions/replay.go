@@ -354,7 +354,7 @@ func (r *Record) Expect(c, answer *routing.Candidate) Usage {
 		}
 	}
 	prompt += c.Template + c.Reads
-	u := Usage{Known: true, CacheRead: min(c.Cached, prompt), Output: int64(min(output, float64(c.Allowance)))}
+	u := Usage{Known: true, CacheRead: min(c.Cached, prompt), Output: int64(math.Round(min(output, float64(c.Allowance))))}
 	if price, _ := c.Route.Price.At(prompt); price.CacheRead < price.Input {
 		u.CacheWrite = prompt - u.CacheRead
 	} else {
