@@ -48,6 +48,9 @@ var places = []place{
 	{"GET", "/v1/account", shapeOf("chat")},
 }
 
+// neitherTrivialNorHard is a prompt for which profiles choose different routes.
+const neitherTrivialNorHard = "PROMPT Compare two ways to heat a house."
+
 func TestService(t *testing.T) {
 	t.Parallel()
 	g := startScripted(t, setup{Routes: []route{
@@ -113,7 +116,7 @@ func TestService(t *testing.T) {
 		for _, sh := range shapes {
 			for profile, want := range map[string]string{"budget": "cheap", "max": "dear"} {
 				c := g.rich(t)
-				a := c.Post(sh.Path, sh.Body("PROMPT"), "X-Service-Profile", profile)
+				a := c.Post(sh.Path, sh.Body(neitherTrivialNorHard), "X-Service-Profile", profile)
 				require.Equal(t, 200, a.StatusCode)
 				require.Equal(t, want, c.Route(t))
 				line := c.Access(a.Header.Get("X-Request-Id"))
@@ -129,7 +132,7 @@ func TestService(t *testing.T) {
 				pin := fmt.Sprintf(`"provider":%[1]q,"route":%[1]q,"models":[%[1]q]`, name)
 				for profile, want := range map[string]string{"budget": "cheap", "max": "dear"} {
 					c := g.rich(t)
-					a := c.Post(sh.Path, sh.Body("PROMPT", pin), "X-Route", name, "X-Provider", "up", "X-Model", name,
+					a := c.Post(sh.Path, sh.Body(neitherTrivialNorHard, pin), "X-Route", name, "X-Provider", "up", "X-Model", name,
 						"X-Service-Profile", profile)
 					require.Equal(t, 200, a.StatusCode, "body: %s", a.Raw)
 					require.Equal(t, want, c.Route(t))
