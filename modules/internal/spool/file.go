@@ -6,6 +6,8 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
+
+	"github.com/fareway/fareway/modules/internal/files"
 )
 
 // disk is an open file.
@@ -43,13 +45,7 @@ func (machine) Rename(from, to string) error { return os.Rename(from, to) }
 
 func (machine) Remove(path string) error { return os.Remove(path) }
 
-func (machine) SyncDir(dir string) error {
-	d, err := os.Open(dir)
-	if err != nil {
-		return err
-	}
-	return errors.Join(d.Sync(), d.Close())
-}
+func (machine) SyncDir(dir string) error { return files.SyncFolder(dir) }
 
 // put writes and syncs.
 func put(d disk, b []byte, at int64) error {
