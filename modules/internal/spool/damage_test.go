@@ -68,6 +68,19 @@ func TestAnyBit(t *testing.T) {
 	}
 }
 
+// TestTheOtherMagic: a header that is damaged into the beginning of the format of before takes nothing with it.
+func TestTheOtherMagic(t *testing.T) {
+	t.Parallel()
+	all := records(5)
+	_, c := with(t, all)
+	b := bytes.Clone(c.files[where].now)
+	copy(b, oldMagic)
+	none := func(int64, int64) bool { return false }
+	requireFound(t, all, none, b, "one header")
+	copy(b[headerB:], "no header")
+	requireFound(t, all, none, b, "both headers")
+}
+
 // TestAnySector overwrites every sector with zeros, with chance, with ones, and with each of the others.
 func TestAnySector(t *testing.T) {
 	t.Parallel()

@@ -35,20 +35,22 @@ type found struct {
 // isWhole reports whether the file can be gone on with as it is.
 func (f *found) isWhole() bool { return !f.old && len(f.damages) == 0 }
 
-// scan reads a spool's whole file.
+// scan reads a spool's whole file. It has the format of before only when nothing of today's can be read in it: two
+// damaged bits of a header make one magic the other.
 func scan(content []byte) (*found, error) {
-	if bytes.HasPrefix(content, []byte(oldMagic)) && len(content) >= firstRecord {
-		return scanOld(content)
-	}
+	old := bytes.HasPrefix(content, []byte(oldMagic)) && len(content) >= firstRecord
 	s := &scanner{found: found{headerAt: -1}, length: int64(len(content))}
+	s.content = content
 	if rest := len(content) % sectorSize; rest > 0 {
 		// What is left of a sector is a damaged one.
-		content = append(bytes.Clone(content), make([]byte, sectorSize-rest)...)
+		s.content = append(bytes.Clone(content), make([]byte, sectorSize-rest)...)
 	}
-	s.content = content
 	s.readHeaders()
 	s.readSectors()
 	if s.headerAt < 0 && !s.any {
+		if old {
+			return scanOld(content)
+		}
 		return nil, fmt.Errorf("%w: it does not begin as one; move the file away and start again, and keep it: "+
 			"settlements may be in it", ErrForeign)
 	}
