@@ -52,3 +52,11 @@ func (l Loss) String() string {
 	return fmt.Sprintf("%sat least %d movements of money and %d acts of operators that were acknowledged are not in it "+
 		"(it has %d of %d and %d of %d)", text, entries, acts, l.HasEntries, l.SeenEntries, l.HasActs, l.SeenActs)
 }
+
+// Undecided is ErrLost, with what to do, nil where there is no loss (nil).
+func (l *Loss) Undecided() error {
+	if l == nil {
+		return nil
+	}
+	return fmt.Errorf("%w: %s; %s", ErrLost, l, LossAdvice)
+}

@@ -82,9 +82,25 @@ func (p Payer) charge(part Part, e ledger.Entry) (c Charged, err error) {
 	if c.Entry, err = c.Account.post(e); err != nil {
 		return Charged{}, err
 	}
+	c.Account.Ever.add(part)
 	c.Line.Spent += part.Charge
-	c.Account.Ever.Spent += part.Charge
-	c.Account.Ever.Tokens += part.Tokens
-	c.Account.Ever.Waived += part.Waived
 	return c, nil
+}
+
+// Count is how the account and the line are after a part, but for the entry that says so: for who decides the next
+// request before that entry is written.
+func (p Payer) Count(part Part) (a Account, l Line, err error) {
+	a, l = *p.Account, *p.Line
+	if a.Balance, err = a.Add(-part.Charge); err != nil {
+		return a, l, err
+	}
+	a.Ever.add(part)
+	l.Spent += part.Charge
+	return a, l, nil
+}
+
+func (c *Counters) add(part Part) {
+	c.Spent += part.Charge
+	c.Tokens += part.Tokens
+	c.Waived += part.Waived
 }

@@ -59,27 +59,58 @@ func (s *Settled) Answer() ledger.Charge {
 func DecideSettlement(st *ledger.Settlement, p Payer, r *Running, unmade map[string]bool, now time.Time) (
 	s Settled, err error,
 ) {
-	if s.LeftOut, err = r.conclude(st.Results, unmade); err != nil {
-		return Settled{}, err
-	}
-	due, err := makeBill(r.Attempts, st.Surcharge)
+	e, left, err := DecideEnd(st, p, r, unmade, now)
 	if err != nil {
 		return Settled{}, err
 	}
-	var part Part
-	if !st.Free {
-		part = p.judge(st.ServiceLimit, due.microcents, due.Ceiling(st.Surcharge, r.Held), due.Tokens)
+	if s, err = RecordEnd(&e, p, r); err != nil {
+		return Settled{}, err
 	}
-	s.Charged, err = p.charge(part, ledger.Entry{
-		Kind: ledger.Charged, Request: r.ID, Reason: st.Reason, Prices: due.prices, Created: now,
-		Detail: r.detail(st, now),
+	s.Account.Held -= r.Held
+	s.LeftOut = left
+	return s, nil
+}
+
+// End is how a request ended: its settlement, and what that comes to.
+type End struct {
+	Settlement ledger.Settlement
+	Part
+	Prices  string // the price versions of what was used
+	Pending bool   // an attempt waits for a receipt
+	At      time.Time
+}
+
+// DecideEnd decides what a settlement comes to, as DecideSettlement does, and changes no account: Payer.Count says how
+// the account and the line are then, and RecordEnd how they are on record.
+func DecideEnd(st *ledger.Settlement, p Payer, r *Running, unmade map[string]bool, now time.Time) (
+	e End, left []LeftOut, err error,
+) {
+	if left, err = r.conclude(st.Results, unmade); err != nil {
+		return End{}, nil, err
+	}
+	due, err := makeBill(r.Attempts, st.Surcharge)
+	if err != nil {
+		return End{}, nil, err
+	}
+	e = End{Settlement: *st, Prices: due.prices, Pending: due.Pending && !st.Free, At: now}
+	if !st.Free {
+		e.Part = p.judge(st.ServiceLimit, due.microcents, due.Ceiling(st.Surcharge, r.Held), due.Tokens)
+	}
+	return e, left, nil
+}
+
+// RecordEnd puts what DecideEnd decided of a request, whose attempts have concluded, on record. The payer's rows may be
+// others than those that it was decided on: what was decided holds. Its hold is not released: who held it, does.
+func RecordEnd(e *End, p Payer, r *Running) (s Settled, err error) {
+	s.Charged, err = p.charge(e.Part, ledger.Entry{
+		Kind: ledger.Charged, Request: r.ID, Reason: e.Settlement.Reason, Prices: e.Prices, Created: e.At,
+		Detail: r.detail(&e.Settlement, e.At),
 	})
 	if err != nil {
 		return Settled{}, err
 	}
-	s.Account.Held -= r.Held
 	s.Account.Requests++
-	s.Pending, s.At = due.Pending && !st.Free, now
+	s.Pending, s.At = e.Pending, e.At
 	return s, nil
 }
 

@@ -104,17 +104,22 @@ func (t *tx) begin(n *ledger.Next) error {
 	}
 	a.Balance, r.Running = c.Balance, c.Running
 	if c.Raised > 0 {
-		t.raise(r.key, c.Raised)
-		first := r.first()
-		t.holds.marks -= first.Row.Mark
-		first.Row.Mark = t.mark(r, r.from(), r.Held)
-		t.holds.marks += first.Row.Mark
-		if err := t.exec(`UPDATE holds SET hold = ? WHERE n = ?`, r.Held, first.Row.N); err != nil {
+		if err := t.raiseHold(r, c.Raised); err != nil {
 			return err
 		}
 	}
 	t.addHold(r, len(r.Attempts), 0)
 	return nil
+}
+
+// raiseHold writes that a request holds more, which it does already.
+func (t *tx) raiseHold(r *running, more int64) error {
+	t.raise(r.key, more)
+	first := r.first()
+	t.holds.marks -= first.Row.Mark
+	first.Row.Mark = t.mark(r, r.from(), r.Held)
+	t.holds.marks += first.Row.Mark
+	return t.exec(`UPDATE holds SET hold = ? WHERE n = ?`, r.Held, first.Row.N)
 }
 
 // Check implements ledger.Store. It asks the writer only when a period has to be ended first.

@@ -54,17 +54,19 @@ func (t *tx) settle(st *ledger.Settlement) (ledger.Charge, error) {
 		}
 		t.opts.Logger.Error(what, "attempt", left.Attempt, "error", left.Err)
 	}
-	if err := t.applyCharge(a, l, &s.Charged); err != nil {
-		return none, err
-	}
 	t.end(r)
+	return s.Answer(), t.recordEnd(r, a, l, st, &s)
+}
+
+// recordEnd puts a request that has ended on record.
+func (t *tx) recordEnd(r *running, a *account, l *line, st *ledger.Settlement, s *book.Settled) error {
+	if err := t.applyCharge(a, l, &s.Charged); err != nil {
+		return err
+	}
 	t.settled.add(r.ID)
 	e := ended{r, st, s.Part, s.Pending, s.At, a.last}
 	t.ends = append(t.ends, e)
-	if err := t.unsummed.count(t.conn, &e); err != nil {
-		return none, err
-	}
-	return s.Answer(), nil
+	return t.unsummed.count(t.conn, &e)
 }
 
 // applyCharge writes what a part changes.
@@ -146,7 +148,9 @@ func (t *tx) flushEnds() error {
 		r := t.ends[i].running
 		for seq := r.from(); seq <= len(r.Attempts); seq++ {
 			a := r.row(seq)
-			numbers = append(numbers, a.Row.N)
+			if a.Row.N > 0 { // else it had no row in holds yet
+				numbers = append(numbers, a.Row.N)
+			}
 			if seq > 0 {
 				attempts = append(attempts, made{a, r.ID, int64(seq)})
 			}

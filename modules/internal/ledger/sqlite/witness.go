@@ -320,8 +320,5 @@ func (s *Store) AcceptLoss(ctx context.Context, reason string) (loss ledger.Loss
 // undecided is ledger.ErrLost while an operator has not decided about what is missing: what is charged or paid in now
 // would be missing in the ledger that is put back.
 func (t *tx) undecided() error {
-	if lost := t.progress.lost.Load(); lost != nil {
-		return fmt.Errorf("%w: %s; %s", ledger.ErrLost, lost, ledger.LossAdvice)
-	}
-	return nil
+	return t.progress.lost.Load().Undecided()
 }

@@ -1,0 +1,209 @@
+package live
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/fareway/fareway/config"
+	"github.com/fareway/fareway/modules/internal/ledger"
+	"github.com/fareway/fareway/modules/internal/ledger/book"
+)
+
+// Store is what a store does for the Ledger over it.
+type Store interface {
+	ledger.Store
+
+	// BootID names this process as the owner of what it holds.
+	BootID() string
+	// HighestRequest is the largest id of a settled request, "" without one.
+	HighestRequest(ctx context.Context) (string, error)
+	// IsSettled reports whether a request is on record as settled.
+	IsSettled(ctx context.Context, request string) (bool, error)
+	// AccountOf is the id of the account of a request, an attempt or a key; "" without one.
+	AccountOf(ctx context.Context, id string) (string, error)
+	// ReadPrice finds a version of a route's price, and what it costs the operator.
+	ReadPrice(ctx context.Context, route string, version int64) (price, cost config.Price, err error)
+	// ReadPayer reads what the holds of a key are decided on, with the account's periods up to date.
+	ReadPayer(ctx context.Context, account, key string) (book.Rows, error)
+	// TakeUp brings requests to where they are in their courses, in one transaction and in their order. It returns what
+	// each ended one comes to on record, with the account's balance then, or why it cannot be taken up, which hinders no
+	// other. An error is that nothing was.
+	TakeUp(ctx context.Context, courses []book.Course) ([]book.TakenUp, error)
+}
+
+// Log keeps what has ended until the store has taken it up.
+type Log interface {
+	// Append keeps a request that has ended: it survives what the log is to survive when it returns nil. number is what
+	// Release is told.
+	Append(c *book.Course) (number uint64, err error)
+	// Release says that the store has taken up an appended one.
+	Release(number uint64)
+}
+
+// Options say how requests are decided.
+type Options struct {
+	ledger.Options
+	// Interval is how long the store may be behind what was decided. Default: 50 ms.
+	Interval time.Duration
+	// After is the clock of the Interval, and of the pauses after failures. Default: time.After.
+	After func(time.Duration) <-chan time.Time
+	// Refuse is told of what the store cannot take up: it stays in the log while Refuse returns an error.
+	Refuse func(c *book.Course, t book.TakenUp) error
+	// MaxAccounts bounds how many accounts are kept that run nothing. Default: 65,536.
+	MaxAccounts int
+}
+
+func (o *Options) fill() {
+	if o.Now == nil {
+		o.Now = time.Now
+	}
+	if o.After == nil {
+		o.After = time.After
+	}
+	if o.Logger == nil {
+		o.Logger = slog.Default()
+	}
+	if o.WaitTimeout == 0 {
+		o.WaitTimeout = 5 * time.Second
+	}
+	if o.Observe == nil {
+		o.Observe = func(string, time.Duration, int) {}
+	}
+	if o.Interval == 0 {
+		o.Interval = 50 * time.Millisecond
+	}
+	if o.MaxAccounts == 0 {
+		o.MaxAccounts = 1 << 16
+	}
+	if o.Refuse == nil {
+		o.Refuse = func(c *book.Course, t book.TakenUp) error {
+			o.Logger.Error("a request cannot be put on record", "request_id", c.ID, "error", t.Err)
+			return nil
+		}
+	}
+}
+
+// Ledger decides requests in memory, over a store. Its methods may be called concurrently.
+type Ledger struct {
+	store Store
+	log   Log
+	o     Options
+	owner string
+
+	mu       sync.Mutex // guards what follows; who has an account's lock may take it
+	accounts map[string]*account
+	requests map[string]*request // that run
+	settled  settledIDs
+	prices   map[priceID]prices
+	closed   bool
+
+	// barrier is set while an operation about more than one account runs, and closed after it.
+	barrier atomic.Pointer[chan struct{}]
+	whole   sync.Mutex // held by that operation
+
+	queue queue
+}
+
+type priceID struct {
+	route   string
+	version int64
+}
+
+type prices struct{ price, cost config.Price }
+
+// Open decides over a store, which it closes in the end. The store has taken up what was in the log before.
+func Open(ctx context.Context, store Store, log Log, o Options) (*Ledger, error) {
+	o.fill()
+	highest, err := store.HighestRequest(ctx)
+	if err != nil {
+		return nil, err
+	}
+	l := &Ledger{
+		store: store, log: log, o: o, owner: store.BootID(), accounts: map[string]*account{}, requests: map[string]*request{},
+		prices: map[priceID]prices{},
+	}
+	l.settled.reset(highest)
+	l.queue.start(l)
+	return l, nil
+}
+
+// Close has everything taken up that was decided, and closes the store. What it does not take up the log has.
+func (l *Ledger) Close() error {
+	l.mu.Lock()
+	closed := l.closed
+	l.closed = true
+	l.mu.Unlock()
+	if closed {
+		return nil
+	}
+	l.queue.close()
+	return l.store.Close()
+}
+
+func (l *Ledger) now() time.Time { return l.o.Now().UTC() }
+
+// observe reports how long a caller waited.
+func (l *Ledger) observe(operation string, start time.Time, batch int) {
+	l.o.Observe(operation, l.o.Now().Sub(start), batch)
+}
+
+// price finds a version of a route's price.
+func (l *Ledger) price(ctx context.Context, route string, version int64) (prices, error) {
+	id := priceID{route, version}
+	l.mu.Lock()
+	p, ok := l.prices[id]
+	l.mu.Unlock()
+	if ok {
+		return p, nil
+	}
+	var err error
+	if p.price, p.cost, err = l.store.ReadPrice(ctx, route, version); err != nil {
+		return p, err
+	}
+	l.mu.Lock()
+	l.prices[id] = p
+	l.mu.Unlock()
+	return p, nil
+}
+
+// find finds a running request; nil for none.
+func (l *Ledger) find(id string) *request {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.requests[id]
+}
+
+// wait waits for an event.
+func (l *Ledger) wait(ctx context.Context, event <-chan struct{}) error {
+	timer := time.NewTimer(l.o.WaitTimeout)
+	defer timer.Stop()
+	select {
+	case <-event:
+		return nil
+	case <-ctx.Done():
+		return fmt.Errorf("waiting for the ledger: %w: %w", ledger.ErrUnavailable, context.Cause(ctx))
+	case <-timer.C:
+		return tooSlow(l.o.WaitTimeout)
+	}
+}
+
+func tooSlow(timeout time.Duration) error {
+	return fmt.Errorf("waiting for the ledger: %w: its disk did not answer within %s", ledger.ErrUnavailable, timeout)
+}
+
+var errClosed = errors.New("it is closed")
+
+func closedError() error { return fmt.Errorf("%w: %w", ledger.ErrUnavailable, errClosed) }
+
+func wrap[T any](v T, err error, format string, args ...any) (T, error) {
+	if err != nil {
+		var none T
+		return none, fmt.Errorf(format+": %w", append(args, err)...)
+	}
+	return v, nil
+}

@@ -1,0 +1,304 @@
+package live
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/fareway/fareway/modules/internal/ledger"
+	"github.com/fareway/fareway/modules/internal/ledger/book"
+)
+
+const (
+	// maxCourses is how many requests one transaction of the store takes up.
+	maxCourses = 512
+	// The pauses after the store has not taken anything up: the first one, doubled each time up to the longest.
+	firstPause = 250 * time.Millisecond
+	maxPause   = 5 * time.Second
+)
+
+// queue has what was decided and the store has not taken up.
+type queue struct {
+	l *Ledger
+
+	mu      sync.Mutex // guards what follows
+	holds   []*request // whose rows are behind
+	ends    []*ended   // in the order of their decision
+	number  uint64     // how often something came into it
+	done    uint64     // what came until then is taken up
+	waiting []waiter
+
+	failed atomic.Bool // the store did not take up what it was given last
+
+	// Of one signal each: something has come, somebody waits.
+	dirty, urgent chan struct{}
+	stop, stopped chan struct{}
+}
+
+// ended is a request that has ended.
+type ended struct {
+	course  book.Course
+	request *request
+	after   ledger.Balance // of its account, as decided
+
+	// The queue's lock guards these.
+	number              uint64 // in the log
+	isAppended, takenUp bool
+}
+
+type waiter struct {
+	number uint64
+	answer chan answer
+}
+
+type answer struct {
+	batch int
+	err   error
+}
+
+func (q *queue) start(l *Ledger) {
+	q.l = l
+	q.dirty, q.urgent = make(chan struct{}, 1), make(chan struct{}, 1)
+	q.stop, q.stopped = make(chan struct{}), make(chan struct{})
+	go q.run()
+}
+
+// close ends the queue after a last try to have everything taken up.
+func (q *queue) close() {
+	close(q.stop)
+	<-q.stopped
+}
+
+// healthy reports whether the store takes up what it is given.
+func (q *queue) healthy() bool { return !q.failed.Load() }
+
+// show has the store see a running request as it is.
+func (q *queue) show(r *request) {
+	q.mu.Lock()
+	r.shown = r.Running
+	if !r.queued {
+		r.queued = true
+		q.holds = append(q.holds, r)
+	}
+	q.number++
+	q.mu.Unlock()
+	signal(q.dirty)
+}
+
+// end has the store take up a request that has ended.
+func (q *queue) end(e *ended) {
+	q.mu.Lock()
+	e.request.over, e.course.Kept = true, e.request.kept
+	q.ends = append(q.ends, e)
+	q.number++
+	q.mu.Unlock()
+	signal(q.dirty)
+}
+
+// appended notes that the log has a request that has ended.
+func (q *queue) appended(e *ended, number uint64) {
+	q.mu.Lock()
+	e.number, e.isAppended = number, true
+	takenUp := e.takenUp
+	q.mu.Unlock()
+	if takenUp {
+		q.l.log.Release(number)
+	}
+}
+
+func signal(c chan struct{}) {
+	select {
+	case c <- struct{}{}:
+	default:
+	}
+}
+
+// flush waits until what was decided is taken up, and returns with how many others that was.
+func (q *queue) flush(ctx context.Context) (batch int, err error) {
+	q.mu.Lock()
+	if q.done >= q.number {
+		q.mu.Unlock()
+		return 0, nil
+	}
+	w := waiter{q.number, make(chan answer, 1)}
+	q.waiting = append(q.waiting, w)
+	q.mu.Unlock()
+	signal(q.urgent)
+	timer := time.NewTimer(q.l.o.WaitTimeout)
+	defer timer.Stop()
+	select {
+	case a := <-w.answer:
+		return a.batch, a.err
+	case <-q.stopped:
+		return 0, closedError()
+	case <-ctx.Done():
+		return 0, fmt.Errorf("waiting for the ledger: %w: %w", ledger.ErrUnavailable, context.Cause(ctx))
+	case <-timer.C:
+		return 0, tooSlow(q.l.o.WaitTimeout)
+	}
+}
+
+func (l *Ledger) flush(ctx context.Context) error {
+	_, err := l.queue.flush(ctx)
+	return err
+}
+
+func (q *queue) run() {
+	defer close(q.stopped)
+	var pause time.Duration
+	for {
+		select {
+		case <-q.stop:
+			_ = q.takeUp() // what is left the log has
+			return
+		case <-q.urgent:
+		case <-q.dirty:
+			wait := max(pause, q.l.o.Interval)
+			select {
+			case <-q.urgent:
+			case <-q.stop:
+			case <-q.l.o.After(wait):
+			}
+		}
+		if err := q.takeUp(); err == nil {
+			pause = 0
+			continue
+		}
+		pause = min(max(firstPause, 2*pause), maxPause)
+		signal(q.dirty) // for the next try
+	}
+}
+
+// takeUp gives the store everything that was decided. Who waits for it is answered; what the store does not take up
+// stays.
+func (q *queue) takeUp() error {
+	q.mu.Lock()
+	ends, holds, number, waiting := q.ends, q.holds, q.number, q.waiting
+	q.ends, q.holds, q.waiting = nil, nil, nil
+	q.mu.Unlock()
+
+	batch := len(ends) + len(holds)
+	var err error
+	for len(ends) > 0 && err == nil {
+		n := min(len(ends), maxCourses)
+		if err = q.takeUpEnds(ends[:n]); err == nil {
+			ends = ends[n:]
+		}
+	}
+	for len(holds) > 0 && err == nil {
+		n := min(len(holds), maxCourses)
+		if err = q.takeUpHolds(holds[:n]); err == nil {
+			holds = holds[n:]
+		}
+	}
+	if was := q.failed.Swap(err != nil); err != nil && !was {
+		q.l.o.Logger.Error("the ledger takes nothing up; settlements are kept in its log until it does", "error", err)
+	} else if err == nil && was {
+		q.l.o.Logger.Info("the ledger takes up what was decided again")
+	}
+	q.mu.Lock()
+	q.ends = append(ends, q.ends...)
+	q.holds = append(holds, q.holds...)
+	if err == nil {
+		q.done = number
+	}
+	q.mu.Unlock()
+	for _, w := range waiting {
+		w.answer <- answer{batch, err}
+	}
+	return err
+}
+
+// takeUpEnds gives the store requests that have ended.
+func (q *queue) takeUpEnds(ends []*ended) error {
+	courses := make([]book.Course, len(ends))
+	for i, e := range ends {
+		courses[i] = e.course
+	}
+	all, err := q.giveStore(courses)
+	if err != nil {
+		return err
+	}
+	for i, e := range ends {
+		if t := all[i]; t.Err != nil || t.Before {
+			if err := q.l.o.Refuse(&e.course, t); err != nil {
+				return err
+			}
+		}
+	}
+	for i, e := range ends {
+		e.request.account.settle(e, all[i])
+		q.mu.Lock()
+		e.takenUp = true
+		isAppended := e.isAppended
+		q.mu.Unlock()
+		if isAppended {
+			q.l.log.Release(e.number)
+		}
+	}
+	return nil
+}
+
+// settle notes that a request of an account is on record. Where the account is not as it was decided to be, somebody
+// else has written: it is read again.
+func (a *account) settle(e *ended, t book.TakenUp) {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	a.unwritten--
+	b := t.Charge.Balance
+	if t.Err != nil || t.Before || b.Credits != e.after.Credits || b.Accrued != e.after.Accrued {
+		a.unload()
+	}
+}
+
+// takeUpHolds gives the store running requests.
+func (q *queue) takeUpHolds(holds []*request) error {
+	courses, given := make([]book.Course, 0, len(holds)), make([]*request, 0, len(holds))
+	q.mu.Lock()
+	for _, r := range holds {
+		if r.queued = false; r.over {
+			continue // it comes with its end
+		}
+		courses, given = append(courses, book.Course{Running: r.shown, Kept: r.kept}), append(given, r)
+	}
+	q.mu.Unlock()
+	if len(courses) == 0 {
+		return nil
+	}
+	all, err := q.giveStore(courses)
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	for i, r := range given {
+		if err != nil {
+			r.queued = true
+		} else if r.kept = all[i].Err == nil; !r.kept {
+			q.l.o.Logger.Error("a hold cannot be put on record", "request_id", r.ID, "error", all[i].Err)
+		}
+	}
+	return err
+}
+
+// giveStore gives the store courses. Where one of them breaks the transaction, each is given alone.
+func (q *queue) giveStore(courses []book.Course) ([]book.TakenUp, error) {
+	ctx := context.Background() // the store bounds the waiting
+	all, err := q.l.store.TakeUp(ctx, courses)
+	if err == nil || errors.Is(err, ledger.ErrUnavailable) {
+		return all, err
+	}
+	all = make([]book.TakenUp, len(courses))
+	for i := range courses {
+		one, err := q.l.store.TakeUp(ctx, courses[i:i+1])
+		switch {
+		case err == nil:
+			all[i] = one[0]
+		case errors.Is(err, ledger.ErrUnavailable):
+			return nil, err // those before are taken up, and will be again
+		default:
+			all[i].Err = err
+		}
+	}
+	return all, nil
+}
