@@ -240,18 +240,18 @@ func TestInspectKnowsWhatIsKept(t *testing.T) {
 	at := places(records(5))
 	whole := c.files[where].now
 	first := bytes.Clone(whole)
-	first[at[1]+100] ^= 1
+	first[at[1].from+100] ^= 1
 	require.NoError(t, os.WriteFile(path, first, 0o600))
 	s, err := Open(path, 0)
 	require.NoError(t, err)
 	require.NoError(t, s.Close())
 	both := bytes.Clone(first)
-	both[at[3]+100] ^= 1
+	both[at[3].from+100] ^= 1
 	require.NoError(t, os.WriteFile(path, both, 0o600)) // of the file before: its first damage is the same
 	_, damaged, err := Inspect(path)
 	require.NoError(t, err)
 	require.Len(t, damaged, 1)
-	require.Equal(t, at[3], damaged[0].Damage.Offset)
+	require.Equal(t, at[3].from, damaged[0].Damage.Offset)
 }
 
 // TestOpenFails: what cannot be read or written is an error that names the spool.

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"hash/crc32"
 	"regexp"
+	"slices"
 )
 
 // Damage is a part of a file that cannot be read.
@@ -23,45 +24,123 @@ type Damage struct {
 
 // found is what is in a spool's file.
 type found struct {
+	size    int64   // of the file
+	file    [8]byte // its identity
+	halves  [2]foundHalf
+	records []Record // of both halves, in their order
+	damages []Damage
+	old     bool // it has a format of before
+}
+
+// foundHalf is what is in one half.
+type foundHalf struct {
 	header
-	headerAt int64 // of the newest header
+	headerAt int64 // of its newest header; below zero: none can be read
 	records  []Record
-	damages  []Damage
 	end      int64 // behind the last record
 	used     int64 // behind what was torn after it
-	old      bool  // it has the format of before
 }
 
 // isWhole reports whether the file can be gone on with as it is.
 func (f *found) isWhole() bool { return !f.old && len(f.damages) == 0 }
 
-// scan reads a spool's whole file. It has the format of before only when nothing of today's can be read in it: two
-// damaged bits of a header make one magic the other.
+// torn is how many bytes are of records that were being written.
+func (f *found) torn() (bytes int64) {
+	for _, h := range f.halves {
+		bytes += h.used - h.end
+	}
+	return bytes
+}
+
+// scan reads a spool's whole file.
 func scan(content []byte) (*found, error) {
-	old := bytes.HasPrefix(content, []byte(oldMagic)) && len(content) >= firstRecord
-	s := &scanner{found: found{headerAt: -1}, length: int64(len(content))}
-	s.content = content
+	f := &found{size: int64(len(content))}
+	whole := content
 	if rest := len(content) % sectorSize; rest > 0 {
 		// What is left of a sector is a damaged one.
-		s.content = append(bytes.Clone(content), make([]byte, sectorSize-rest)...)
+		whole = append(bytes.Clone(content), make([]byte, sectorSize-rest)...)
 	}
-	s.readHeaders()
-	s.readSectors()
-	if s.headerAt < 0 && !s.any {
-		if old {
+	format := f.readFormat(whole)
+	halves := [2]*scanner{
+		{found: f, format: format, content: whole, length: int64(len(content)), from: firstRecord, to: middle(f.size)},
+		{found: f, format: format, content: whole, length: int64(len(content)), from: middle(f.size), to: f.size},
+	}
+	if format == magic2 {
+		f.old, halves[0].to, halves[1].from = true, f.size, f.size
+	}
+	any := false
+	for i, s := range halves {
+		s.foundHalf = &f.halves[i]
+		s.readHeaders(headers[i])
+		s.readSectors()
+		any = any || s.headerAt >= 0 || s.any
+	}
+	if !any {
+		// A damaged bit or two make one magic another: it has the first format only when nothing else can be read.
+		if bytes.HasPrefix(content, []byte(oldMagic)) && len(content) >= firstRecord {
 			return scanOld(content)
 		}
 		return nil, fmt.Errorf("%w: it does not begin as one; move the file away and start again, and keep it: "+
 			"settlements may be in it", ErrForeign)
 	}
-	if err := s.assemble(); err != nil {
-		return nil, err
+	f.readFirstPage(whole)
+	if halves[0].epoch > halves[1].epoch {
+		halves[0], halves[1] = halves[1], halves[0]
 	}
-	for i := range s.damages {
-		s.damages[i].file = s.header.file
-		s.damages[i].Requests = requestsIn(s.damages[i].Bytes)
+	for _, s := range halves {
+		if err := s.assemble(); err != nil {
+			return nil, err
+		}
+		f.records = append(f.records, s.foundHalf.records...)
 	}
-	return &s.found, nil
+	if int64(len(content)) < f.size && len(f.damages) == 0 {
+		f.damage(int64(len(content)), nil, 0, fmt.Sprintf("the file has %d of its %d bytes", len(content), f.size))
+	}
+	for i := range f.damages {
+		f.damages[i].file = f.file
+		f.damages[i].Requests = requestsIn(f.damages[i].Bytes)
+	}
+	return f, nil
+}
+
+// readFormat finds out which format a file has by the headers that can be read, today's before another, and with it
+// how large the file is to be, and its identity.
+func (f *found) readFormat(content []byte) (format string) {
+	for _, format := range []string{magic, magic2} {
+		for half, places := range headers {
+			for _, at := range places {
+				if at+sectorSize > int64(len(content)) || format == magic2 && half > 0 {
+					continue
+				}
+				if h, ok := parseHeader(format, content[at:at+sectorSize], at); ok && h.size >= firstRecord {
+					f.size, f.file = h.size, h.file
+					return format
+				}
+			}
+		}
+	}
+	return magic
+}
+
+// readFirstPage finds what is damaged in the page of the headers: whatever is neither a header nor empty.
+func (f *found) readFirstPage(content []byte) {
+	format := magic
+	if f.old {
+		format = magic2
+	}
+	for at := int64(0); at < min(firstRecord, int64(len(content))); at += sectorSize {
+		sector := content[at : at+sectorSize]
+		isHeader := slices.Contains(headers[0][:], at) || !f.old && slices.Contains(headers[1][:], at)
+		if _, ok := parseHeader(format, sector, at); isHeader && !ok {
+			f.damage(at, sector, 0, "one of the headers is damaged")
+		} else if !isHeader && !zero(sector) {
+			f.damage(at, sector, 0, "a sector of the headers' page is damaged")
+		}
+	}
+}
+
+func (f *found) damage(at int64, b []byte, lost int64, what string) {
+	f.damages = append(f.damages, Damage{Offset: at, Bytes: bytes.Clone(b), Lost: lost, what: what})
 }
 
 // kind is what a sector behind the headers is.
@@ -73,30 +152,28 @@ const (
 	bad                // damaged
 )
 
+// scanner reads one half of a file.
 type scanner struct {
-	found
-	content []byte
-	length  int64 // of the file
-	any     bool  // there is a whole sector of a record
-	kinds   []kind
-	parts   []part // of those that are whole
+	*found
+	*foundHalf
+	format   string
+	content  []byte
+	length   int64 // of the file
+	from, to int64 // the half
+	any      bool  // there is a whole sector of a record
+	kinds    []kind
+	parts    []part // of those that are whole
 }
 
-// readHeaders finds the newest header. Whatever else is in the first page is damage.
-func (s *scanner) readHeaders() {
-	for at := int64(0); at < min(firstRecord, int64(len(s.content))); at += sectorSize {
-		sector := s.content[at : at+sectorSize]
-		if at != headerA && at != headerB {
-			if !zero(sector) {
-				s.damage(at, sector, 0, "a sector of the header's page is damaged")
-			}
+// readHeaders finds the newest of two headers.
+func (s *scanner) readHeaders(places [2]int64) {
+	s.headerAt = -1
+	for _, at := range places {
+		if at+sectorSize > int64(len(s.content)) {
 			continue
 		}
-		h, ok := parseHeader(sector, at)
-		switch {
-		case !ok:
-			s.damage(at, sector, 0, "one of the two headers is damaged")
-		case s.headerAt < 0 || h.newer(s.header):
+		h, ok := parseHeader(s.format, s.content[at:at+sectorSize], at)
+		if ok && (s.headerAt < 0 || h.newer(s.header)) {
 			s.header, s.headerAt = h, at
 		}
 	}
@@ -104,10 +181,10 @@ func (s *scanner) readHeaders() {
 
 // readSectors tells what each sector is. The epoch that counts is the last one that anything is of.
 func (s *scanner) readSectors() {
-	n := max(0, (len(s.content)-firstRecord)/sectorSize)
+	n := max(0, (min(s.to, int64(len(s.content)))-s.from)/sectorSize)
 	s.kinds, s.parts = make([]kind, n), make([]part, n)
-	for i := range n {
-		at := int64(firstRecord + i*sectorSize)
+	for i := range s.kinds {
+		at := s.place(i)
 		sector := s.content[at : at+sectorSize]
 		if zero(sector) {
 			continue
@@ -128,6 +205,9 @@ func (s *scanner) readSectors() {
 		}
 	}
 }
+
+// place is where the half's i-th sector is.
+func (s *scanner) place(i int) int64 { return s.from + int64(i)*sectorSize }
 
 // assemble puts the records together. What is between two that do not follow one another is damage.
 func (s *scanner) assemble() error {
@@ -151,19 +231,15 @@ func (s *scanner) assemble() error {
 			return fmt.Errorf("%w: %w; run the newer fareway that wrote it", ErrForeign, err)
 		}
 		s.reportGap(end, i, int64(s.parts[i].seq-seq-1))
-		s.records = append(s.records, r)
+		s.foundHalf.records = append(s.foundHalf.records, r)
 		seq, end = s.parts[i].seq, i+sectors
 	}
-	s.end = firstRecord + int64(end)*sectorSize
+	s.end = s.place(end)
 	s.used = s.end
 	if torn := s.countTornSectors(end, seq); torn > 0 {
 		s.used += int64(torn) * sectorSize
 	} else {
-		before := len(s.damages)
 		s.reportGap(end, n, int64(last)-int64(seq))
-		if s.length < s.size && len(s.damages) == before {
-			s.damage(s.length, nil, 0, fmt.Sprintf("the file has %d of its %d bytes", s.length, s.size))
-		}
 	}
 	s.count = seq
 	return nil
@@ -172,7 +248,7 @@ func (s *scanner) assemble() error {
 // countTornSectors is how many sectors behind the last record are of records that were being written when the process
 // or the machine died: those that Append has returned for are counted in the header. 0 when it can be anything else.
 func (s *scanner) countTornSectors(end int, seq uint32) (sectors int) {
-	if len(s.damages) > 0 || s.length < s.size || seq < s.count {
+	if len(s.damages) > 0 || s.length < s.found.size || seq < s.count {
 		return 0
 	}
 	for i := end; i < len(s.kinds); i++ {
@@ -211,17 +287,13 @@ func (s *scanner) reportGap(from, to int, lost int64) {
 	for from < to && s.kinds[to-1] == unused {
 		to--
 	}
-	at, until := int64(firstRecord+from*sectorSize), int64(firstRecord+to*sectorSize)
+	at, until := s.place(from), s.place(to)
 	switch {
 	case from < to:
 		s.damage(at, s.content[at:min(until, s.length)], lost, "it is damaged")
 	case lost > 0:
 		s.damage(min(at, s.length), nil, lost, "settlements that were kept are gone")
 	}
-}
-
-func (s *scanner) damage(at int64, b []byte, lost int64, what string) {
-	s.damages = append(s.damages, Damage{Offset: at, Bytes: bytes.Clone(b), Lost: lost, what: what})
 }
 
 func zero(b []byte) bool { return len(bytes.TrimRight(b, "\x00")) == 0 }

@@ -8,13 +8,14 @@ import (
 // The file is made of sectors, which a disk writes whole or not at all. Each says by itself what it is and whether
 // it is whole, so that a damaged one takes no other with it. All numbers are little-endian. The first page has the
 // header twice, in the sectors headerA and headerB; from firstRecord on come the records, each in sectors of its
-// own:
+// own, in two halves of the file, of which each has its own headers:
 //
 //	checksum u32 | tag u32 | epoch u32 | seq u32 | part u16 | parts u16 | used u16 | 0 u16 | data
 //
 // The checksum is over what is behind it and over the sector's place: one in another place is damage. The tag is the
-// checksum of the whole record. Records are numbered in an epoch from 1 on, without gaps. Emptying the spool begins
-// the next epoch: whatever is in the file of an earlier one is no more than the zeros of an unused sector.
+// checksum of the whole record. Records are numbered in an epoch from 1 on, without gaps. A half whose records are
+// released begins the next epoch, which no half has had: whatever is in it of an earlier one is no more than the zeros
+// of an unused sector. So an epoch with a number says which record it is, for ever, and in which order.
 const (
 	sectorSize  = 512
 	sectorHead  = 24
@@ -78,17 +79,20 @@ func parseSector(s []byte, at int64) (part, bool) {
 	return p, true
 }
 
-// The header:
+// The header of a half:
 //
 //	magic | checksum u32 | epoch u32 | count u32 | size u64 | file [8]byte
 //
-// count is how many records the epoch has at least: it is written with them. The two are written in turn, so that
-// one is whole.
+// count is how many records the epoch has at least: it is written with them. The two of a half are written in turn, so
+// that one is whole. The file's size and its identity are the same in all.
 const (
-	magic   = "fareway spool 2\n"
-	headerA = 0
-	headerB = 2048
+	magic = "fareway spool 3\n"
+	// magic2 is that of format 2, which has one half: the whole file, with its headers at the places of the first.
+	magic2 = "fareway spool 2\n"
 )
+
+// headers are the places of each half's two headers.
+var headers = [2][2]int64{{0, 2048}, {1024, 3072}}
 
 type header struct {
 	epoch, count uint32
@@ -107,7 +111,7 @@ func (h header) sector(at int64) []byte {
 	return s
 }
 
-func parseHeader(s []byte, at int64) (header, bool) {
+func parseHeader(magic string, s []byte, at int64) (header, bool) {
 	h := header{
 		epoch: binary.LittleEndian.Uint32(s[20:]),
 		count: binary.LittleEndian.Uint32(s[24:]),
@@ -120,4 +124,9 @@ func parseHeader(s []byte, at int64) (header, bool) {
 // newer reports whether h was written after o.
 func (h header) newer(o header) bool {
 	return h.epoch > o.epoch || h.epoch == o.epoch && h.count > o.count
+}
+
+// middle is where the second half of a file begins.
+func middle(size int64) int64 {
+	return firstRecord + (size-firstRecord)/2/sectorSize*sectorSize
 }

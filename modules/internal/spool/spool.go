@@ -18,8 +18,8 @@ import (
 )
 
 // Size is how large a spool is made, in bytes, unless Open is told another size. It is written whole when it is made,
-// so that a disk that is full later has room for settlements all the same. About 16,000 settlements of one attempt
-// fit, and as many requests would have to be running when the ledger goes away: none begins while it is.
+// so that a disk that is full later has room for settlements all the same. About 9,000 settlements of one attempt fit
+// while none is released.
 const Size = 16 << 20
 
 var (
@@ -29,10 +29,14 @@ var (
 	ErrForeign = errors.New("unusable spool")
 )
 
+// turnAt is after how many bytes the other half is used, if it is free: so much is read again after a crash.
+const turnAt = 1 << 20
+
 // Spool is an open spool. Its methods may be called concurrently.
 type Spool struct {
 	aside   *Aside
 	waiting atomic.Int64
+	torn    int64
 
 	mu    sync.Mutex // guards queue
 	queue []*appending
@@ -40,20 +44,42 @@ type Spool struct {
 	// io is held while the file is written; it guards what follows. Who holds it may take mu.
 	io      sync.Mutex
 	file    disk
-	records []Record // that wait, oldest first
-	header  header   // as it is on the disk
-	next    int64    // where the next header goes
-	seq     uint32   // number of the last record
-	end     int64    // behind it
-	torn    int64
-	used    int64 // where what may be on the disk ends: end, or behind it when the disk failed
+	size    int64
+	halves  [2]half
+	current *half // which settlements go into
 }
+
+// half is one half of the file.
+type half struct {
+	from, to int64
+	headers  [2]int64 // their places
+	header   header   // as it is on the disk, or is to be next
+	isBehind bool     // the disk has the header of an earlier epoch
+	next     int      // which of the places the next header goes to
+	seq      uint32   // number of the last record
+	end      int64    // behind it
+	used     int64    // where what may be on the disk ends: end, or behind it when the disk failed
+	records  []kept   // of the epoch, oldest first
+	left     int      // of them, those that wait
+}
+
+// kept is a record of the file.
+type kept struct {
+	Record
+	released bool
+}
+
+// Number says which record it is: its epoch, and its number in that. No other ever has it.
+type Number uint64
+
+func numberOf(epoch, seq uint32) Number { return Number(epoch)<<32 | Number(seq) }
 
 // appending is a settlement on its way into the file.
 type appending struct {
 	record  Record
 	payload []byte
-	done    bool // guarded by Spool.io, like err
+	done    bool // guarded by Spool.io, like what follows
+	number  Number
 	err     error
 }
 
@@ -101,34 +127,78 @@ func load(sys system, path string, size int64) (s *Spool, err error) {
 	if err != nil {
 		return nil, err
 	}
-	s = &Spool{
-		aside: aside, file: file, records: f.records, header: f.header, next: other(f.headerAt),
-		seq: f.count, end: f.end, used: f.used, torn: f.used - f.end,
+	s = &Spool{aside: aside, file: file, torn: f.torn()}
+	s.divide(f.size)
+	for i := range s.halves {
+		s.halves[i].load(&f.halves[i])
 	}
-	s.header.size = int64(len(content)) / sectorSize * sectorSize
-	s.waiting.Store(int64(len(s.records)))
+	if s.halves[1].header.epoch > s.halves[0].header.epoch {
+		s.current = &s.halves[1]
+	}
+	s.waiting.Store(int64(len(f.records)))
 	return s, nil
+}
+
+// divide divides a file of a size.
+func (s *Spool) divide(size int64) {
+	s.size = size
+	for i, from := range []int64{firstRecord, middle(size)} {
+		s.halves[i] = half{from: from, to: middle(size), headers: headers[i], end: from, used: from}
+	}
+	s.halves[1].to = size
+	s.current = &s.halves[0]
+}
+
+// load goes on with a half as it was found.
+func (h *half) load(f *foundHalf) {
+	h.header, h.seq, h.end, h.used = f.header, f.count, f.end, f.used
+	if f.headerAt == h.headers[0] {
+		h.next = 1
+	}
+	for _, r := range f.records {
+		h.records = append(h.records, kept{Record: r})
+	}
+	h.left = len(h.records)
 }
 
 // renew makes a spool with these records, in place of what is there.
 func renew(sys system, path string, size int64, records []Record, aside *Aside) (*Spool, error) {
 	size = size / sectorSize * sectorSize
-	s := &Spool{aside: aside, records: records, next: headerA, end: firstRecord}
-	s.header = header{epoch: 1, size: size}
-	_, _ = rand.Read(s.header.file[:]) // never fails
-	content := make([]byte, size)      // not a hole: writing into one needs room that a full disk has not
-	for _, r := range records {
-		payload, err := r.encode()
-		if err != nil {
-			return nil, err
+	s := &Spool{aside: aside}
+	s.divide(size)
+	id := header{size: size}
+	_, _ = rand.Read(id.file[:])  // never fails
+	content := make([]byte, size) // not a hole: writing into one needs room that a full disk has not
+	rest := records
+	for i := range s.halves {
+		h := &s.halves[i]
+		h.header = id
+		if len(rest) > 0 || i == 0 {
+			h.header.epoch = uint32(i + 1)
+			s.current = h
 		}
-		s.seq++
-		b := appendSectors(nil, s.end, 1, s.seq, payload)
-		s.end += int64(copy(content[s.end:], b))
+		for len(rest) > 0 {
+			payload, err := rest[0].encode()
+			if err != nil {
+				return nil, err
+			}
+			b := appendSectors(nil, h.end, h.header.epoch, h.seq+1, payload)
+			if h.end+int64(len(b)) > h.to {
+				break
+			}
+			h.end += int64(copy(content[h.end:], b))
+			h.seq++
+			h.records = append(h.records, kept{Record: rest[0]})
+			rest = rest[1:]
+		}
+		h.left, h.header.count, h.used = len(h.records), h.seq, h.end
+		for _, at := range h.headers {
+			copy(content[at:], h.header.sector(at))
+		}
 	}
-	s.header.count, s.used = s.seq, s.end
-	copy(content[headerA:], s.header.sector(headerA))
-	copy(content[headerB:], s.header.sector(headerB))
+	if len(rest) > 0 {
+		return nil, fmt.Errorf("%w: %d settlements find no room in %d bytes", ErrFull, len(rest), size)
+	}
 	var err error
 	if s.file, err = install(sys, path, content); err != nil {
 		return nil, err
@@ -137,22 +207,16 @@ func renew(sys system, path string, size int64, records []Record, aside *Aside) 
 	return s, nil
 }
 
-// needed is how large a file of these records is at least. They come from one that may have been packed more densely.
+// needed is how large a file of these records is at least. They come from one that may have been packed more densely,
+// and none lies in both halves.
 func needed(records []Record) int64 {
-	size := int64(firstRecord)
+	var all, largest int64
 	for _, r := range records {
 		payload, _ := r.encode() // renew says what is wrong with it
-		size += sectorsFor(payload) * sectorSize
+		n := sectorsFor(payload)
+		all, largest = all+n, max(largest, n)
 	}
-	return size
-}
-
-// other is the place of the header that was not written last.
-func other(at int64) int64 {
-	if at == headerA {
-		return headerB
-	}
-	return headerA
+	return firstRecord + (all+2*largest+1)*sectorSize
 }
 
 // Len is how many settlements wait.
@@ -165,12 +229,12 @@ func (s *Spool) Torn() int64 { return s.torn }
 // Aside is what cannot be applied.
 func (s *Spool) Aside() *Aside { return s.aside }
 
-// Append keeps a settlement. It is on the disk when Append returns nil, and ErrFull or the disk's error means that
-// it is not kept. Those that come at the same time are synced together.
-func (s *Spool) Append(r Record) error {
+// Append keeps a settlement until Release is told its number. It is on the disk when Append returns nil, and ErrFull or
+// the disk's error means that it is not kept. Those that come at the same time are synced together.
+func (s *Spool) Append(r Record) (Number, error) {
 	payload, err := r.encode()
 	if err != nil {
-		return err
+		return 0, err
 	}
 	a := &appending{record: r, payload: payload}
 	s.mu.Lock()
@@ -184,118 +248,208 @@ func (s *Spool) Append(r Record) error {
 		batch := s.queue
 		s.queue = nil
 		s.mu.Unlock()
-		s.write(batch)
+		for len(batch) > 0 {
+			batch = s.write(batch)
+		}
 	}
 	if a.err != nil {
-		return fmt.Errorf("spooling the settlement of request %q: %w", r.Settlement.Request, a.err)
+		return 0, fmt.Errorf("spooling the settlement of request %q: %w", r.Settlement.Request, a.err)
 	}
-	return nil
+	return a.number, nil
 }
 
-// write puts a batch behind the last record and syncs it.
-func (s *Spool) write(batch []*appending) {
+// write puts as many of a batch as one half has room for behind its last record, syncs them, and returns the others.
+func (s *Spool) write(batch []*appending) (rest []*appending) {
 	var (
 		b       []byte
-		seq     = s.seq
 		written []*appending
+		h       = s.turn()
+		seq     = h.seq
 	)
-	for _, a := range batch {
-		a.done = true
+	for i, a := range batch {
 		sectors := sectorsFor(a.payload)
-		if sectors > math.MaxUint16 || s.end+int64(len(b))+sectors*sectorSize > s.header.size {
-			a.err = ErrFull
+		if sectors > math.MaxUint16 || h.end+int64(len(b))+sectors*sectorSize > h.to {
+			if len(written) > 0 {
+				rest = batch[i:]
+				break
+			}
+			a.done, a.err = true, ErrFull
 			continue
 		}
 		seq++
-		b = appendSectors(b, s.end+int64(len(b)), s.header.epoch, seq, a.payload)
+		a.done, a.number = true, numberOf(h.header.epoch, seq)
+		b = appendSectors(b, h.end+int64(len(b)), h.header.epoch, seq, a.payload)
 		written = append(written, a)
 	}
 	if len(written) == 0 {
-		return
+		return nil
 	}
-	err := s.clean()
+	err := s.clean(h)
 	if err == nil {
-		s.used = s.end + int64(len(b))
-		if err = s.commit(b, seq); err != nil {
+		h.used = h.end + int64(len(b))
+		if err = s.commit(h, b, seq); err != nil {
 			// What is on the disk now is not known. Their callers are told that nothing is kept, so it must not be
 			// found after a restart; a disk that refuses this, too, cannot be told before it is repaired.
-			_ = s.clean()
+			_ = s.clean(h)
 		}
 	}
 	if err != nil {
 		for _, a := range written {
 			a.err = err
 		}
-		return
+		return rest
 	}
-	s.seq, s.end = seq, s.used
+	h.seq, h.end = seq, h.used
 	for _, a := range written {
-		s.records = append(s.records, a.record)
+		h.records = append(h.records, kept{Record: a.record})
 	}
+	h.left += len(written)
 	s.waiting.Add(int64(len(written)))
+	return rest
 }
 
-// commit writes what is behind the last record, and a header that counts it.
-func (s *Spool) commit(b []byte, count uint32) error {
-	if _, err := s.file.WriteAt(b, s.end); err != nil {
-		return err
+// turn is the half that a batch goes into: the one that the last went into, from its beginning where nothing in it
+// waits, or the other one, once that is free and this one has enough.
+func (s *Spool) turn() *half {
+	h, other := s.current, &s.halves[0]
+	if h == other {
+		other = &s.halves[1]
 	}
-	h := s.header
-	h.count = count
-	return s.sign(h)
+	epoch := max(h.header.epoch, other.header.epoch) + 1
+	switch {
+	case h.left == 0 && h.seq > 0:
+		h.begin(epoch)
+	case other.left == 0 && h.end-h.from >= min(turnAt, (h.to-h.from)/2):
+		other.begin(epoch)
+		s.current = other
+	}
+	return s.current
 }
 
-// sign writes a header in place of the older one, and syncs.
-func (s *Spool) sign(h header) error {
-	if err := put(s.file, h.sector(s.next), s.next); err != nil {
+// begin has the next record be the first of an epoch: whatever is in the half counts no more with it, also when only
+// that is written.
+func (h *half) begin(epoch uint32) {
+	h.header.epoch, h.header.count, h.isBehind = epoch, 0, true
+	h.seq, h.end, h.used, h.records = 0, h.from, h.from, nil
+}
+
+// commit writes what is behind the last record of a half, and a header that counts it.
+func (s *Spool) commit(h *half, b []byte, count uint32) error {
+	if _, err := s.file.WriteAt(b, h.end); err != nil {
 		return err
 	}
-	s.header, s.next = h, other(s.next)
+	next := h.header
+	next.count = count
+	return s.sign(h, next)
+}
+
+// sign writes a header in place of the older one of a half, and syncs.
+func (s *Spool) sign(h *half, next header) error {
+	at := h.headers[h.next]
+	if err := put(s.file, next.sector(at), at); err != nil {
+		return err
+	}
+	h.header, h.next, h.isBehind = next, 1-h.next, false
 	return nil
 }
 
 // clean removes what a disk that failed may have behind the last record: nothing that counts may stand behind that.
-func (s *Spool) clean() error {
-	if s.used == s.end {
+func (s *Spool) clean(h *half) error {
+	if h.used == h.end {
 		return nil
 	}
-	if err := s.commit(make([]byte, s.used-s.end), s.seq); err != nil {
+	if err := s.commit(h, make([]byte, h.used-h.end), h.seq); err != nil {
 		return err
 	}
-	s.used = s.end
+	h.used = h.end
 	return nil
 }
 
-// Batch is a number of settlements that wait, oldest first.
-type Batch struct{ Records []Record }
-
-// Oldest gives the settlements that have waited longest, at most n. They go on waiting until Applied.
-func (s *Spool) Oldest(n int) Batch {
+// Release says that nothing more is to be done with a settlement. A restart may find it all the same, for as long as
+// its half has others.
+func (s *Spool) Release(n Number) {
 	s.io.Lock()
 	defer s.io.Unlock()
-	return Batch{s.records[:min(n, len(s.records)):min(n, len(s.records))]}
+	s.release(n)
 }
 
-// Applied says that nothing more is to be done with the settlements of a batch, which Oldest gave last. When none
-// waits any more the file is emptied. Until then, and after an error, a restart finds also those that are applied.
-func (s *Spool) Applied(batch Batch) error {
+func (s *Spool) release(n Number) {
+	for i := range s.halves {
+		h := &s.halves[i]
+		seq := uint32(n)
+		if h.header.epoch != uint32(n>>32) || seq == 0 || int(seq) > len(h.records) || h.records[seq-1].released {
+			continue
+		}
+		h.records[seq-1] = kept{released: true}
+		h.left--
+		s.waiting.Add(-1)
+	}
+}
+
+// Batch is a number of settlements that wait, oldest first.
+type Batch struct {
+	Records []Record
+	numbers []Number
+}
+
+// Oldest gives the settlements that have waited longest, at most n. They go on waiting until Applied.
+func (s *Spool) Oldest(n int) (b Batch) {
 	s.io.Lock()
 	defer s.io.Unlock()
-	s.records = s.records[len(batch.Records):]
-	s.waiting.Add(-int64(len(batch.Records)))
-	if len(s.records) > 0 || s.seq == 0 {
+	order := [2]*half{&s.halves[0], &s.halves[1]}
+	if order[0].header.epoch > order[1].header.epoch {
+		order[0], order[1] = order[1], order[0]
+	}
+	for _, h := range order {
+		for i := range h.records {
+			if len(b.Records) == n {
+				return b
+			}
+			if r := &h.records[i]; !r.released {
+				b.Records = append(b.Records, r.Record)
+				b.numbers = append(b.numbers, numberOf(h.header.epoch, uint32(i+1)))
+			}
+		}
+	}
+	return b
+}
+
+// Applied says that nothing more is to be done with the settlements of a batch, and empties the file when none waits
+// any more. After an error a restart finds also those that are applied.
+func (s *Spool) Applied(batch Batch) error {
+	s.io.Lock()
+	for _, n := range batch.numbers {
+		s.release(n)
+	}
+	s.io.Unlock()
+	return s.Empty()
+}
+
+// Empty has a restart find nothing, where no settlement waits any more.
+func (s *Spool) Empty() error {
+	s.io.Lock()
+	defer s.io.Unlock()
+	if s.halves[0].left > 0 || s.halves[1].left > 0 {
 		return nil
 	}
-	s.records = nil
-	applied := make([]byte, s.used-firstRecord)
-	// The next epoch begins also when that cannot be written: the next record will, which is the first of it.
-	s.seq, s.end, s.used = 0, firstRecord, firstRecord
-	s.header.epoch, s.header.count = s.header.epoch+1, 0
-	if err := s.sign(s.header); err != nil {
+	var errs []error
+	for i := range s.halves {
+		h := &s.halves[i]
+		if h.seq == 0 && !h.isBehind {
+			continue
+		}
+		applied := make([]byte, h.used-h.from)
+		// The next epoch begins also when that cannot be written: the next record will, which is the first of it.
+		h.begin(max(s.halves[0].header.epoch, s.halves[1].header.epoch) + 1)
+		err := s.sign(h, h.header)
+		if errs = append(errs, err); err == nil {
+			// It counts no more, so it does not matter when this is on the disk, or whether.
+			_, _ = s.file.WriteAt(applied, h.from)
+		}
+	}
+	if err := errors.Join(errs...); err != nil {
 		return fmt.Errorf("emptying the spool: %w", err)
 	}
-	// It counts no more, so it does not matter when this is on the disk, or whether.
-	_, _ = s.file.WriteAt(applied, firstRecord)
 	return nil
 }
 

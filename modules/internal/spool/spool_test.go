@@ -22,8 +22,11 @@ import (
 	"github.com/fareway/fareway/plugins/llm"
 )
 
-// small is the size of the tests' spools: a few records.
-const small = firstRecord + 24*sectorSize
+// small is the size of the tests' spools: a few records in each half.
+const small = firstRecord + 48*sectorSize
+
+// The places of the first half's headers.
+const headerA, headerB = 0, 2048
 
 // recordOf is a record with everything in it. Some take one sector, some two, some three.
 func recordOf(n int) Record {
@@ -66,9 +69,15 @@ func with(t require.TestingT, all []Record) (*Spool, *computer) {
 	c := newComputer()
 	s := begin(t, c)
 	for _, r := range all {
-		require.NoError(t, s.Append(r))
+		require.NoError(t, add(s, r))
 	}
 	return s, c
+}
+
+// add appends a record.
+func add(s *Spool, r Record) error {
+	_, err := s.Append(r)
+	return err
 }
 
 // waiting is everything that waits.
@@ -91,7 +100,7 @@ func TestOpenMakesAWholeFile(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "spool")
 	s, err := Open(path, 0)
 	require.NoError(t, err)
-	require.NoError(t, s.Append(recordOf(1)))
+	require.NoError(t, add(s, recordOf(1)))
 	require.NoError(t, s.Close())
 	info, err := os.Stat(path)
 	require.NoError(t, err)
@@ -164,14 +173,14 @@ func TestModel(t *testing.T) {
 		t.Repeat(map[string]func(*rapid.T){
 			"append": func(t *rapid.T) {
 				made++
-				err := s.Append(recordOf(made))
+				err := add(s, recordOf(made))
 				switch {
 				case c.broken:
 					require.Error(t, err)
 					suspect = true
 				case err != nil:
 					require.ErrorIs(t, err, ErrFull)
-					require.Greater(t, s.end, int64(small-4*sectorSize))
+					require.Greater(t, s.current.end, s.current.to-4*sectorSize)
 				default:
 					all, suspect = append(all, recordOf(made)), false
 				}
@@ -181,11 +190,13 @@ func TestModel(t *testing.T) {
 				requireSame(t, all[applied:applied+len(batch.Records)], batch.Records)
 				err := s.Applied(batch)
 				applied += len(batch.Records)
-				if applied < len(all) || len(all) == 0 {
+				if applied < len(all) || len(all) == 0 && !c.broken {
 					require.NoError(t, err)
-					return
 				}
-				if old, all, applied = all, nil, 0; c.broken {
+				if applied < len(all) || len(all) == 0 {
+					return // what a broken disk was not told of the last emptying, it is told now
+				}
+				if old, all, applied = slices.Concat(old, all), nil, 0; c.broken {
 					require.Error(t, err)
 					return
 				}
@@ -202,16 +213,80 @@ func TestModel(t *testing.T) {
 				}
 				c = c.after(t)
 				s = begin(t, c)
-				if all == nil && s.Len() > 0 { // the emptying was lost
-					all = old
-				}
-				requireSame(t, all, waiting(t, s)) // those that were applied come again
+				// Where an emptying was lost, what was there before may come again.
+				all, applied = slices.Concat(old, all), len(old)+applied
+				got := waiting(t, s)
 				require.Zero(t, s.Aside().Undecided())
-				applied = 0
+				next := 0
+				for _, r := range got { // some of those that were applied come again
+					for ; next < len(all) && all[next].Settlement.Request != r.Settlement.Request; next++ {
+						require.Less(t, next, applied, "one that waits is missing")
+					}
+					require.Less(t, next, len(all), "one that was not there, or twice")
+					require.Equal(t, all[next], r)
+					next++
+				}
+				require.Equal(t, len(all), max(next, applied))
+				old, all, applied = nil, got, 0
 			},
 			"": func(t *rapid.T) { require.EqualValues(t, len(all)-applied, s.Len()) },
 		})
 	})
+}
+
+// TestRelease appends and releases in any order, over many epochs of both halves, with losses of power: what was kept
+// and not released is found in its order, and nothing twice.
+func TestRelease(t *testing.T) {
+	t.Parallel()
+	turns := 0
+	rapid.Check(t, func(t *rapid.T) {
+		type one struct {
+			n      int
+			number Number
+		}
+		c := newComputer()
+		s := begin(t, c)
+		var waits []one
+		seen := map[Number]bool{}
+		for made := range rapid.IntRange(1, 150).Draw(t, "steps") {
+			switch rapid.IntRange(0, 20).Draw(t, "what") {
+			case 0:
+				c = c.after(t)
+				s = begin(t, c)
+				require.Zero(t, s.Aside().Undecided())
+				found := s.Oldest(1 << 20)
+				next := 0
+				for i, r := range found.Records {
+					if next < len(waits) && r.Settlement.Request == recordOf(waits[next].n).Settlement.Request {
+						require.Equal(t, waits[next].number, found.numbers[i])
+						next++
+						continue
+					}
+					s.Release(found.numbers[i]) // it was released before
+				}
+				require.Equal(t, len(waits), next, "what waits is there in its order")
+			case 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11:
+				number, err := s.Append(recordOf(made))
+				if err != nil {
+					require.ErrorIs(t, err, ErrFull)
+					continue
+				}
+				require.False(t, seen[number], "no number is used again")
+				seen[number] = true
+				waits = append(waits, one{made, number})
+			default:
+				if len(waits) > 0 {
+					i := rapid.IntRange(0, len(waits)-1).Draw(t, "which")
+					s.Release(waits[i].number)
+					s.Release(waits[i].number) // once more changes nothing
+					waits = slices.Delete(waits, i, i+1)
+				}
+			}
+			require.EqualValues(t, len(waits), s.Len())
+		}
+		turns += int(max(s.halves[0].header.epoch, s.halves[1].header.epoch))
+	})
+	require.Greater(t, turns, 200, "epochs begin")
 }
 
 // TestDiskFailsForAMoment: what Append has failed for is not found after a restart, whether the disk could be told at
@@ -221,10 +296,10 @@ func TestDiskFailsForAMoment(t *testing.T) {
 	for _, syncs := range []int{1, 2} {
 		s, c := with(t, records(2))
 		c.failing = syncs
-		require.ErrorIs(t, s.Append(recordOf(2)), errBroken, "of three sectors")
+		require.ErrorIs(t, add(s, recordOf(2)), errBroken, "of three sectors")
 		require.EqualValues(t, 2, s.Len())
 		if syncs == 2 {
-			require.NoError(t, s.Append(recordOf(3)), "of one")
+			require.NoError(t, add(s, recordOf(3)), "of one")
 		}
 		require.Len(t, c.files[where].now, small, "what is removed is not more than was written")
 		again := begin(t, c)
@@ -248,7 +323,7 @@ func TestConcurrently(t *testing.T) {
 	for w := range writers {
 		appending.Go(func() {
 			for i := range each {
-				require.NoError(t, s.Append(recordOf(w*each+i)))
+				require.NoError(t, add(s, recordOf(w*each+i)))
 			}
 		})
 	}
@@ -286,21 +361,22 @@ func TestFull(t *testing.T) {
 	s, c := with(t, nil)
 	one := recordOf(3) // of one sector, so that the last one is used, too
 	n := 0
-	for s.end < small {
-		require.NoError(t, s.Append(one))
+	for s.halves[1].end < small {
+		require.NoError(t, add(s, one))
 		n++
 	}
+	require.EqualValues(t, (small-firstRecord)/sectorSize*3/4, n, "the first half is left when half of it is used")
 	syncs := c.syncs
-	require.ErrorIs(t, s.Append(one), ErrFull)
+	require.ErrorIs(t, add(s, one), ErrFull)
 	require.Equal(t, syncs, c.syncs, "nothing is written for it")
 	require.EqualValues(t, n, s.Len())
 	require.Len(t, c.files[where].now, small, "it does not grow")
 	requireSame(t, waiting(t, s), waiting(t, begin(t, c)))
 	require.NoError(t, s.Applied(s.Oldest(n)))
-	require.NoError(t, s.Append(recordOf(0)), "there is room again")
+	require.NoError(t, add(s, recordOf(0)), "there is room again")
 	big := recordOf(0)
 	big.Account = strings.Repeat("x", small)
-	require.ErrorIs(t, s.Append(big), ErrFull)
+	require.ErrorIs(t, add(s, big), ErrFull)
 }
 
 // TestBatch: settlements that come at the same time stand one behind the other, as many as there is room for, and are
@@ -316,20 +392,19 @@ func TestBatch(t *testing.T) {
 		require.LessOrEqual(t, len(payload), sectorData)
 		batch[i] = &appending{record: r, payload: payload}
 	}
-	room := int(small-s.end) / sectorSize
+	room := int(s.halves[0].to-s.halves[0].end) / sectorSize
 	require.Less(t, room, len(batch))
 	syncs := c.syncs
-	s.write(batch)
+	rest := s.write(batch)
+	require.Equal(t, batch[room:], rest, "what one half has no room for")
 	require.Equal(t, syncs+1, c.syncs)
+	require.Empty(t, s.write(rest))
+	require.Equal(t, syncs+2, c.syncs)
 	want := records(1)
 	for i, a := range batch {
 		require.True(t, a.done)
-		if i < room {
-			require.NoError(t, a.err)
-			want = append(want, a.record)
-		} else {
-			require.ErrorIs(t, a.err, ErrFull)
-		}
+		require.NoError(t, a.err, i)
+		want = append(want, a.record)
 	}
 	require.Len(t, c.files[where].now, small, "it does not grow")
 	requireSame(t, want, waiting(t, s))
@@ -360,7 +435,7 @@ func TestWhatCannotBeEncoded(t *testing.T) {
 	s, c := with(t, records(1))
 	r := recordOf(1)
 	r.Time = time.Date(10_000, 1, 1, 0, 0, 0, 0, time.UTC) // which JSON has no form for
-	require.ErrorContains(t, s.Append(r), r.Settlement.Request)
+	require.ErrorContains(t, add(s, r), r.Settlement.Request)
 	_, _, err := s.Aside().Keep(Refused, "why", r, noon)
 	require.ErrorContains(t, err, r.Settlement.Request)
 	require.Empty(t, s.Aside().Items())
@@ -423,6 +498,25 @@ func fixtures() []Record {
 	return all
 }
 
+// TestSecondFormat: a file of the fareway that wrote format 2 is read, damaged too, and becomes one of today.
+func TestSecondFormat(t *testing.T) {
+	t.Parallel()
+	whole := unzipped(t, "testdata/spool2.gz")
+	for _, damaged := range []int64{-1, 0, 2048} { // a header of two
+		b := bytes.Clone(whole)
+		if damaged >= 0 {
+			b[damaged+3] ^= 1
+		}
+		c := holding(map[string][]byte{where: b})
+		s := begin(t, c)
+		requireSame(t, records(5), waiting(t, s))
+		require.Equal(t, damaged >= 0, s.Aside().Undecided() > 0)
+		require.NoError(t, add(s, recordOf(5)))
+		requireSame(t, records(6), waiting(t, begin(t, c)))
+		require.True(t, bytes.HasPrefix(c.files[where].now, []byte(magic)))
+	}
+}
+
 // TestOldSpool: a file of the fareway before is read and becomes one of today.
 func TestOldSpool(t *testing.T) {
 	t.Parallel()
@@ -433,10 +527,10 @@ func TestOldSpool(t *testing.T) {
 		s := begin(t, c)
 		requireSame(t, fixtures(), waiting(t, s))
 		require.Zero(t, s.Aside().Undecided())
-		require.NoError(t, s.Append(recordOf(1)))
+		require.NoError(t, add(s, recordOf(1)))
 		again := begin(t, c)
 		requireSame(t, append(fixtures(), recordOf(1)), waiting(t, again))
-		require.True(t, bytes.HasPrefix(c.files[where].now, []byte("fareway spool 2\n")))
+		require.True(t, bytes.HasPrefix(c.files[where].now, []byte(magic)))
 	})
 	t.Run("with a torn end", func(t *testing.T) {
 		t.Parallel()
@@ -526,13 +620,13 @@ func BenchmarkAppend(b *testing.B) {
 	b.SetParallelism(32)
 	b.RunParallel(func(pb *testing.PB) {
 		for pb.Next() {
-			if err := s.Append(x); err != nil {
+			if err := add(s, x); err != nil {
 				b.Error(err)
 				return
 			}
 		}
 	})
 	b.StopTimer()
-	b.ReportMetric(float64(s.end-firstRecord)/float64(s.Len()), "bytes/settlement")
+	b.ReportMetric(float64(s.halves[0].end-firstRecord)/float64(s.Len()), "bytes/settlement")
 	require.NoError(b, s.Close())
 }
