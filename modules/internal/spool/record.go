@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"time"
 
+	"github.com/fareway/fareway/config"
 	"github.com/fareway/fareway/modules/internal/ledger"
 )
 
@@ -20,7 +21,22 @@ type Record struct {
 	Charge *int64 `json:"charge,omitempty"`
 	// Pending: Charge may grow by a later receipt.
 	Pending bool      `json:"pending,omitempty"`
-	Time    time.Time `json:"time,omitzero"` // when it was kept
+	Time    time.Time `json:"time,omitzero"` // when it was decided, or kept
+	// Hold is what was held for the request; nil in records of before, whose request the ledger has.
+	Hold *Hold `json:"hold,omitempty"`
+}
+
+// Hold is what a settlement ends, and what it comes to beside the record's Charge.
+type Hold struct {
+	Owner      string    `json:"owner"`
+	Endpoint   string    `json:"endpoint"`
+	Profile    string    `json:"profile"`
+	Microcents int64     `json:"microcents"`
+	Created    time.Time `json:"created"`
+	Kept       bool      `json:"kept,omitempty"` // the ledger has had it
+	Waived     int64     `json:"waived,omitempty"`
+	Over       int64     `json:"over,omitempty"`
+	Tokens     int64     `json:"tokens,omitempty"`
 }
 
 // Attempt is an attempt of the settlement's request, with its price.
@@ -31,6 +47,13 @@ type Attempt struct {
 	Model        string `json:"model"`
 	PriceVersion int64  `json:"price_version"`
 	Price        Price  `json:"price"`
+	// What follows is of a record with a Hold.
+	Cost      Price     `json:"cost,omitzero"`
+	Worst     int64     `json:"worst,omitempty"`
+	Created   time.Time `json:"created,omitzero"`
+	Beside    bool      `json:"beside,omitempty"`
+	Reference string    `json:"reference,omitempty"`
+	NotMade   bool      `json:"not_made,omitempty"`
 }
 
 // Price is in microcents per million tokens.
@@ -40,6 +63,24 @@ type Price struct {
 	CacheWrite int64  `json:"cache_write"`
 	Output     int64  `json:"output"`
 	Tiers      []Tier `json:"tiers,omitempty"`
+}
+
+// PriceOf is a price as a record has it.
+func PriceOf(p config.Price) Price {
+	kept := Price{Input: p.Input, CacheRead: p.CacheRead, CacheWrite: p.CacheWrite, Output: p.Output}
+	for _, t := range p.Tiers {
+		kept.Tiers = append(kept.Tiers, Tier(t))
+	}
+	return kept
+}
+
+// Config is the price as the configuration has it.
+func (p Price) Config() config.Price {
+	c := config.Price{Input: p.Input, CacheRead: p.CacheRead, CacheWrite: p.CacheWrite, Output: p.Output}
+	for _, t := range p.Tiers {
+		c.Tiers = append(c.Tiers, config.Tier(t))
+	}
+	return c
 }
 
 // Tier is the price of a request with so many tokens of input and more.

@@ -99,6 +99,16 @@ func DecideEnd(st *ledger.Settlement, p Payer, r *Running, unmade map[string]boo
 	return e, left, nil
 }
 
+// RestoreEnd is what DecideEnd decided before, of a request whose attempts have not concluded here: with the same part.
+func RestoreEnd(st *ledger.Settlement, r *Running, unmade map[string]bool, part Part, at time.Time) (*End, error) {
+	e, _, err := DecideEnd(st, Payer{Account: &Account{}}, r, unmade, at)
+	if err != nil {
+		return nil, err
+	}
+	e.Part = part
+	return &e, nil
+}
+
 // RecordEnd puts what DecideEnd decided of a request, whose attempts have concluded, on record. The payer's rows may be
 // others than those that it was decided on: what was decided holds. Its hold is not released: who held it, does.
 func RecordEnd(e *End, p Payer, r *Running) (s Settled, err error) {

@@ -134,12 +134,7 @@ func (l *Ledger) forgetIdle() {
 // load reads an account and the line of a key. The account is locked, and is not afterwards.
 func (l *Ledger) load(ctx context.Context, a *account, key string) error {
 	leave := a.occupy()
-	err := l.flush(ctx)
-	var r book.Rows
-	if err == nil {
-		r, err = l.store.ReadPayer(ctx, a.id, key)
-	}
-	a.mu.Lock()
+	r, err := l.readRows(ctx, a, key)
 	defer leave()
 	if err != nil {
 		if errors.Is(err, ledger.ErrNotFound) && !a.loaded && a.running == 0 {
@@ -160,6 +155,20 @@ func (l *Ledger) load(ctx context.Context, a *account, key string) error {
 	ln.Line, ln.others, ln.loaded = r.Line, r.Others, true
 	a.keys[key] = ln
 	return nil
+}
+
+// readRows reads an account and the line of a key with everything in them that was decided, and locks the account.
+func (l *Ledger) readRows(ctx context.Context, a *account, key string) (r book.Rows, err error) {
+	for {
+		if err = l.flush(ctx); err == nil {
+			r, err = l.store.ReadPayer(ctx, a.id, key)
+		}
+		a.mu.Lock()
+		if err != nil || a.unwritten == 0 {
+			return r, err
+		}
+		a.mu.Unlock() // a request has ended that would not wait
+	}
 }
 
 // occupy keeps others from an account that is locked, and unlocks it. leave, with the account locked again, ends that
@@ -204,12 +213,15 @@ func (l *Ledger) exclude(ctx context.Context, id string, run func() error) error
 		return err
 	}
 	leave := a.occupy()
-	err = l.flush(ctx)
-	if err == nil {
+	flushed := l.flush(ctx)
+	if err = flushed; err == nil {
 		err = run()
 	}
 	a.mu.Lock()
-	if a.unload(); a.running == 0 && a.unwritten == 0 {
+	if flushed == nil {
+		a.unload()
+	}
+	if !a.loaded && a.running == 0 && a.unwritten == 0 {
 		l.forget(a)
 	}
 	leave()

@@ -244,11 +244,21 @@ func (l *Ledger) settle(ctx context.Context, st *ledger.Settlement) (ledger.Char
 	if err := book.CheckSettlement(st); err != nil {
 		return none, err
 	}
-	r, err := l.enterRunning(ctx, st.Request)
-	if err != nil {
-		return none, err
-	}
+	r := l.find(st.Request)
 	if r == nil {
+		return l.settleInStore(ctx, st)
+	}
+	// It does not end with its caller. Where the store cannot be asked about the account, it is decided on what memory
+	// has: what was decided holds, whatever the account has become meanwhile.
+	a, err := l.lock(context.WithoutCancel(ctx), r.Account)
+	if err == nil && a != r.account {
+		a.mu.Unlock()
+	}
+	if err != nil || a != r.account {
+		r.account.mu.Lock()
+	}
+	if r.ended {
+		r.account.mu.Unlock()
 		return l.settleInStore(ctx, st)
 	}
 	e, charge, err := l.decideEnd(r, st)

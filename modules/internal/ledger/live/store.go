@@ -2,6 +2,7 @@ package live
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"time"
 
@@ -251,7 +252,10 @@ func (l *Ledger) Account(ctx context.Context, idOrName string) (ledger.Account, 
 			return a.Show(), nil
 		}
 		a.mu.Unlock()
-		return about(ctx, l, a.id, func() (ledger.Account, error) { return l.store.Account(ctx, idOrName) })
+		v, err := about(ctx, l, a.id, func() (ledger.Account, error) { return l.store.Account(ctx, a.id) })
+		if !errors.Is(err, ledger.ErrUnavailable) {
+			return v, err
+		}
 	}
 	l.see(ctx)
 	return l.store.Account(ctx, idOrName)
