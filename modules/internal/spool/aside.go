@@ -241,7 +241,7 @@ func (a *Aside) find(id string) (Item, error) {
 // Keep keeps a record aside. It is on the disk when Keep returns nil; one that is there already stays as it is.
 // fresh is false for that.
 func (a *Aside) Keep(kind Kind, why string, r Record, now time.Time) (item Item, fresh bool, err error) {
-	payload, err := r.encode()
+	payload, err := r.encodeJSON()
 	if err != nil {
 		return item, false, err
 	}

@@ -18,7 +18,7 @@ type span struct{ from, to int64 }
 func places(all []Record) (list []span) {
 	at, turn := int64(firstRecord), firstRecord+(middle(small)-firstRecord)/2
 	for i := range all {
-		payload, _ := all[i].encode()
+		payload, _ := all[i].encode(nil)
 		if at >= turn && at < middle(small) {
 			at = middle(small)
 		}
@@ -270,7 +270,7 @@ func TestTornFirst(t *testing.T) {
 	c.broken, c.stuck = true, true
 	require.Error(t, s.Applied(s.Oldest(3)))
 	r := recordOf(2)
-	payload, err := r.encode()
+	payload, err := r.encode(nil)
 	require.NoError(t, err)
 	b := appendSectors(nil, firstRecord, 2, 1, payload)
 	require.Greater(t, len(b), 2*sectorSize)
@@ -288,7 +288,7 @@ func TestTornFirst(t *testing.T) {
 func TestTornTail(t *testing.T) {
 	t.Parallel()
 	s, c := with(t, records(2))
-	payload, err := func() ([]byte, error) { r := recordOf(2); return r.encode() }()
+	payload, err := func() ([]byte, error) { r := recordOf(2); return r.encode(nil) }()
 	require.NoError(t, err)
 	b := appendSectors(nil, s.halves[0].end, 1, 3, payload)
 	require.Len(t, b, 3*sectorSize)

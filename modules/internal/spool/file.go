@@ -35,11 +35,20 @@ type machine struct{}
 
 func (machine) Read(path string) ([]byte, error) { return os.ReadFile(path) }
 
-func (machine) Open(path string) (disk, error) { return os.OpenFile(path, os.O_RDWR, 0) }
+func (machine) Open(path string) (disk, error) { return openFile(path, os.O_RDWR) }
 
-func (machine) Create(path string) (disk, error) {
-	return os.OpenFile(path, os.O_CREATE|os.O_TRUNC|os.O_RDWR, 0o600)
+func (machine) Create(path string) (disk, error) { return openFile(path, os.O_CREATE|os.O_TRUNC|os.O_RDWR) }
+
+func openFile(path string, flag int) (disk, error) {
+	f, err := os.OpenFile(path, flag, 0o600)
+	if err != nil {
+		return nil, err
+	}
+	return file{f}, nil
 }
+
+// file is a file whose content a sync is about, and not its times.
+type file struct{ *os.File }
 
 func (machine) Rename(from, to string) error { return os.Rename(from, to) }
 

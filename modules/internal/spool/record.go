@@ -41,69 +41,34 @@ type Hold struct {
 
 // Attempt is an attempt of the settlement's request, with its price.
 type Attempt struct {
-	ID           string `json:"id"`
-	Route        string `json:"route"`
-	Provider     string `json:"provider"`
-	Model        string `json:"model"`
-	PriceVersion int64  `json:"price_version"`
-	Price        Price  `json:"price"`
+	ID           string       `json:"id"`
+	Route        string       `json:"route"`
+	Provider     string       `json:"provider"`
+	Model        string       `json:"model"`
+	PriceVersion int64        `json:"price_version"`
+	Price        config.Price `json:"price"`
 	// What follows is of a record with a Hold.
-	Cost      Price     `json:"cost,omitzero"`
-	Worst     int64     `json:"worst,omitempty"`
-	Created   time.Time `json:"created,omitzero"`
-	Beside    bool      `json:"beside,omitempty"`
-	Reference string    `json:"reference,omitempty"`
-	NotMade   bool      `json:"not_made,omitempty"`
+	Cost      config.Price `json:"cost,omitzero"`
+	Worst     int64        `json:"worst,omitempty"`
+	Created   time.Time    `json:"created,omitzero"`
+	Beside    bool         `json:"beside,omitempty"`
+	Reference string       `json:"reference,omitempty"`
+	NotMade   bool         `json:"not_made,omitempty"`
 }
 
-// Price is in microcents per million tokens.
-type Price struct {
-	Input      int64  `json:"input"`
-	CacheRead  int64  `json:"cache_read"`
-	CacheWrite int64  `json:"cache_write"`
-	Output     int64  `json:"output"`
-	Tiers      []Tier `json:"tiers,omitempty"`
-}
-
-// PriceOf is a price as a record has it.
-func PriceOf(p config.Price) Price {
-	kept := Price{Input: p.Input, CacheRead: p.CacheRead, CacheWrite: p.CacheWrite, Output: p.Output}
-	for _, t := range p.Tiers {
-		kept.Tiers = append(kept.Tiers, Tier(t))
-	}
-	return kept
-}
-
-// Config is the price as the configuration has it.
-func (p Price) Config() config.Price {
-	c := config.Price{Input: p.Input, CacheRead: p.CacheRead, CacheWrite: p.CacheWrite, Output: p.Output}
-	for _, t := range p.Tiers {
-		c.Tiers = append(c.Tiers, config.Tier(t))
-	}
-	return c
-}
-
-// Tier is the price of a request with so many tokens of input and more.
-type Tier struct {
-	Above      int64 `json:"above"`
-	Input      int64 `json:"input"`
-	CacheRead  int64 `json:"cache_read"`
-	CacheWrite int64 `json:"cache_write"`
-	Output     int64 `json:"output"`
-}
-
-func (r *Record) encode() ([]byte, error) {
-	b, err := json.Marshal(r)
-	if err != nil {
-		return nil, fmt.Errorf("encoding the settlement of request %q: %w", r.Settlement.Request, err)
-	}
-	return b, nil
-}
-
-func decode(payload []byte) (Record, error) {
+func decodeJSON(payload []byte) (Record, error) {
 	var r Record
 	if err := json.Unmarshal(payload, &r); err != nil {
 		return r, fmt.Errorf("decoding a settlement: %w", err)
 	}
 	return r, nil
+}
+
+// encodeJSON is how a record is kept aside, and what it is named by there.
+func (r *Record) encodeJSON() ([]byte, error) {
+	b, err := json.Marshal(r)
+	if err != nil {
+		return nil, fmt.Errorf("encoding the settlement of request %q: %w", r.Settlement.Request, err)
+	}
+	return b, nil
 }

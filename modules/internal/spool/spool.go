@@ -47,6 +47,7 @@ type Spool struct {
 	size    int64
 	halves  [2]half
 	current *half // which settlements go into
+	buffer  []byte
 }
 
 // half is one half of the file.
@@ -178,7 +179,7 @@ func renew(sys system, path string, size int64, records []Record, aside *Aside) 
 			s.current = h
 		}
 		for len(rest) > 0 {
-			payload, err := rest[0].encode()
+			payload, err := rest[0].encode(nil)
 			if err != nil {
 				return nil, err
 			}
@@ -212,7 +213,7 @@ func renew(sys system, path string, size int64, records []Record, aside *Aside) 
 func needed(records []Record) int64 {
 	var all, largest int64
 	for _, r := range records {
-		payload, _ := r.encode() // renew says what is wrong with it
+		payload, _ := r.encode(nil) // renew says what is wrong with it
 		n := sectorsFor(payload)
 		all, largest = all+n, max(largest, n)
 	}
@@ -232,7 +233,7 @@ func (s *Spool) Aside() *Aside { return s.aside }
 // Append keeps a settlement until Release is told its number. It is on the disk when Append returns nil, and ErrFull or
 // the disk's error means that it is not kept. Those that come at the same time are synced together.
 func (s *Spool) Append(r Record) (Number, error) {
-	payload, err := r.encode()
+	payload, err := r.encode(nil)
 	if err != nil {
 		return 0, err
 	}
@@ -261,7 +262,7 @@ func (s *Spool) Append(r Record) (Number, error) {
 // write puts as many of a batch as one half has room for behind its last record, syncs them, and returns the others.
 func (s *Spool) write(batch []*appending) (rest []*appending) {
 	var (
-		b       []byte
+		b       = s.buffer[:0]
 		written []*appending
 		h       = s.turn()
 		seq     = h.seq
@@ -299,7 +300,7 @@ func (s *Spool) write(batch []*appending) (rest []*appending) {
 		}
 		return rest
 	}
-	h.seq, h.end = seq, h.used
+	h.seq, h.end, s.buffer = seq, h.used, b
 	for _, a := range written {
 		h.records = append(h.records, kept{Record: a.record})
 	}

@@ -32,7 +32,7 @@ func RecordOf(c *book.Course) spool.Record {
 		a := &c.Attempts[i]
 		r.Attempts = append(r.Attempts, spool.Attempt{
 			ID: a.ID, Route: a.Route, Provider: a.Provider, Model: a.Model, PriceVersion: a.PriceVersion,
-			Price: spool.PriceOf(a.Price), Cost: spool.PriceOf(a.Cost), Worst: a.Worst, Created: a.Created, Beside: a.Beside,
+			Price: a.Price, Cost: a.Cost, Worst: a.Worst, Created: a.Created, Beside: a.Beside,
 			Reference: a.Reference, NotMade: a.Outcome == ledger.NotMade,
 		})
 	}
@@ -54,7 +54,7 @@ func CourseOf(r *spool.Record) (c book.Course, ok bool, err error) {
 	for i := range r.Attempts {
 		a := &r.Attempts[i]
 		begun := book.BeginAttempt(ledger.Attempt{ID: a.ID, Route: a.Route, Provider: a.Provider, Model: a.Model,
-			PriceVersion: a.PriceVersion, Worst: a.Worst}, a.Price.Config(), a.Cost.Config(), a.Created)
+			PriceVersion: a.PriceVersion, Worst: a.Worst}, a.Price, a.Cost, a.Created)
 		begun.Beside, begun.Reference = a.Beside, a.Reference
 		c.Attempts = append(c.Attempts, begun)
 		unmade[a.ID] = a.NotMade

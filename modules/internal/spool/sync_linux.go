@@ -1,0 +1,18 @@
+package spool
+
+import (
+	"errors"
+
+	"golang.org/x/sys/unix"
+)
+
+// Sync has the content on the disk, with what it takes to find it: a file that has its size already costs no change to
+// the file system's own records then (fdatasync(2)).
+func (f file) Sync() error {
+	for {
+		err := unix.Fdatasync(int(f.Fd()))
+		if !errors.Is(err, unix.EINTR) {
+			return err
+		}
+	}
+}
