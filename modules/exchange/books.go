@@ -59,19 +59,14 @@ func (b *books) next(a *attempt, all []*attempt) ledger.Next {
 
 // due is what the settlement of all attempts will charge.
 func (b *books) due(s *ledger.Settlement, all []*attempt) ledger.Charge {
-	s.Surcharge += b.surcharge
+	s.Surcharge = b.surcharge
 	return s.Due(b.hold, func(i int) (config.Price, int64) { return all[i].route.Price, all[i].worst })
 }
 
 // settle ends the request in the ledger.
-func (b *books) settle(s *ledger.Settlement, due ledger.Charge, all []*attempt) (ledger.Charge, error) {
-	b.settled, s.Request = true, b.call.ID
-	p := b.call.Principal
-	end := engine.Ending{Settlement: *s, Account: p.Account.ID, Key: p.Key.ID, Charge: due}
-	for _, a := range all {
-		end.Attempts = append(end.Attempts, engine.Tried{Attempt: a.ledgerAttempt(b.tariff), Price: a.route.Price})
-	}
-	charge, err := b.engine.Ledger().Settle(b.request.Context(), end)
+func (b *books) settle(s *ledger.Settlement) (ledger.Charge, error) {
+	b.settled, s.Request, s.Surcharge = true, b.call.ID, b.surcharge
+	charge, err := b.engine.Ledger().Settle(b.request.Context(), *s)
 	b.engine.Metrics().Held(-b.hold)
 	return charge, err
 }

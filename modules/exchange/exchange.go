@@ -217,7 +217,7 @@ func rejectionFor(f *failure, refusal *families.Error) *rejection {
 // reject settles a request that made no attempt, and is its refusal.
 func (x *exchange) reject(r *rejection) *families.Error {
 	r.settlement.Status = r.refusal.Status
-	if _, err := x.settle(&r.settlement, x.due(&r.settlement)); err != nil {
+	if _, err := x.settle(&r.settlement); err != nil {
 		return x.call.LedgerError("settling", err)
 	}
 	return r.refusal
@@ -233,7 +233,7 @@ func (x *exchange) answerCached(r cache.Reply) *families.Error {
 	due := x.due(&s)
 	end := families.End{Finish: llm.FinishStop, StopSequence: r.Stop, Usage: new(llm.Usage), Billed: due.Microcents,
 		At: x.engine.Now().Unix()}
-	if _, err := x.settle(&s, due); err != nil {
+	if _, err := x.settle(&s); err != nil {
 		return x.call.LedgerError("settling", err)
 	}
 	x.delivery.writeReply(r.Text, end)
@@ -286,7 +286,7 @@ func (x *exchange) finish() *families.Error {
 	due := x.due(&s)
 	body := x.delivery.encodeEnd(end, &a.reply.fold, families.End{Finish: end.finish, StopSequence: end.stop,
 		Usage: x.work.usageOfReply(), Billed: due.Microcents, Pending: due.Pending, At: x.engine.Now().Unix()})
-	charge, err := x.settle(&s, due)
+	charge, err := x.settle(&s)
 	if err != nil {
 		return x.delivery.writeError(x.call.LedgerError("settling", err))
 	}
@@ -309,7 +309,7 @@ func (x *exchange) fail(f *failure) *families.Error {
 	s := ledger.Settlement{Status: e.Status, Reason: string(f.kind), Free: f.isFree(),
 		ServiceLimit: x.work.serviceLimit(f),
 		Results:      x.work.resultsOfFailure(f)}
-	if _, err := x.settle(&s, x.due(&s)); err != nil {
+	if _, err := x.settle(&s); err != nil {
 		x.engine.Logger().Error("settling a failed request", "request_id", x.call.ID, "error", err)
 	}
 	return x.delivery.writeError(e)
@@ -324,7 +324,7 @@ const statusLeft = 499
 func (x *exchange) abandon() *families.Error {
 	x.delivery.markGone()
 	s := ledger.Settlement{Status: statusLeft, Reason: gateway.ReasonLeft, Results: x.work.results(false)}
-	if _, err := x.settle(&s, x.due(&s)); err != nil {
+	if _, err := x.settle(&s); err != nil {
 		x.engine.Logger().Error("settling an abandoned request", "request_id", x.call.ID, "error", err)
 	}
 	panic(http.ErrAbortHandler)
@@ -337,12 +337,12 @@ func (x *exchange) due(s *ledger.Settlement) ledger.Charge {
 }
 
 // settle ends the request in the ledger, once, and counts it.
-func (x *exchange) settle(s *ledger.Settlement, due ledger.Charge) (ledger.Charge, error) {
+func (x *exchange) settle(s *ledger.Settlement) (ledger.Charge, error) {
 	attempts, current := x.work.made()
 	x.feedback.concludeAttempts(attempts, current)
 	x.prompt.learnTemplates(attempts)
 	s.Reason = x.screening.reasonWithFindings(s.Reason)
-	charge, err := x.books.settle(s, due, attempts)
+	charge, err := x.books.settle(s)
 	x.feedback.noteSettlement(s, charge, attempts)
 	x.call.Work.Release() // before the last byte leaves, which may bring the account's next request
 	if err == nil {
@@ -360,7 +360,7 @@ func (x *exchange) close() {
 	x.work.releaseUnmade()
 	if x.books.areOpen() {
 		s := ledger.Settlement{Status: http.StatusInternalServerError, Reason: "panic", Free: true}
-		if _, err := x.settle(&s, ledger.Charge{}); err != nil {
+		if _, err := x.settle(&s); err != nil {
 			x.engine.Logger().Error("settling a request that panicked", "request_id", x.call.ID, "error", err)
 		}
 	}

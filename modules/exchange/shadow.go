@@ -191,7 +191,7 @@ func (s *shadow) settle(y *exchange, a *attempt) {
 		status = http.StatusBadGateway
 	}
 	_, err := y.books.settle(&ledger.Settlement{Status: status, Reason: ledger.Shadow, Free: true,
-		Results: []ledger.Result{result}}, ledger.Charge{}, []*attempt{a})
+		Results: []ledger.Result{result}})
 	if err != nil {
 		y.engine.Logger().Error("settling a call for comparison", "request_id", y.call.ID, "error", err)
 	}

@@ -4,9 +4,10 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"sync"
 
 	"github.com/fareway/fareway/modules/internal/ledger"
+	"github.com/fareway/fareway/modules/internal/ledger/book"
+	"github.com/fareway/fareway/modules/internal/ledger/live"
 	"github.com/fareway/fareway/modules/internal/spool"
 )
 
@@ -50,14 +51,14 @@ func (t *settler) retryAside(ctx context.Context) error {
 		if item.Kind != spool.UnknownRequest || item.Decision != nil {
 			continue
 		}
-		v := repeat(ctx, t.ledger, item.Record)
+		v := repeat(ctx, t.store, item.Record)
 		if v.away != nil {
 			return v.away
 		}
 		if v.kind != "" {
 			continue
 		}
-		err := book(ctx, t.ledger, t.spool.Aside(), &item, spool.Decision{ID: item.ID, Outcome: spool.Applied, Time: t.now(),
+		err := recordDecision(ctx, t.store, t.spool.Aside(), &item, spool.Decision{ID: item.ID, Outcome: spool.Applied, Time: t.now(),
 			Actor: ledger.ActorOf(ctx), Reason: "the ledger knows its request now"})
 		if err != nil {
 			return err
@@ -71,63 +72,70 @@ func (t *settler) retryAside(ctx context.Context) error {
 	return nil
 }
 
-// run applies what comes into the spool, until ctx ends.
-func (t *settler) run(ctx context.Context) {
-	for {
-		select {
-		case <-ctx.Done():
-			return
-		case <-t.wake:
-		}
-		var applied int64
-		for pause := firstApplyPause; t.spool.Len() > 0; {
-			n, err := t.apply(ctx)
-			if applied += n; err == nil {
-				pause = firstApplyPause
-				continue
-			}
-			select {
-			case <-ctx.Done():
-				return
-			case <-t.after(pause):
-			}
-			pause = min(2*pause, maxApplyPause)
-		}
-		t.away.Store(false)
-		t.sumUp()
-		if applied > 0 {
-			t.log.Info("the ledger is back; the settlements of the spool are applied", "settlements", applied)
-		}
-	}
-}
-
-// apply gives the ledger the oldest settlements of the spool, and returns how many those are. When it does not take
-// all of them at the moment, they all stay: a repetition changes nothing.
+// apply gives the store the oldest settlements of the spool, and returns how many those are. When it does not take all
+// of them at the moment, they all stay: a repetition changes nothing.
 func (t *settler) apply(ctx context.Context) (int64, error) {
 	batch := t.spool.Oldest(applyAtOnce)
-	verdicts := make([]verdict, len(batch.Records))
-	var asking sync.WaitGroup
-	for i := range batch.Records {
-		asking.Go(func() { verdicts[i] = repeat(ctx, t.ledger, &batch.Records[i]) })
-	}
-	asking.Wait()
-	var away []error
-	for i, v := range verdicts { // in their order, which is how an operator sees them
+	for i, v := range t.judge(ctx, batch.Records) { // in their order, which is how an operator sees them
 		if v.away == nil {
-			t.away.Store(false) // it takes settlements again
 			v.away = t.accept(ctx, &batch.Records[i], v)
 		}
-		away = append(away, v.away)
+		if v.away != nil {
+			return 0, v.away
+		}
 	}
-	if err := errors.Join(away...); err != nil {
-		return 0, err
-	}
-	n := int64(len(batch.Records))
-	t.metrics.spool(-n)
 	if err := t.spool.Applied(batch); err != nil {
 		t.log.Error("the settlements of the spool are applied, and will be again", "error", err)
 	}
-	return n, nil
+	return int64(len(batch.Records)), nil
+}
+
+// judge gives the store settlements of the spool, those together that say what was held for their requests.
+func (t *settler) judge(ctx context.Context, records []spool.Record) []verdict {
+	verdicts := make([]verdict, len(records))
+	var courses []book.Course
+	var whose []int
+	for i := range records {
+		c, ok, err := live.CourseOf(&records[i])
+		switch {
+		case err != nil:
+			verdicts[i] = verdict{kind: spool.Refused, why: err}
+		case !ok:
+			verdicts[i] = repeat(ctx, t.store, &records[i])
+		default:
+			courses, whose = append(courses, c), append(whose, i)
+		}
+	}
+	taken, err := live.TakeUp(ctx, t.store, courses)
+	for n, i := range whose {
+		if err != nil {
+			verdicts[i].away = err
+		} else {
+			verdicts[i] = t.judgeTaken(ctx, &records[i], taken[n])
+		}
+	}
+	return verdicts
+}
+
+// judgeTaken is what the store's taking up of a settlement means.
+func (t *settler) judgeTaken(ctx context.Context, r *spool.Record, taken book.TakenUp) verdict {
+	switch {
+	case errors.Is(taken.Err, ledger.ErrNotFound):
+		return verdict{kind: spool.UnknownRequest, why: errUnknownRequest}
+	case taken.Err != nil:
+		return verdict{kind: spool.Refused, why: taken.Err}
+	}
+	return compare(ctx, t.store, r, taken.Charge)
+}
+
+// refuse keeps aside what the store did not take up of a running gateway's requests.
+func (t *settler) refuse(c *book.Course, taken book.TakenUp) error {
+	ctx, r := context.Background(), live.RecordOf(c)
+	v := t.judgeTaken(ctx, &r, taken)
+	if v.away != nil {
+		return v.away
+	}
+	return t.accept(ctx, &r, v)
 }
 
 // verdict is what the ledger says of a settlement of the spool.
@@ -157,7 +165,7 @@ func (t *settler) accept(ctx context.Context, r *spool.Record, v verdict) error 
 		return nil
 	}
 	// The hold must not stay.
-	if _, err := t.ledger.Settle(ctx, asFree(r.Settlement)); errors.Is(err, ledger.ErrUnavailable) {
+	if _, err := t.store.Settle(ctx, asFree(r.Settlement)); errors.Is(err, ledger.ErrUnavailable) {
 		return err
 	}
 	return nil
@@ -182,7 +190,13 @@ func repeat(ctx context.Context, l settling, r *spool.Record) verdict {
 	case err != nil:
 		return verdict{kind: spool.Refused, why: err}
 	}
-	if c, err = receipts(ctx, l, r, c); err != nil {
+	return compare(ctx, l, r, c)
+}
+
+// compare is what it means that a settlement's request is on record at a charge.
+func compare(ctx context.Context, l settling, r *spool.Record, c ledger.Charge) verdict {
+	c, err := receipts(ctx, l, r, c)
+	if err != nil {
 		return verdict{away: err}
 	}
 	if short(r, c) {

@@ -29,7 +29,7 @@ type SpoolState struct {
 // Spool is the state of the engine's spool.
 func (e *Engine) Spool() SpoolState {
 	s := e.settler.spool
-	return SpoolState{Waiting: s.Len(), Undecided: s.Aside().Undecided(), Aside: s.Aside().Path()}
+	return SpoolState{Waiting: e.spooled(), Undecided: s.Aside().Undecided(), Aside: s.Aside().Path()}
 }
 
 // ReadSpool reads the state of the spool beside a database that no gateway has open, and what was kept aside, for the
@@ -154,7 +154,7 @@ func (a *Aside) decide(ctx context.Context, id, reason string, outcome spool.Out
 			return item, err
 		}
 	}
-	if err := book(ctx, a.ledger, a.file, &item, d); err != nil {
+	if err := recordDecision(ctx, a.ledger, a.file, &item, d); err != nil {
 		return item, err
 	}
 	a.changed()
@@ -162,9 +162,9 @@ func (a *Aside) decide(ctx context.Context, id, reason string, outcome spool.Out
 	return item, nil
 }
 
-// book puts a decision about an item on the audit trail and into the file, in this order: a crash between them leaves
+// recordDecision puts a decision about an item on the audit trail and into the file, in this order: a crash between them leaves
 // an act twice, and none is missing.
-func book(ctx context.Context, l settling, file *spool.Aside, item *spool.Item, d spool.Decision) error {
+func recordDecision(ctx context.Context, l settling, file *spool.Aside, item *spool.Item, d spool.Decision) error {
 	after := map[string]any{"kind": item.Kind, "reason": d.Reason, "microcents": d.Microcents}
 	var account string
 	if item.Record != nil {

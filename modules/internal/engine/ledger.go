@@ -11,6 +11,7 @@ import (
 	"github.com/fareway/fareway/modules/internal/backup"
 	"github.com/fareway/fareway/modules/internal/files"
 	"github.com/fareway/fareway/modules/internal/ledger"
+	"github.com/fareway/fareway/modules/internal/ledger/live"
 )
 
 // openLedger takes the ledger and the spool beside it, and puts right what a dead process left: the settlements of
@@ -19,17 +20,18 @@ func (e *Engine) openLedger(o *Options, cfg *config.Config) (err error) {
 	log := slog.New(e.log)
 	path := cfg.Store.File(o.DataDir)
 	e.metrics.files.watch(path)
-	store, err := o.OpenStore(cfg.Store, o.DataDir, ledger.Options{
+	options := ledger.Options{
 		Now:         o.Now,
 		Terms:       e.plans.of,
 		WaitTimeout: o.LedgerTimeout,
 		Logger:      log,
 		Observe:     e.metrics.observeLedger,
-	})
+	}
+	store, err := o.OpenStore(cfg.Store, o.DataDir, options)
 	if err != nil {
 		return fmt.Errorf("opening the ledger: %w", err)
 	}
-	e.store = store
+	e.store = store // until there is the ledger over it
 	for _, left := range []string{backup.BackupWork, backup.RestoreWork} {
 		files.RemoveLeftWork(o.DataDir, left) // by commands that were killed
 		files.RemoveLeftWork(filepath.Dir(path), left)
@@ -57,32 +59,46 @@ func (e *Engine) openLedger(o *Options, cfg *config.Config) (err error) {
 		e.settler.spool.Aside().Reopen(unbooked)
 	}
 	e.settler.countAside()
-	e.aside = &Aside{file: e.settler.spool.Aside(), ledger: store, now: o.Now, changed: e.settler.countAside}
-	if store.Loss() != nil {
-		return nil // what dead processes left belongs to the ledger that is missing, which may be put back
+	if store.Loss() == nil { // else what dead processes left belongs to the ledger that is missing, which may be put back
+		if err := e.settler.takeUp(ctx); err != nil {
+			return err
+		}
+		if _, err := store.Recover(ctx); err != nil {
+			return err
+		}
 	}
-	return e.takeUpLeft(ctx)
+	e.live, err = live.Open(ctx, store, live.SpoolLog{Spool: e.settler.spool}, live.Options{
+		Options: options, After: o.After, Refuse: e.settler.refuse})
+	if err != nil {
+		return err
+	}
+	e.store = e.live
+	e.aside = &Aside{file: e.settler.spool.Aside(), ledger: e.live, now: o.Now, changed: e.settler.countAside}
+	e.metrics.watchSpool(e.spooled)
+	return nil
 }
 
-// takeUpLeft brings what dead processes left into the ledger.
-func (e *Engine) takeUpLeft(ctx context.Context) error {
-	if err := e.settler.takeUp(ctx); err != nil {
-		return err
+// spooled is how many settlements wait in the spool because the store is away.
+func (e *Engine) spooled() int64 {
+	if e.store.Loss() != nil {
+		return e.settler.spool.Len()
 	}
-	if _, err := e.store.Recover(ctx); err != nil {
-		return err
-	}
-	e.settler.start()
-	return nil
+	_, waiting := e.live.Away()
+	return waiting
 }
 
 // AcceptLoss goes on without what the ledger has lost (see ledger.Store), and takes up what was left for it.
 func (e *Engine) AcceptLoss(ctx context.Context, reason string) (ledger.Loss, error) {
-	loss, err := e.store.AcceptLoss(ctx, reason)
+	loss, err := e.live.AcceptLoss(ctx, reason)
 	if err != nil {
 		return loss, err
 	}
-	if err := e.takeUpLeft(context.WithoutCancel(ctx)); err != nil {
+	ctx = context.WithoutCancel(ctx)
+	err = e.live.Exclude(ctx, func() error { return e.settler.takeUp(ctx) })
+	if err == nil {
+		_, err = e.live.Recover(ctx)
+	}
+	if err != nil {
 		return loss, fmt.Errorf("the loss is accepted, and what dead processes left could not be taken up, which a "+
 			"restart does: %w", err)
 	}
@@ -91,11 +107,11 @@ func (e *Engine) AcceptLoss(ctx context.Context, reason string) (ledger.Loss, er
 
 func (e *Engine) closeLedger() error {
 	var errs []error
-	if e.settler != nil {
-		errs = append(errs, e.settler.close())
-	}
 	if err := e.store.Close(); err != nil {
 		errs = append(errs, fmt.Errorf("closing the ledger: %w", err))
+	}
+	if e.settler != nil {
+		errs = append(errs, e.settler.spool.Close())
 	}
 	return errors.Join(errs...)
 }
@@ -103,12 +119,11 @@ func (e *Engine) closeLedger() error {
 // Ledger is the one door through which requests come to the ledger. The store behind it bounds the waiting: what takes
 // longer than Options.LedgerTimeout is ledger.ErrUnavailable.
 type Ledger struct {
-	store   ledger.Store
-	settler *settler
+	store ledger.Store
 }
 
 // Ledger is the engine's.
-func (c *core) Ledger() Ledger { return Ledger{c.store, c.settler} }
+func (c *core) Ledger() Ledger { return Ledger{c.store} }
 
 // Account is an account with its balance.
 func (l Ledger) Account(ctx context.Context, id string) (ledger.Account, error) {
@@ -120,7 +135,8 @@ func (l Ledger) Check(ctx context.Context, account, key string, microcents, toke
 	return l.store.Check(ctx, account, key, microcents, tokens)
 }
 
-// Hold admits a request and records its first attempt: both are durable when it returns nil (see ledger.Store).
+// Hold admits a request and records its first attempt: both are durable when it returns nil, unless they may be behind
+// (see ledger.Hold).
 func (l Ledger) Hold(ctx context.Context, h ledger.Hold) error {
 	_, err := l.store.Hold(ctx, h)
 	return err
@@ -132,14 +148,16 @@ func (l Ledger) Begin(ctx context.Context, n ledger.Next) error { return l.store
 // Refer notes what the upstream of a running attempt is asked by for its receipt. It does not wait (see ledger.Store).
 func (l Ledger) Refer(attempt, reference string) { l.store.Refer(attempt, reference) }
 
-// Settle ends a request. It is durable when Settle returns nil, also while the ledger is away: then it goes to the
-// spool, and the charge is the ending's own, which is what the settlement comes to by its usage and prices. What
-// the ledger makes of it later differs where fair use leaves it free, or a part of it (GAP-135): the ending does not
-// know that, the client of such a request is not told an amount, and the ledger's word is what counts.
+// Settle ends a request. It is durable when Settle returns nil, also while the store is away: it is in the spool then.
 //
 // Settle does not depend on ctx's end. A settlement that the ledger refuses is a failure of the service: the request
-// is settled as free, and the error says why. ledger.ErrUnavailable says that the spool did not take it either; the
-// hold stays until the next start then.
-func (l Ledger) Settle(ctx context.Context, end Ending) (ledger.Charge, error) {
-	return l.settler.settle(ctx, end)
+// is settled as free, and the error says why. ledger.ErrUnavailable says that neither the spool nor the store has it
+// yet.
+func (l Ledger) Settle(ctx context.Context, s ledger.Settlement) (ledger.Charge, error) {
+	charge, err := l.store.Settle(context.WithoutCancel(ctx), s)
+	if err == nil || errors.Is(err, ledger.ErrUnavailable) || s.Free {
+		return charge, err
+	}
+	_, freeErr := l.Settle(ctx, asFree(s))
+	return ledger.Charge{}, errors.Join(err, freeErr)
 }

@@ -41,12 +41,12 @@ type Metrics struct {
 	receipts      *prometheus.CounterVec
 	limited       *prometheus.CounterVec
 	limiter       []prometheus.Collector // of a limiter that tells what it holds
-	spooled       prometheus.Gauge
 	aside         prometheus.Gauge
 	stalled       prometheus.Counter
 	strategies    *prometheus.CounterVec
 	hedges        *prometheus.CounterVec
 	budgets       []prometheus.Collector // what of the engine's budgets is used
+	spooled       []prometheus.Collector // how many settlements wait
 	policyMetrics
 	shadowMetrics
 	unlogged  prometheus.Counter
@@ -159,8 +159,6 @@ func newMetrics(version string) *Metrics {
 		limited: prometheus.NewCounterVec(prometheus.CounterOpts{
 			Name: "fareway_limited_total", Help: "Requests refused for a limit, by what X-RateLimit-Reason said."},
 			[]string{"reason"}),
-		spooled: prometheus.NewGauge(prometheus.GaugeOpts{
-			Name: "fareway_spooled_settlements", Help: "Settlements that wait in the spool because the ledger is away."}),
 		aside: prometheus.NewGauge(prometheus.GaugeOpts{
 			Name: "fareway_spool_undecided", Help: "What was in the spool, could not be applied or read, and waits for an " +
 				"operator's decision."}),
@@ -223,11 +221,11 @@ func (m *Metrics) Collectors() []prometheus.Collector {
 		m.held, m.attemptTime, m.firstToken,
 		m.upstreamError, m.outcomes, m.attempts, m.retries, m.providers, m.failures, m.violations, m.ledger, m.ledgerBatch,
 		m.number,
-		m.keyAttempts, m.unproven, m.receipts, m.limited, m.spooled, m.aside, m.stalled, m.strategies, m.hedges, m.unlogged,
+		m.keyAttempts, m.unproven, m.receipts, m.limited, m.aside, m.stalled, m.strategies, m.hedges, m.unlogged,
 		m.undecided,
 		m.unkept,
 		m.trainings,
-		m.loads, m.refused, m.inForce, m.files, m.build}, slices.Concat(m.limiter, m.budgets, m.policy, m.collectors())...)
+		m.loads, m.refused, m.inForce, m.files, m.build}, slices.Concat(m.limiter, m.budgets, m.spooled, m.policy, m.collectors())...)
 }
 
 // Request counts a reply. endpoint is a name of the path table; firstEvent is zero when nothing was written.
@@ -318,6 +316,13 @@ func (m *Metrics) watchLimiter(usage func() ratelimit.Usage) {
 	}
 }
 
+// watchSpool makes a collector of how many settlements wait in the spool.
+func (m *Metrics) watchSpool(waiting func() int64) {
+	m.spooled = []prometheus.Collector{prometheus.NewGaugeFunc(prometheus.GaugeOpts{
+		Name: "fareway_spooled_settlements", Help: "Settlements that wait in the spool because the ledger is away."},
+		func() float64 { return float64(waiting()) })}
+}
+
 // watchBudgets makes collectors of what runs and of what waits for clients.
 func (m *Metrics) watchBudgets(streams, ahead *budget) {
 	m.budgets = []prometheus.Collector{
@@ -342,9 +347,6 @@ func (m *Metrics) Hedge(route, outcome string) { m.hedges.WithLabelValues(route,
 func (m *Metrics) ClientStalled() { m.stalled.Inc() }
 
 func (m *Metrics) limitReached(reason string) { m.limited.WithLabelValues(reason).Inc() }
-
-// spool moves the number of settlements in the spool.
-func (m *Metrics) spool(delta int64) { m.spooled.Add(float64(delta)) }
 
 // setAside shows how much of the spool waits for an operator.
 func (m *Metrics) setAside(undecided int64) { m.aside.Set(float64(undecided)) }

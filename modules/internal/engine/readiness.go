@@ -60,8 +60,8 @@ func (e *Engine) Ready() error {
 	if err := e.probe.check(); err != nil {
 		return fmt.Errorf("%w: %w", errLedgerAway, err)
 	}
-	if e.settler.away.Load() {
-		return errLedgerAway // and the settler goes on asking it
+	if away, _ := e.live.Away(); away {
+		return errLedgerAway // and it goes on being asked
 	}
 	return nil
 }

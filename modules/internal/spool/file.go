@@ -37,7 +37,9 @@ func (machine) Read(path string) ([]byte, error) { return os.ReadFile(path) }
 
 func (machine) Open(path string) (disk, error) { return openFile(path, os.O_RDWR) }
 
-func (machine) Create(path string) (disk, error) { return openFile(path, os.O_CREATE|os.O_TRUNC|os.O_RDWR) }
+func (machine) Create(path string) (disk, error) {
+	return openFile(path, os.O_CREATE|os.O_TRUNC|os.O_RDWR)
+}
 
 func openFile(path string, flag int) (disk, error) {
 	f, err := os.OpenFile(path, flag, 0o600)

@@ -145,6 +145,20 @@ func (l *Ledger) Close() error {
 	return l.store.Close()
 }
 
+// Away reports whether the store does not take up what it is given, and how many requests that have ended wait for it
+// then.
+func (l *Ledger) Away() (away bool, waiting int64) {
+	if l.queue.healthy() {
+		return false, 0
+	}
+	l.queue.mu.Lock()
+	defer l.queue.mu.Unlock()
+	return true, int64(len(l.queue.ends))
+}
+
+// Exclude runs what changes accounts in the store while nobody decides about any.
+func (l *Ledger) Exclude(ctx context.Context, run func() error) error { return l.excludeAll(ctx, run) }
+
 func (l *Ledger) now() time.Time { return l.o.Now().UTC() }
 
 // observe reports how long a caller waited.

@@ -218,7 +218,7 @@ func (q *queue) takeUpEnds(ends []*ended) error {
 	for i, e := range ends {
 		courses[i] = e.course
 	}
-	all, err := q.giveStore(courses)
+	all, err := TakeUp(context.Background(), q.l.store, courses) // the store bounds the waiting
 	if err != nil {
 		return err
 	}
@@ -265,10 +265,7 @@ func (q *queue) takeUpHolds(holds []*request) error {
 		courses, given = append(courses, book.Course{Running: r.shown, Kept: r.kept}), append(given, r)
 	}
 	q.mu.Unlock()
-	if len(courses) == 0 {
-		return nil
-	}
-	all, err := q.giveStore(courses)
+	all, err := TakeUp(context.Background(), q.l.store, courses) // the store bounds the waiting
 	q.mu.Lock()
 	defer q.mu.Unlock()
 	for i, r := range given {
@@ -281,21 +278,26 @@ func (q *queue) takeUpHolds(holds []*request) error {
 	return err
 }
 
-// giveStore gives the store courses. Where one of them breaks the transaction, each is given alone.
-func (q *queue) giveStore(courses []book.Course) ([]book.TakenUp, error) {
-	ctx := context.Background() // the store bounds the waiting
-	all, err := q.l.store.TakeUp(ctx, courses)
+// TakeUp has a store take up courses. Where one of them breaks the transaction, each is taken up alone. An error is
+// ledger.ErrUnavailable: all are to be taken up again.
+func TakeUp(ctx context.Context, store interface {
+	TakeUp(ctx context.Context, courses []book.Course) ([]book.TakenUp, error)
+}, courses []book.Course) ([]book.TakenUp, error) {
+	if len(courses) == 0 {
+		return nil, nil
+	}
+	all, err := store.TakeUp(ctx, courses)
 	if err == nil || errors.Is(err, ledger.ErrUnavailable) {
 		return all, err
 	}
 	all = make([]book.TakenUp, len(courses))
 	for i := range courses {
-		one, err := q.l.store.TakeUp(ctx, courses[i:i+1])
+		one, err := store.TakeUp(ctx, courses[i:i+1])
 		switch {
 		case err == nil:
 			all[i] = one[0]
 		case errors.Is(err, ledger.ErrUnavailable):
-			return nil, err // those before are taken up, and will be again
+			return nil, err
 		default:
 			all[i].Err = err
 		}
