@@ -43,8 +43,7 @@ func (o Offline) Read(ctx context.Context, ask func(c *Client) error) error {
 // Decide is for decisions about what the ledger has lost and what the spool kept aside. It takes the ledger's lock, so
 // that beside a gateway that starts or ends it is refused.
 func (o Offline) Decide(ask func(c *Client) error) error {
-	open := func(how ledger.Options) (ledger.Store, error) { return stores.File(o.Ledger).Open(how) }
-	aside, store, closeAside, err := engine.OpenAside(o.Ledger, open, slog.New(slog.DiscardHandler))
+	aside, store, closeAside, err := engine.OpenAside(o.Ledger, stores.File(o.Ledger).Open, slog.New(slog.DiscardHandler))
 	if err != nil {
 		return err
 	}

@@ -39,7 +39,7 @@ func (b *books) addSurcharge(microcents int64) { b.surcharge += microcents }
 func (b *books) place(ctx context.Context, h ledger.Hold, first *attempt) error {
 	p := b.call.Principal
 	h.Request, h.Account, h.Key, h.Profile = b.call.ID, p.Account.ID, p.Key.ID, b.req.profile
-	if first != nil {
+	if h.Behind = b.mayBeBehind(first); first != nil {
 		h.Attempt = first.ledgerAttempt(b.tariff)
 	}
 	if err := b.engine.Ledger().Hold(ctx, h); err != nil {
@@ -54,7 +54,17 @@ func (b *books) place(ctx context.Context, h ledger.Hold, first *attempt) error 
 func (b *books) next(a *attempt, all []*attempt) ledger.Next {
 	total := b.sumSpent(all)
 	return ledger.Next{Request: b.call.ID, Attempt: a.ledgerAttempt(b.tariff), Microcents: total.Microcents,
-		Tokens: total.Tokens}
+		Tokens: total.Tokens, Behind: b.mayBeBehind(a)}
+}
+
+// mayBeBehind reports whether an attempt (nil: none yet) may be made before the ledger has it on the disk: nothing
+// that its provider says later could ever prove what it used (GAP-132).
+func (b *books) mayBeBehind(a *attempt) bool {
+	if a == nil {
+		return true
+	}
+	backend := b.gen.Backend(a.route.Provider)
+	return !backend.GivesReceipts() && !backend.ProvesCancel(b.request.Context(), a.route.Model)
 }
 
 // due is what the settlement of all attempts will charge.

@@ -17,6 +17,7 @@ import (
 
 	"github.com/fareway/fareway/config"
 	"github.com/fareway/fareway/modules/internal/ledger"
+	"github.com/fareway/fareway/modules/internal/ledger/book"
 	"github.com/fareway/fareway/modules/internal/ledger/sqlite"
 	"github.com/fareway/fareway/modules/internal/spool"
 	"github.com/fareway/fareway/modules/internal/stores"
@@ -68,25 +69,25 @@ func leave(t *testing.T, requests int) *folder {
 
 	store, err = sqlite.Open(sqlite.Options{Path: f.db(), Logger: slog.New(slog.DiscardHandler)})
 	require.NoError(t, err)
-	s, err := openSettler(spoolPath(f.db()), newTill(), newMetrics(""), slog.New(slog.DiscardHandler), timing)
+	s, err := spool.Open(spoolPath(f.db()), 0)
 	require.NoError(t, err)
-	s.away.Store(true)
 	for n := range requests {
 		at := ledger.Attempt{ID: ledger.AttemptID(request(n), 1), Route: "small", Provider: "echo", Model: "echo-1",
 			PriceVersion: version, Worst: 10_000}
 		_, err = store.Hold(t.Context(), ledger.Hold{Request: request(n), Account: f.account.ID, Key: f.key.ID,
 			Endpoint: "chat", Profile: "balanced", Microcents: 10_000, Tokens: 500, Attempt: at})
 		require.NoError(t, err)
-		_, err = s.settle(t.Context(), Ending{
+		_, err = s.Append(spool.Record{
 			Settlement: ledger.Settlement{Request: request(n), Status: 200, Reason: "ok", Results: []ledger.Result{{
 				Attempt: at.ID, Outcome: ledger.Finished,
 				Usage: &llm.Usage{Input: llm.Count(60), Output: llm.Count(40)}}}},
-			Account: f.account.ID, Key: f.key.ID, Charge: ledger.Charge{Microcents: each},
-			Attempts: []Tried{{Attempt: at, Price: price}},
+			Account: f.account.ID, Key: f.key.ID, Charge: new(int64(each)), Time: time.Unix(1, 0),
+			Attempts: []spool.Attempt{{ID: at.ID, Route: at.Route, Provider: at.Provider, Model: at.Model,
+				PriceVersion: at.PriceVersion, Price: price}},
 		})
 		require.NoError(t, err)
 	}
-	require.NoError(t, s.close())
+	require.NoError(t, s.Close())
 	require.NoError(t, store.Close())
 	return f
 }
@@ -205,7 +206,7 @@ func TestOlderDatabase(t *testing.T) {
 		require.Equal(t, request(n), r.Settlement.Request)
 		require.Equal(t, []any{f.account.ID, f.key.ID, int64(each)}, []any{r.Account, r.Key, *r.Charge})
 		require.Equal(t, []spool.Attempt{{ID: request(n) + ".1", Route: "small", Provider: "echo", Model: "echo-1",
-			PriceVersion: 1, Price: spool.Price{Input: 3_000_000, CacheRead: 3_000_000, CacheWrite: 3_000_000,
+			PriceVersion: 1, Price: config.Price{Input: 3_000_000, CacheRead: 3_000_000, CacheWrite: 3_000_000,
 				Output: 3_000_000}}}, r.Attempts)
 	}
 	mary := ledger.WithActor(t.Context(), "mary")
@@ -391,7 +392,8 @@ func TestOpenWithoutItsSpool(t *testing.T) {
 	require.NoError(t, err)
 	unknown := s.Oldest(1).Records[0]
 	unknown.Settlement.Request = request(9)
-	require.NoError(t, s.Append(unknown))
+	_, err = s.Append(unknown)
+	require.NoError(t, err)
 	require.NoError(t, s.Close())
 	blocked := spool.AsidePath(spoolPath(f.db())) + ".new"
 	require.NoError(t, os.Mkdir(blocked, 0o700))
@@ -422,7 +424,7 @@ func TestOpenWithoutItsSpool(t *testing.T) {
 func TestDamagedSpool(t *testing.T) {
 	t.Parallel()
 	f := leave(t, 5)
-	f.damage(4096 + 2*512 + 200)
+	f.damage(4096 + 512 + 12)
 	state, items, err := f.readSpool()
 	require.NoError(t, err)
 	require.EqualValues(t, 4, state.Waiting)
@@ -541,7 +543,8 @@ func TestRefusedOfTheSpool(t *testing.T) {
 	bad := s.Oldest(1).Records[0]
 	require.NoError(t, s.Applied(s.Oldest(1)))
 	bad.Settlement.Results[0].Outcome = "of a newer fareway"
-	require.NoError(t, s.Append(bad))
+	_, err = s.Append(bad)
+	require.NoError(t, err)
 	require.NoError(t, s.Close())
 	e, _ := f.start()
 	require.Equal(t, 1, undecided(t, e))
@@ -561,15 +564,11 @@ func TestRefusedOfTheSpool(t *testing.T) {
 func TestAsideCannotBeWritten(t *testing.T) {
 	t.Parallel()
 	dir, l := t.TempDir(), newTill()
-	l.away = true
-	s, _ := settlerOn(t, dir, l)
-	_, err := s.settle(t.Context(), endOf("a"))
-	require.NoError(t, err)
-	require.NoError(t, s.close())
-	l.away, l.unknown["a"] = false, true
+	spoolIn(t, dir, courseOf("a"))
+	l.unknown["a"] = true
 	blocked := spool.AsidePath(filepath.Join(dir, "spool")) + ".new"
 	require.NoError(t, os.Mkdir(blocked, 0o700))
-	s, err = openSettler(filepath.Join(dir, "spool"), l, newMetrics(""), slog.New(slog.DiscardHandler), timing)
+	s, err := openSettler(filepath.Join(dir, "spool"), l, newMetrics(""), slog.New(slog.DiscardHandler), timing)
 	require.NoError(t, err)
 	require.ErrorContains(t, s.takeUp(t.Context()), "keeping the settlement of request")
 	require.EqualValues(t, 1, s.spool.Len())
@@ -577,7 +576,7 @@ func TestAsideCannotBeWritten(t *testing.T) {
 	require.NoError(t, s.takeUp(t.Context()))
 	require.Zero(t, s.spool.Len())
 	require.EqualValues(t, 1, s.spool.Aside().Undecided())
-	require.NoError(t, s.close())
+	require.NoError(t, s.spool.Close())
 }
 
 // TestRepeat is what comes of a settlement of the spool, by what the ledger says.
@@ -619,7 +618,7 @@ func TestRepeat(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			l, charge := newTill(), int64(5)
-			r := &spool.Record{Settlement: endOf("a").Settlement, Charge: &charge}
+			r := &spool.Record{Settlement: courseOf("a").End.Settlement, Charge: &charge}
 			r.Settlement.Results[0].Usage = usage
 			c.change(l, r)
 			v := repeat(t.Context(), l, r)
@@ -637,14 +636,23 @@ func TestRepeat(t *testing.T) {
 	}
 }
 
-// TestSpoolOfARunningEngine: what comes into the spool is looked at as soon as the ledger is there, without a restart.
-func TestSpoolOfARunningEngine(t *testing.T) {
+// TestRefusedOfARunningEngine: what the store does not take up of a request that has ended is kept aside at once, and
+// the request stays in the spool while it cannot be.
+func TestRefusedOfARunningEngine(t *testing.T) {
 	t.Parallel()
 	e := open(t)
-	_, err := e.settler.keep(endOf("a"), ledger.ErrUnavailable)
-	require.NoError(t, err)
-	require.Eventually(t, func() bool { return e.Spool().Waiting == 0 }, time.Minute, time.Millisecond)
+	refused := book.TakenUp{Err: ledger.ErrNotFound}
+	require.NoError(t, e.settler.refuse(courseOf("a"), refused))
 	require.Equal(t, 1, undecided(t, e))
+	require.Equal(t, spool.UnknownRequest, e.Aside().Items()[0].Kind)
+	require.NoError(t, e.settler.refuse(courseOf("a"), refused), "once")
+	require.Equal(t, 1, undecided(t, e))
+	require.NoError(t, e.settler.refuse(courseOf("b"), book.TakenUp{Before: true,
+		Charge: ledger.Charge{Microcents: computed}}), "an answer was lost")
+	require.Equal(t, 1, undecided(t, e))
+	require.NoError(t, e.settler.refuse(courseOf("b"), book.TakenUp{Before: true,
+		Charge: ledger.Charge{Microcents: computed - 1}}))
+	require.Equal(t, spool.Differs, e.Aside().Items()[1].Kind)
 	require.NoError(t, e.Close())
 }
 
@@ -661,7 +669,7 @@ func (lapsing) Settle(_ context.Context, s ledger.Settlement) (ledger.Charge, er
 // TestRepeatInterrupted: nothing is kept aside on half an answer.
 func TestRepeatInterrupted(t *testing.T) {
 	t.Parallel()
-	v := repeat(t.Context(), lapsing{newTill()}, &spool.Record{Settlement: endOf("a").Settlement})
+	v := repeat(t.Context(), lapsing{newTill()}, &spool.Record{Settlement: courseOf("a").End.Settlement})
 	require.ErrorIs(t, v.away, ledger.ErrUnavailable)
 	require.Empty(t, v.kind)
 }

@@ -98,6 +98,7 @@ type core struct {
 	store   ledger.Store
 	settler *settler
 	live    *live.Ledger // which store is, once it is open
+	away    func() (away bool, waiting int64)
 	plans   *plans
 	host    *host.Host
 	metrics *Metrics

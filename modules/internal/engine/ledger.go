@@ -72,7 +72,7 @@ func (e *Engine) openLedger(o *Options, cfg *config.Config) (err error) {
 	if err != nil {
 		return err
 	}
-	e.store = e.live
+	e.store, e.away = e.live, e.live.Away
 	e.aside = &Aside{file: e.settler.spool.Aside(), ledger: e.live, now: o.Now, changed: e.settler.countAside}
 	e.metrics.watchSpool(e.spooled)
 	return nil
@@ -83,7 +83,7 @@ func (e *Engine) spooled() int64 {
 	if e.store.Loss() != nil {
 		return e.settler.spool.Len()
 	}
-	_, waiting := e.live.Away()
+	_, waiting := e.away()
 	return waiting
 }
 

@@ -37,7 +37,7 @@ func TestMetrics(t *testing.T) {
 	m.requestsUnlogged(3)
 	m.decisionsLost(4)
 	m.running("small", 2)
-	m.spool(2)
+	m.watchSpool(func() int64 { return 2 })
 	m.setAside(1)
 	m.setNumber(5)
 	m.setUnproven("p", 6)

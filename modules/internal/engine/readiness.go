@@ -60,7 +60,7 @@ func (e *Engine) Ready() error {
 	if err := e.probe.check(); err != nil {
 		return fmt.Errorf("%w: %w", errLedgerAway, err)
 	}
-	if away, _ := e.live.Away(); away {
+	if away, _ := e.away(); away {
 		return errLedgerAway // and it goes on being asked
 	}
 	return nil

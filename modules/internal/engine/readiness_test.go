@@ -34,9 +34,11 @@ func TestReadyKnowsTheLedger(t *testing.T) {
 	later()
 	require.NoError(t, o.Ready())
 
-	o.settler.away.Store(true)
-	require.ErrorIs(t, o.Ready(), errLedgerAway, "it has not taken a settlement")
-	o.settler.away.Store(false)
+	was := o.away
+	o.away = func() (bool, int64) { return true, 2 }
+	require.ErrorIs(t, o.Ready(), errLedgerAway, "it has not taken up a settlement")
+	require.EqualValues(t, 2, o.Spool().Waiting)
+	o.away = was
 	require.NoError(t, o.Ready())
 	require.NoError(t, db.Close())
 	o.close(t)

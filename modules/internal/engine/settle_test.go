@@ -11,13 +11,15 @@ import (
 	"strings"
 	"sync"
 	"testing"
-	"testing/synctest"
 	"time"
 
 	"github.com/stretchr/testify/require"
 
 	"github.com/fareway/fareway/config"
 	"github.com/fareway/fareway/modules/internal/ledger"
+	"github.com/fareway/fareway/modules/internal/ledger/book"
+	"github.com/fareway/fareway/modules/internal/ledger/live"
+	"github.com/fareway/fareway/modules/internal/spool"
 	"github.com/fareway/fareway/plugins/llm"
 )
 
@@ -41,6 +43,19 @@ func newTill() *till {
 	return &till{refuses: make(map[string]error), settled: make(map[string]ledger.Settlement),
 		charges: make(map[string]ledger.Charge),
 		unknown: make(map[string]bool), used: make(map[string]llm.Usage)}
+}
+
+// TakeUp settles each course by itself.
+func (l *till) TakeUp(ctx context.Context, courses []book.Course) (all []book.TakenUp, err error) {
+	for i := range courses {
+		_, before := l.has(courses[i].ID)
+		c, err := l.Settle(ctx, courses[i].End.Settlement)
+		if errors.Is(err, ledger.ErrUnavailable) {
+			return nil, err
+		}
+		all = append(all, book.TakenUp{Charge: c, Before: before, Err: err})
+	}
+	return all, nil
 }
 
 func (*till) RecordAct(context.Context, string, string, string, map[string]any) error { return nil }
@@ -149,152 +164,36 @@ func settlerOn(t *testing.T, dir string, l *till) (*settler, *safe) {
 	s, err := openSettler(filepath.Join(dir, "spool"), l, newMetrics(""), slog.New(slog.NewTextHandler(log, nil)), timing)
 	require.NoError(t, err)
 	require.NoError(t, s.takeUp(t.Context()))
-	s.start()
 	return s, log
 }
 
-// spooled is what the metric says of the spool.
-func spooled(t *testing.T, s *settler) float64 {
-	return s.metrics.values(t)["fareway_spooled_settlements{}"]
-}
-
 // computed is what the tests' settlements come to.
-var computed = ledger.Charge{Microcents: 5, Pending: true}
+const computed = 5
 
-func endOf(request string) Ending {
+// courseOf is a request that has ended, as its process decided it.
+func courseOf(request string) *book.Course {
+	price := config.Price{Input: 1, CacheRead: 2, CacheWrite: 3, Output: 4, Tiers: []config.Tier{{Above: 9, Output: 8}}}
+	at := time.Unix(1, 0).UTC()
+	c := &book.Course{Running: book.Running{ID: request, Account: "acct_1", Key: "key_1", Owner: "boot", Endpoint: "chat",
+		Profile: "balanced", Held: 100, Created: at}, Kept: true}
+	c.Attempts = []book.Attempt{book.BeginAttempt(ledger.Attempt{ID: request + ".1", Route: "small", Provider: "echo",
+		Model: "echo-1", PriceVersion: 2, Worst: 100}, price, price, at)}
 	s := ledger.Settlement{Request: request, Status: 200, Reason: "ok",
 		Results: []ledger.Result{{Attempt: request + ".1", Outcome: ledger.Finished}}}
-	return Ending{Settlement: s, Account: "acct_1", Key: "key_1", Charge: computed, Attempts: []Tried{
-		{Attempt: ledger.Attempt{ID: request + ".1", Route: "small", Provider: "echo", Model: "echo-1", PriceVersion: 2},
-			Price: config.Price{Input: 1, CacheRead: 2, CacheWrite: 3, Output: 4, Tiers: []config.Tier{{Above: 9, Output: 8}}}},
-	}}
+	c.End = &book.End{Settlement: s, Part: book.Part{Charge: computed}, Pending: true, At: at}
+	return c
 }
 
-func TestSettleWhileTheLedgerIsAway(t *testing.T) {
-	t.Parallel()
-	synctest.Test(t, func(t *testing.T) {
-		l := newTill()
-		s, log := settlerOn(t, t.TempDir(), l)
-		got, err := s.settle(t.Context(), endOf("a"))
-		require.NoError(t, err)
-		require.EqualValues(t, 7, got.Microcents, "the ledger's own word")
-
-		l.away, l.hangs = true, true
-		begin := time.Now()
-		got, err = s.settle(t.Context(), endOf("b"))
-		require.NoError(t, err)
-		require.Equal(t, computed, got)
-		require.Equal(t, ledgerTimeout, time.Since(begin))
-		got, err = s.settle(t.Context(), endOf("c"))
-		require.NoError(t, err)
-		require.Equal(t, computed, got)
-		require.Equal(t, ledgerTimeout, time.Since(begin), "nobody waits for a ledger that is known to be away")
-		require.InDelta(t, 2, spooled(t, s), 0)
-
-		<-time.After(time.Minute)
-		require.Less(t, l.questions(), 40, "it is asked in growing intervals")
-		l.set(false)
-		<-time.After(maxApplyPause + ledgerTimeout)
-		for _, request := range []string{"a", "b", "c"} {
-			require.Equal(t, endOf(request).Settlement, l.of(request))
-		}
-		require.Zero(t, spooled(t, s))
-		got, err = s.settle(t.Context(), endOf("d"))
-		require.NoError(t, err)
-		require.EqualValues(t, 7, got.Microcents)
-
-		l.set(true)
-		_, err = s.settle(t.Context(), endOf("e"))
-		require.NoError(t, err)
-		l.set(false)
-		<-time.After(maxApplyPause + ledgerTimeout)
-		require.Equal(t, endOf("e").Settlement, l.of("e"), "one alone is applied, too")
-		require.Equal(t, 2, log.count("the ledger is away"), "%s", &log.b)
-		require.Equal(t, 2, log.count("the ledger is back"), "%s", &log.b)
-		require.NoError(t, s.close())
-	})
-}
-
-// TestOneThatIsNotTaken: as soon as the ledger takes something of the spool, what ends then does not wait for the
-// rest.
-func TestOneThatIsNotTaken(t *testing.T) {
-	t.Parallel()
-	synctest.Test(t, func(t *testing.T) {
-		l := newTill()
-		s, _ := settlerOn(t, t.TempDir(), l)
-		l.set(true)
-		for _, request := range []string{"a", "b"} {
-			_, err := s.settle(t.Context(), endOf(request))
-			require.NoError(t, err)
-		}
-		l.mu.Lock()
-		l.away, l.refuses["b"] = false, ledger.ErrUnavailable
-		l.mu.Unlock()
-		<-time.After(time.Second)
-		require.EqualValues(t, 2, s.spool.Len(), "they stay together")
-		got, err := s.settle(t.Context(), endOf("c"))
-		require.NoError(t, err)
-		require.EqualValues(t, 7, got.Microcents, "the ledger's own word")
-		l.mu.Lock()
-		delete(l.refuses, "b")
-		l.mu.Unlock()
-		<-time.After(2 * maxApplyPause)
-		require.Zero(t, s.spool.Len())
-		require.Equal(t, endOf("b").Settlement, l.of("b"))
-		require.NoError(t, s.close())
-	})
-}
-
-// TestSettleAfterTheClientLeft: a settlement does not end with its request.
-func TestSettleAfterTheClientLeft(t *testing.T) {
-	t.Parallel()
-	l := newTill()
-	s, _ := settlerOn(t, t.TempDir(), l)
-	ctx, leave := context.WithCancel(t.Context())
-	leave()
-	_, err := s.settle(ctx, endOf("a"))
+// spoolIn appends requests that have ended to the spool in a folder, as a process that dies leaves them.
+func spoolIn(t *testing.T, dir string, all ...*book.Course) {
+	t.Helper()
+	s, err := spool.Open(filepath.Join(dir, "spool"), 0)
 	require.NoError(t, err)
-	require.Contains(t, l.settled, "a")
-	require.NoError(t, s.close())
-}
-
-func TestSettleRefused(t *testing.T) {
-	t.Parallel()
-	refusal := errors.New("refused by the test")
-	synctest.Test(t, func(t *testing.T) {
-		l := newTill()
-		l.refuses["a"], l.refuses["b"], l.refuses["c"] = refusal, refusal, refusal
-		s, log := settlerOn(t, t.TempDir(), l)
-		_, err := s.settle(t.Context(), endOf("a"))
-		require.ErrorIs(t, err, refusal)
-		require.NotErrorIs(t, err, ledger.ErrUnavailable)
-		require.Equal(t, asFree(endOf("a").Settlement), l.of("a"), "BILL-25: a failure of the service is free")
-
-		l.set(true)
-		_, err = s.settle(t.Context(), endOf("b"))
+	for _, c := range all {
+		_, err := s.Append(live.RecordOf(c))
 		require.NoError(t, err)
-		_, err = s.settle(t.Context(), endOf("d"))
-		require.NoError(t, err)
-		l.set(false)
-		<-time.After(2 * maxApplyPause)
-		require.Equal(t, asFree(endOf("b").Settlement), l.of("b"))
-		require.Equal(t, endOf("d").Settlement, l.of("d"), "it does not keep others from theirs")
-		require.Equal(t, 1, log.count("a settlement of the spool cannot be applied and is kept aside"))
-		require.Zero(t, s.spool.Len())
-		require.NoError(t, s.close())
-	})
-}
-
-// TestSettleOfNothing: what the ledger does not settle as free either is an error, and it is not asked for ever.
-func TestSettleOfNothing(t *testing.T) {
-	t.Parallel()
-	l := newTill()
-	l.unknown["a"] = true
-	s, _ := settlerOn(t, t.TempDir(), l)
-	_, err := s.settle(t.Context(), endOf("a"))
-	require.ErrorIs(t, err, ledger.ErrNotFound)
-	require.Equal(t, 2, l.questions())
-	require.NoError(t, s.close())
+	}
+	require.NoError(t, s.Close())
 }
 
 // TestSpoolOfADeadProcess: what a process left is applied by the next one before anything else.
@@ -302,146 +201,81 @@ func TestSpoolOfADeadProcess(t *testing.T) {
 	t.Parallel()
 	dir, l := t.TempDir(), newTill()
 	l.away = true
-	first, _ := settlerOn(t, dir, l)
 	const n = 3*applyAtOnce + 1
+	var all []*book.Course
 	for i := range n {
-		_, err := first.settle(t.Context(), endOf(fmt.Sprint(i)))
-		require.NoError(t, err)
+		all = append(all, courseOf(fmt.Sprint(i)))
 	}
-	require.NoError(t, first.close())
-
-	_, err := openSettler(filepath.Join(dir, "spool"), l, newMetrics(""), slog.New(slog.DiscardHandler), timing)
-	require.NoError(t, err)
+	spoolIn(t, dir, all...)
 	away, err := openSettler(filepath.Join(dir, "spool"), l, newMetrics(""), slog.New(slog.DiscardHandler), timing)
 	require.NoError(t, err)
 	require.ErrorIs(t, away.takeUp(t.Context()), ledger.ErrUnavailable, "it does not start without them")
-	require.InDelta(t, n, spooled(t, away), 0)
-	require.NoError(t, away.close())
+	require.EqualValues(t, n, away.spool.Len())
+	require.NoError(t, away.spool.Close())
 
 	l.away = false
 	second, log := settlerOn(t, dir, l)
 	require.Len(t, l.settled, n)
-	require.Zero(t, spooled(t, second))
+	require.Zero(t, second.spool.Len())
 	require.Equal(t, 1, log.count(fmt.Sprintf("settlements=%d", n)))
-	require.NoError(t, second.close())
-}
-
-// slow is a ledger whose answer comes when it is let, whoever waits no more.
-type slow struct {
-	*till
-	answer chan struct{}
-}
-
-func (s slow) Settle(ctx context.Context, x ledger.Settlement) (ledger.Charge, error) {
-	<-s.answer
-	return s.till.Settle(ctx, x)
-}
-
-// TestCloseWaitsForTheLedger: the spool is closed when nobody uses it any more, and keeps what is not applied.
-func TestCloseWaitsForTheLedger(t *testing.T) {
-	t.Parallel()
-	synctest.Test(t, func(t *testing.T) {
-		l := slow{newTill(), make(chan struct{})}
-		s, err := openSettler(filepath.Join(t.TempDir(), "spool"), l, newMetrics(""), slog.New(slog.DiscardHandler), timing)
-		require.NoError(t, err)
-		s.start()
-		_, err = s.keep(endOf("a"), ledger.ErrUnavailable)
-		require.NoError(t, err)
-		synctest.Wait()
-		closed := make(chan error)
-		go func() { closed <- s.close() }()
-		synctest.Wait()
-		select {
-		case err := <-closed:
-			require.Fail(t, "it is in use", "%v", err)
-		default:
-		}
-		close(l.answer)
-		require.NoError(t, <-closed)
-		require.Equal(t, endOf("a").Settlement, l.of("a"))
-	})
+	require.NoError(t, second.spool.Close())
 }
 
 // TestTornSpool: the operator is told of a settlement whose writing was cut off, and of nothing else.
 func TestTornSpool(t *testing.T) {
 	t.Parallel()
 	dir, l := t.TempDir(), newTill()
-	l.away = true
-	s, log := settlerOn(t, dir, l)
-	require.Zero(t, log.count("the spool ends in"))
-	require.Zero(t, log.count("are taken up"))
 	read := func() []byte {
 		content, err := os.ReadFile(filepath.Join(dir, "spool"))
 		require.NoError(t, err)
 		return content
 	}
-	_, err := s.settle(t.Context(), endOf("a"))
-	require.NoError(t, err)
+	spoolIn(t, dir, courseOf("a"))
 	before := read()
-	cut := endOf("b")
-	cut.Reason = strings.Repeat("x", 2000)
-	_, err = s.settle(t.Context(), cut)
-	require.NoError(t, err)
-	require.NoError(t, s.close())
+	cut := courseOf("b")
+	cut.End.Settlement.Reason = strings.Repeat("x", 2000)
+	spoolIn(t, dir, cut)
 	content := read()
 	const header, sector = 4096, 512
 	copy(content[:header], before) // which counts what Append has returned for
 	clear(content[(len(bytes.TrimRight(content, "\x00"))-1)/sector*sector:])
 	require.NoError(t, os.WriteFile(filepath.Join(dir, "spool"), content, 0o600))
-	l.away = false
-	s, log = settlerOn(t, dir, l)
+	s, log := settlerOn(t, dir, l)
 	require.Equal(t, 1, log.count("the spool ends in a settlement that was not written to its end"))
-	require.NoError(t, s.close())
+	require.Contains(t, l.settled, "a")
+	require.NotContains(t, l.settled, "b")
+	require.NoError(t, s.spool.Close())
 }
 
-// TestSpoolFull: what neither the ledger nor the spool takes is an error.
-func TestSpoolFull(t *testing.T) {
+// TestSettleRefused: what the ledger refuses is a failure of the service (BILL-25), and free; where it does not settle
+// that either, both are said, and it is not asked for ever.
+func TestSettleRefused(t *testing.T) {
 	t.Parallel()
+	refusal := errors.New("refused by the test")
 	l := newTill()
-	s, _ := settlerOn(t, t.TempDir(), l)
-	l.set(true)
-	big := endOf("a")
-	big.Reason = strings.Repeat("x", 17<<20)
-	_, err := s.settle(t.Context(), big)
-	require.ErrorIs(t, err, ledger.ErrUnavailable)
-	require.Zero(t, spooled(t, s))
-	require.NoError(t, s.close())
+	l.refuses["a"], l.unknown["b"] = refusal, true
+	door := Ledger{refusing{Store: nil, till: l}}
+	settlement := courseOf("a").End.Settlement
+	_, err := door.Settle(t.Context(), settlement)
+	require.ErrorIs(t, err, refusal)
+	require.NotErrorIs(t, err, ledger.ErrUnavailable)
+	require.Equal(t, asFree(settlement), l.of("a"))
+	ctx, leave := context.WithCancel(t.Context())
+	leave()
+	_, err = door.Settle(ctx, courseOf("b").End.Settlement)
+	require.ErrorIs(t, err, ledger.ErrNotFound, "a settlement does not end with its request")
+	require.Equal(t, 4, l.questions())
 }
 
-// TestSettleConcurrently settles from many goroutines while the ledger comes and goes: each settlement arrives.
-func TestSettleConcurrently(t *testing.T) {
-	t.Parallel()
-	l := newTill()
-	s, _ := settlerOn(t, t.TempDir(), l)
-	s.after = func(time.Duration) <-chan time.Time { return time.After(time.Millisecond) }
-	const each, callers = 40, 16
-	var settling sync.WaitGroup
-	for c := range callers {
-		settling.Go(func() {
-			for i := range each {
-				if i%8 == 0 {
-					l.set(c%2 == 0)
-				}
-				_, err := s.settle(context.Background(), endOf(fmt.Sprint(c*each+i)))
-				require.NoError(t, err)
-			}
-		})
+// refusing is a store of which only what settles is asked.
+type refusing struct {
+	ledger.Store
+	till *till
+}
+
+func (r refusing) Settle(ctx context.Context, s ledger.Settlement) (ledger.Charge, error) {
+	if err := ctx.Err(); err != nil {
+		return ledger.Charge{}, err
 	}
-	settling.Wait()
-	l.set(false)
-	tick := time.NewTicker(time.Millisecond)
-	defer tick.Stop()
-	for deadline := time.After(10 * time.Second); s.spool.Len() > 0; {
-		select {
-		case <-tick.C:
-		case <-deadline:
-			require.Fail(t, "settlements are left in the spool")
-		}
-	}
-	for i := range each * callers {
-		_, ok := l.has(fmt.Sprint(i))
-		require.True(t, ok, "settlement %d", i)
-	}
-	require.NoError(t, s.close())
-	require.Zero(t, spooled(t, s))
+	return r.till.Settle(ctx, s)
 }
