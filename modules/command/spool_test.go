@@ -48,11 +48,12 @@ func leftSpool(t *testing.T) spoolFolder {
 	charge := int64(enginetest.ExampleCharge)
 	for n := range 4 {
 		id := spooledRequest(n)
-		require.NoError(t, s.Append(spool.Record{
+		_, err := s.Append(spool.Record{
 			Settlement: ledger.Settlement{Request: id, Status: 200, Reason: "ok", Results: []ledger.Result{
 				{Attempt: ledger.AttemptID(id, 1), Outcome: ledger.Finished, Usage: &enginetest.ExampleUsage}}},
 			Account: ann.ID, Key: "key_1", Charge: &charge,
-		}))
+		})
+		require.NoError(t, err)
 	}
 	require.NoError(t, s.Close())
 	b, err := os.ReadFile(path)

@@ -132,18 +132,20 @@ func TestDueIsAtMostTheHold(t *testing.T) {
 		usage: known,
 		worst: 45_000}}}}).connect()
 	for hold, over := range map[int64]int64{0: 45_000, 44_999: 1, 45_000: 0, 45_001: 0} {
-		x.books.hold = hold
+		x.books.hold, x.books.surcharge = hold, 0
 		require.Equal(t, ledger.Charge{Microcents: 45_000 - over, Over: over},
 			x.books.due(&ledger.Settlement{Results: x.work.results(false)}, x.work.attempts), "GAP-110")
+		x.books.surcharge = 7
 		require.Equal(t, over+7-min(7, max(0, hold-45_000)),
-			x.books.due(&ledger.Settlement{Results: x.work.results(false), Surcharge: 7}, x.work.attempts).Over)
+			x.books.due(&ledger.Settlement{Results: x.work.results(false)}, x.work.attempts).Over)
 	}
 	x.books.hold, x.work.attempts[0].worst = 1_000_000, 44_000
 	require.Equal(t, ledger.Charge{Microcents: 44_007, Over: 1_000},
-		x.books.due(&ledger.Settlement{Results: x.work.results(false), Surcharge: 7},
+		x.books.due(&ledger.Settlement{Results: x.work.results(false)},
 			x.work.attempts), "GAP-123 nor than the attempt's own worst")
 	x.work.attempts = append(x.work.attempts, &attempt{route: &standard, accepted: true, outcome: ledger.Failed,
 		worst: 970_000})
+	x.books.surcharge = 0
 	require.Equal(t, ledger.Charge{Microcents: 30_000, Over: 15_000, Pending: true},
 		x.books.due(&ledger.Settlement{Results: x.work.results(false)},
 			x.work.attempts), "GAP-123 and there is room for what waits")
@@ -188,8 +190,8 @@ func TestDue(t *testing.T) {
 				"BILL-25")
 			want := tc.want
 			want.Microcents += 1_350
-			require.Equal(t, want, x.books.due(&ledger.Settlement{Results: x.work.results(tc.final), Surcharge: 1_350},
-				x.work.attempts))
+			x.books.surcharge = 1_350
+			require.Equal(t, want, x.books.due(&ledger.Settlement{Results: x.work.results(tc.final)}, x.work.attempts))
 		})
 	}
 }
