@@ -27,6 +27,7 @@ func OpenMemory(t testing.TB, o Options) ledger.Store {
 		t.Cleanup(func() { memories.Delete(o.Dir) })
 	}
 	r, _ := kept.(*rows)
+	r.owners = append(r.owners, o.BootID)
 	return &memory{rows: r, o: o}
 }
 
@@ -43,6 +44,7 @@ type memory struct {
 // rows are what a store keeps.
 type rows struct {
 	made        int // ids
+	owners      []string
 	accounts    map[string]*accountRow
 	keys        map[string]*keyRow
 	running     map[string]*runningRow
