@@ -15,19 +15,23 @@ import (
 
 // entriesOf are the entries of a request, its charge first.
 func (m *memory) entriesOf(s *settledRow) (all []ledger.Entry) {
-	for _, e := range m.entries[s.entry:] {
-		if e.Request == s.ID {
-			all = append(all, e)
-		}
+	for _, i := range m.about[s.ID] {
+		all = append(all, m.entries[i])
 	}
 	return all
 }
 
 func (m *memory) recordOf(s *settledRow) ledger.RequestRecord {
 	r := s.record
-	r.Microcents, r.Waived, r.Over, r.Refunded, r.Pending = s.Charge, s.Waived, s.Over, s.Refunded, s.Pending
-	r.Attempts, r.Entries = recordsOf(s.attempts), m.entriesOf(s)
+	s.fill(&r)
+	r.Entries = m.entriesOf(s)
 	return r
+}
+
+// fill fills in what changed since the settlement.
+func (s *settledRow) fill(r *ledger.RequestRecord) {
+	r.Microcents, r.Waived, r.Over, r.Refunded, r.Pending = s.Charge, s.Waived, s.Over, s.Refunded, s.Pending
+	r.Attempts = recordsOf(s.attempts)
 }
 
 func recordsOf(attempts []book.Attempt) (all []ledger.AttemptRecord) {
@@ -278,7 +282,10 @@ func (m *memory) MakeCheckpoint(context.Context) (ledger.Checkpoint, error) {
 	if err != nil || next.Entries == last.Entries && next.Acts == last.Acts {
 		return last, err
 	}
-	next, err = book.SealCheckpoint(next, last, m.tables())
+	grown := &Tables{}
+	m.addChains(grown, last)
+	_, _ = grown.Head()
+	next, err = book.SealCheckpoint(next, last, grown)
 	m.checkpoints = append(m.checkpoints, next)
 	return next, err
 }

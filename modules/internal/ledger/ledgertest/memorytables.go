@@ -44,36 +44,42 @@ func (m *memory) tables() *Tables {
 			t.PriceRows = append(t.PriceRows, audit.Price{Route: route, Price: p})
 		}
 	}
-	m.addEntries(t)
+	m.addChains(t, ledger.Checkpoint{})
 	m.addAccounts(t)
+	tokens := map[string]int64{}
+	for i := range m.entries {
+		tokens[m.entries[i].Request] += m.entries[i].Tokens
+	}
 	for _, s := range m.settled {
-		m.addRequest(t, s)
+		m.addRequest(t, s, tokens[s.ID])
 	}
 	m.addRunning(t)
-	for i, a := range m.acts {
-		row := audit.Act{Act: a, Place: int64(i) + 1, Hash: a.Hash()}
-		if a.Account != "" {
-			row.Number = m.numberOf(a.Account)
-		}
-		t.ActRows = append(t.ActRows, row)
-	}
 	t.sumDays(m)
 	return t
 }
 
 func (m *memory) numberOf(account string) int64 { return int64(m.accounts[account].made) }
 
-func (m *memory) addEntries(t *Tables) {
+// addChains adds the entries and acts behind a checkpoint.
+func (m *memory) addChains(t *Tables, after ledger.Checkpoint) {
 	last := map[string]int64{}
-	for i, e := range m.entries {
+	for i, e := range m.entries[after.Entries:] {
 		a := m.accounts[e.Account]
-		e.N = int64(i) + 1
-		t.EntryRows = append(t.EntryRows, audit.Entry{Entry: e, Hash: m.entries[i].Hash(), Before: last[e.Account],
-			Number: int64(a.made), Since: a.Created})
+		hash := e.Hash()
+		e.N = after.Entries + int64(i) + 1
+		t.EntryRows = append(t.EntryRows, audit.Entry{Entry: e, Hash: hash, Before: last[e.Account], Number: int64(a.made),
+			Since: a.Created})
 		last[e.Account] = e.N
 		if e.Kind == ledger.Charged {
 			t.Meta.Summed = e.N
 		}
+	}
+	for i, a := range m.acts[after.Acts:] {
+		row := audit.Act{Act: a, Place: after.Acts + int64(i) + 1, Hash: a.Hash()}
+		if a.Account != "" {
+			row.Number = m.numberOf(a.Account)
+		}
+		t.ActRows = append(t.ActRows, row)
 	}
 }
 
@@ -104,19 +110,16 @@ func (m *memory) addAccounts(t *Tables) {
 	}
 }
 
-func (m *memory) addRequest(t *Tables, s *settledRow) {
-	r := audit.Request{RequestRecord: m.recordOf(s), AccountNumber: m.numberOf(s.Account),
-		KeyNumber: int64(m.keys[s.record.Key].made), Entry: int64(s.entry) + 1}
-	for _, e := range r.Entries {
-		r.Tokens += e.Tokens
-	}
+func (m *memory) addRequest(t *Tables, s *settledRow, tokens int64) {
+	r := audit.Request{RequestRecord: s.record, AccountNumber: m.numberOf(s.Account),
+		KeyNumber: int64(m.keys[s.record.Key].made), Entry: int64(s.entry) + 1, Tokens: tokens}
+	s.fill(&r.RequestRecord)
 	for i, a := range r.Attempts {
 		if s.Pending && s.attempts[i].Waits() {
 			t.WaitingRows = append(t.WaitingRows, audit.Waiting{Request: s.ID, Seq: int64(i) + 1, Provider: a.Provider,
 				Route: a.Route, Created: a.Created})
 		}
 	}
-	r.Entries = nil
 	t.RequestRows = append(t.RequestRows, r)
 	t.Meta.Attempts += int64(len(r.Attempts))
 }

@@ -5,6 +5,7 @@ import (
 	"iter"
 	"math"
 	"slices"
+	"sort"
 	"strings"
 
 	"github.com/fareway/fareway/modules/internal/ledger"
@@ -29,6 +30,16 @@ type Tables struct {
 	PrunedDayRow []audit.RequestSum
 	ActRows      []audit.Act
 	CheckRows    []ledger.Checkpoint
+
+	index tableIndex
+}
+
+// tableIndex finds rows, as they were when Head was asked.
+type tableIndex struct {
+	entries  []audit.Entry // by their places
+	acts     []audit.Act
+	requests []audit.Request
+	later    map[string][]audit.Entry // by request
 }
 
 func rowsIn[T any](rows []T) iter.Seq2[T, error] {
@@ -59,8 +70,14 @@ func sorted[T any](rows []T, compare func(a, b T) int) []T {
 // Head implements audit.Rows.
 func (t *Tables) Head() (audit.Head, error) {
 	h := t.Meta
-	for _, e := range t.EntryRows {
-		h.LastEntry = max(h.LastEntry, e.N)
+	t.index = tableIndex{sorted(t.EntryRows, func(a, b audit.Entry) int { return cmp.Compare(a.N, b.N) }),
+		sorted(t.ActRows, func(a, b audit.Act) int { return cmp.Compare(a.Place, b.Place) }), sorted(t.RequestRows, func(a, b audit.Request) int { return strings.Compare(a.ID, b.ID) }),
+		map[string][]audit.Entry{}}
+	for _, e := range t.index.entries {
+		h.LastEntry = e.N
+		if e.Kind == ledger.Receipt || e.Kind == ledger.Closing || e.Kind == ledger.Refund {
+			t.index.later[e.Request] = append(t.index.later[e.Request], e)
+		}
 	}
 	h.Requests = int64(len(t.RequestRows))
 	return h, nil
@@ -76,31 +93,35 @@ func (t *Tables) Prices() iter.Seq2[audit.Price, error] {
 	}))
 }
 
-func byPlace(a, b audit.Entry) int { return cmp.Compare(a.N, b.N) }
+// between are the rows from a place to another, of rows that are in the order of their places.
+func between[T any](rows []T, first, last int64, place func(*T) int64) []T {
+	from := sort.Search(len(rows), func(i int) bool { return place(&rows[i]) >= first })
+	to := sort.Search(len(rows), func(i int) bool { return place(&rows[i]) > last })
+	return rows[from:max(from, to)]
+}
+
+func (t *Tables) entriesBetween(first, last int64) []audit.Entry {
+	return between(t.index.entries, first, last, func(e *audit.Entry) int64 { return e.N })
+}
 
 // Entries implements audit.Rows.
 func (t *Tables) Entries(first, last int64, moved bool) iter.Seq2[audit.Entry, error] {
-	return rowsIn(sorted(selected(t.EntryRows, func(e *audit.Entry) bool {
-		made := e.Kind == ledger.TopUp || e.Kind == ledger.Refund || e.Kind == ledger.Adjustment
-		return e.N >= first && e.N <= last && (made || !moved)
-	}), byPlace))
+	return rowsIn(selected(t.entriesBetween(first, last), func(e *audit.Entry) bool {
+		return !moved || e.Kind == ledger.TopUp || e.Kind == ledger.Refund || e.Kind == ledger.Adjustment
+	}))
 }
 
 // Entry implements audit.Rows.
-func (t *Tables) Entry(place int64) (audit.Entry, bool, error) {
-	for i := range t.EntryRows {
-		if e := &t.EntryRows[i]; e.N == place {
-			return *e, true, nil
-		}
+func (t *Tables) Entry(place int64) (e audit.Entry, found bool, err error) {
+	for _, e := range t.entriesBetween(place, place) {
+		return e, true, nil
 	}
-	return audit.Entry{}, false, nil
+	return e, false, nil
 }
 
 // LaterEntries implements audit.Rows.
 func (t *Tables) LaterEntries(request string) iter.Seq2[audit.Entry, error] {
-	return rowsIn(sorted(selected(t.EntryRows, func(e *audit.Entry) bool {
-		return e.Request == request && (e.Kind == ledger.Receipt || e.Kind == ledger.Closing || e.Kind == ledger.Refund)
-	}), byPlace))
+	return rowsIn(t.index.later[request])
 }
 
 // ChargeFrom implements audit.Rows.
@@ -134,11 +155,11 @@ func (t *Tables) Books(last int64) iter.Seq2[audit.BookSum, error] {
 // Requests implements audit.Rows.
 func (t *Tables) Requests(s audit.Span) iter.Seq2[*audit.Request, error] {
 	since := map[string]bool{}
-	for e := range t.Entries(s.After+1, math.MaxInt64, false) {
+	for _, e := range t.entriesBetween(s.After+1, math.MaxInt64) {
 		since[e.Request] = true
 	}
 	return func(yield func(*audit.Request, error) bool) {
-		for _, r := range sorted(t.RequestRows, func(a, b audit.Request) int { return strings.Compare(a.ID, b.ID) }) {
+		for _, r := range t.index.requests {
 			if r.ID < s.First || s.End != "" && r.ID >= s.End || s.After > 0 && !since[r.ID] || s.Pending && !r.Pending {
 				continue
 			}
@@ -152,14 +173,14 @@ func (t *Tables) Requests(s audit.Span) iter.Seq2[*audit.Request, error] {
 
 // FindRequest implements audit.Rows.
 func (t *Tables) FindRequest(id string) (*audit.Request, error) {
-	for i := range t.RequestRows {
-		if t.RequestRows[i].ID == id {
-			r := t.RequestRows[i]
-			r.Attempts = slices.Clone(r.Attempts)
-			return &r, nil
-		}
+	i, found := slices.BinarySearchFunc(t.index.requests, id,
+		func(r audit.Request, id string) int { return strings.Compare(r.ID, id) })
+	if !found {
+		return nil, nil
 	}
-	return nil, nil
+	r := t.index.requests[i]
+	r.Attempts = slices.Clone(r.Attempts)
+	return &r, nil
 }
 
 // Strays implements audit.Rows: attempts are kept with their requests.
@@ -272,13 +293,11 @@ func (t *Tables) Days() iter.Seq2[audit.Day, error] {
 
 // Acts implements audit.Rows.
 func (t *Tables) Acts(byAccount, moved bool) iter.Seq2[audit.Act, error] {
-	rows := selected(t.ActRows, func(a *audit.Act) bool { return !moved || strings.HasPrefix(a.Action, "credit.") })
-	return rowsIn(sorted(rows, func(a, b audit.Act) int {
-		if byAccount && a.Number != b.Number {
-			return cmp.Compare(a.Number, b.Number)
-		}
-		return cmp.Compare(a.Place, b.Place)
-	}))
+	rows := selected(t.index.acts, func(a *audit.Act) bool { return !moved || strings.HasPrefix(a.Action, "credit.") })
+	if byAccount {
+		rows = sorted(rows, func(a, b audit.Act) int { return cmp.Compare(a.Number, b.Number) })
+	}
+	return rowsIn(rows)
 }
 
 // Checkpoints implements audit.Rows.
@@ -289,7 +308,7 @@ func (t *Tables) Checkpoints() iter.Seq2[ledger.Checkpoint, error] {
 // Heads implements book.Chains.
 func (t *Tables) Heads(after, last int64) iter.Seq2[book.Head, error] {
 	heads := map[string]book.Head{}
-	for e := range t.Entries(after+1, last, false) {
+	for _, e := range t.entriesBetween(after+1, last) {
 		heads[e.Account] = book.Head{Account: e.Account, Seq: e.Seq, Hash: e.Hash}
 	}
 	return inOrder(heads)
@@ -298,10 +317,8 @@ func (t *Tables) Heads(after, last int64) iter.Seq2[book.Head, error] {
 // TrailHeads implements book.Chains.
 func (t *Tables) TrailHeads(after, last int64) iter.Seq2[book.Head, error] {
 	heads := map[string]book.Head{}
-	for a := range t.Acts(false, false) {
-		if a.Place > after && a.Place <= last {
-			heads[a.Account] = book.Head{Account: a.Account, Seq: a.Seq, Hash: a.Hash}
-		}
+	for _, a := range between(t.index.acts, after+1, last, func(a *audit.Act) int64 { return a.Place }) {
+		heads[a.Account] = book.Head{Account: a.Account, Seq: a.Seq, Hash: a.Hash}
 	}
 	return inOrder(heads)
 }
