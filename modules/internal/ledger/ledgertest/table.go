@@ -330,3 +330,42 @@ func inOrder(heads map[string]book.Head) iter.Seq2[book.Head, error] {
 	}
 	return rowsIn(all)
 }
+
+// CopyTables copies a ledger's rows.
+func CopyTables(rows audit.Rows) (t *Tables, err error) {
+	t = &Tables{}
+	if t.Meta, err = rows.Head(); err != nil {
+		return nil, err
+	}
+	for _, err := range []error{
+		copyRows(&t.OwnerRows, rows.Owners()), copyRows(&t.PriceRows, rows.Prices()),
+		copyRows(&t.EntryRows, rows.Entries(math.MinInt64, math.MaxInt64, false)), copyRows(&t.HoldRows, rows.Holds()),
+		copyRows(&t.WaitingRows, rows.Waiting()), copyRows(&t.AccountRows, rows.Accounts()),
+		copyRows(&t.KeyRows, rows.Keys()), copyRows(&t.PrunedRows, rows.Pruned()), copyRows(&t.DayRows, rows.Days()),
+		copyRows(&t.PrunedDayRow, rows.PrunedDays()), copyRows(&t.ActRows, rows.Acts(false, false)),
+		copyRows(&t.CheckRows, rows.Checkpoints()),
+	} {
+		if err != nil {
+			return nil, err
+		}
+	}
+	for r, err := range rows.Requests(audit.Span{}) {
+		if err != nil {
+			return nil, err
+		}
+		is := *r
+		is.Attempts = slices.Clone(r.Attempts)
+		t.RequestRows = append(t.RequestRows, is)
+	}
+	return t, nil
+}
+
+func copyRows[T any](to *[]T, rows iter.Seq2[T, error]) error {
+	for row, err := range rows {
+		if err != nil {
+			return err
+		}
+		*to = append(*to, row)
+	}
+	return nil
+}

@@ -38,7 +38,7 @@ func newScene(t testing.TB, path string) *scene {
 	s := &scene{t: t, now: time.Date(2026, 1, 31, 12, 0, 0, 123, time.UTC), fairUse: 1_000}
 	var err error
 	s.store, err = Open(Options{
-		Path: path, Logger: slog.New(slog.DiscardHandler), WaitTimeout: time.Minute,
+		Path: path, BootID: "scene", Logger: slog.New(slog.DiscardHandler), WaitTimeout: time.Minute,
 		Now: func() time.Time { return s.now },
 		Terms: func(plan string) ledger.Terms {
 			if plan == "" {
