@@ -30,7 +30,7 @@ import (
 //
 // Accounts and keys have numbers, from 1 on in the order of their making, by which rows name them, 0 for none. Entries
 // and acts have places, from 1 on without gaps, in which those of an account follow one another. A store that has no
-// such number counts the rows as it gives them.
+// such number counts the rows as it gives them. No two rows have the same number, place or id.
 type Rows interface {
 	// Head is what the ledger counts of itself.
 	Head() (Head, error)

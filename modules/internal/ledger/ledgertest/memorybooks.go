@@ -283,6 +283,7 @@ func (m *memory) MakeCheckpoint(context.Context) (ledger.Checkpoint, error) {
 		return last, err
 	}
 	grown := &Tables{}
+	m.addAccounts(grown)
 	m.addChains(grown, last)
 	_, _ = grown.Head()
 	next, err = book.SealCheckpoint(next, last, grown)

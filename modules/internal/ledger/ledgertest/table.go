@@ -71,8 +71,33 @@ func sorted[T any](rows []T, compare func(a, b T) int) []T {
 func (t *Tables) Head() (audit.Head, error) {
 	h := t.Meta
 	t.index = tableIndex{sorted(t.EntryRows, func(a, b audit.Entry) int { return cmp.Compare(a.N, b.N) }),
-		sorted(t.ActRows, func(a, b audit.Act) int { return cmp.Compare(a.Place, b.Place) }), sorted(t.RequestRows, func(a, b audit.Request) int { return strings.Compare(a.ID, b.ID) }),
+		sorted(t.ActRows, func(a, b audit.Act) int { return cmp.Compare(a.Place, b.Place) }),
+		sorted(t.RequestRows, func(a, b audit.Request) int { return strings.Compare(a.ID, b.ID) }),
 		map[string][]audit.Entry{}}
+	accounts, keys := map[int64]*audit.Account{0: {}}, map[int64]string{}
+	for i := range t.AccountRows {
+		accounts[t.AccountRows[i].Number] = &t.AccountRows[i]
+	}
+	for i := range t.KeyRows {
+		keys[t.KeyRows[i].Number] = t.KeyRows[i].ID
+	}
+	account := func(n int64) *audit.Account {
+		if a := accounts[n]; a != nil {
+			return a
+		}
+		return accounts[0]
+	}
+	for i := range t.index.acts {
+		t.index.acts[i].Account = account(t.index.acts[i].Number).ID
+	}
+	for i := range t.index.requests {
+		r := &t.index.requests[i]
+		r.Account, r.Key = account(r.AccountNumber).ID, keys[r.KeyNumber]
+	}
+	for i := range t.index.entries {
+		e := &t.index.entries[i]
+		e.Account, e.Since = account(e.Number).ID, account(e.Number).Created
+	}
 	for _, e := range t.index.entries {
 		h.LastEntry = e.N
 		if e.Kind == ledger.Receipt || e.Kind == ledger.Closing || e.Kind == ledger.Refund {
