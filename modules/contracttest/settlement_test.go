@@ -47,3 +47,25 @@ func TestSettlementRefused(t *testing.T) {
 	}
 	end()
 }
+
+// TestCallNotNoted has a ledger that fails, with an error that nobody can have foreseen, where a call is to be noted:
+// no call is made that it does not know of.
+func TestCallNotNoted(t *testing.T) {
+	t.Parallel()
+	g := startScripted(t, setup{})
+	end := g.faults.begin(ledgertest.Fault{Err: errors.New("refused by the test")}, "hold", "begin")
+	for _, sh := range shapes {
+		for _, mode := range modes {
+			t.Run("BILL-25 ERR-24 "+sh.Name+" "+mode.Name, func(t *testing.T) {
+				c := g.rich(t)
+				a := c.Ask(sh, mode.Field)
+				requireError(t, sh, a, 500, "internal_server_error")
+				require.NotContains(t, string(a.Raw), "refused by the test")
+				require.Empty(t, c.Seen())
+				c.RequireUntouched(t)
+			})
+		}
+	}
+	end()
+	outcomeOf(t, shapes[0], g.rich(t).Ask(shapes[0]))
+}
