@@ -20,7 +20,7 @@ func TestRowsAreWhatTheAuditIsTestedWith(t *testing.T) {
 	t.Parallel()
 	for name, open := range map[string]func(t *testing.T) (path string){
 		"everything": func(t *testing.T) string {
-			s := newScene(t, "")
+			s := newSceneOf(t, "", "scene")
 			s.store.opts.Rand = rand.NewChaCha8([32]byte{})
 			s.everything()
 			s.settings()
