@@ -35,7 +35,6 @@ import (
 	"github.com/fareway/fareway/modules/internal/engine"
 	"github.com/fareway/fareway/modules/internal/ledger"
 	"github.com/fareway/fareway/modules/internal/ratelimit"
-	"github.com/fareway/fareway/modules/internal/stores"
 	"github.com/fareway/fareway/modules/limits"
 	"github.com/fareway/fareway/plugins/families"
 	"github.com/fareway/fareway/plugins/families/chat"
@@ -128,6 +127,7 @@ type service struct {
 
 	// Unfinished: the test leaves the ledger as the next gateway is to find it.
 	Unfinished bool
+	faults     *ledgerFaulter
 }
 
 // route is a route block of the configuration; the zero values are the standard route of the worked examples (E01
@@ -261,7 +261,8 @@ func start(t testing.TB, s setup) *service {
 	ctx := context.Background()
 	cfg, diags := config.Load(ctx, path, config.Options{Schema: schemaOf})
 	require.False(t, diags.HasErrors(), "%v", diags)
-	options := engine.Options{OpenStore: stores.Open, DataDir: cmp.Or(s.Data, filepath.Join(dir, "data")),
+	faults := new(ledgerFaulter)
+	options := engine.Options{OpenStore: faults.open, DataDir: cmp.Or(s.Data, filepath.Join(dir, "data")),
 		Logger: logger, Builtin: builtin,
 		Limiter: s.Limiter, LedgerTimeout: cmp.Or(s.LedgerTimeout, time.Minute),
 		SpoolSize: 256 << 10}
@@ -293,7 +294,7 @@ func start(t testing.TB, s setup) *service {
 	server.EnableHTTP2 = false
 	server.Start()
 	sv := &service{t: t, URL: server.URL, Engine: e, Upstream: up, Log: log, handler: serve, label: label, plan: s.Plan,
-		left: left}
+		left: left, faults: faults}
 	credits := s.Credits
 	if credits == 0 {
 		credits = 1_000_000

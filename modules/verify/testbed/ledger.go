@@ -26,17 +26,3 @@ func (g *Gateway) WithLedger(do func(run Run) error) (err error) {
 		return nil
 	})
 }
-
-// WithFault makes what the gateway does to its ledger fail, with an error that it cannot have foreseen, for as long as
-// during runs. When is that of an SQLite trigger.
-func (g *Gateway) WithFault(when string, during func()) error {
-	return g.WithLedger(func(run Run) (err error) {
-		if err := run(`CREATE TRIGGER fault ` + when +
-			` BEGIN SELECT RAISE(ABORT, 'a fault of the suite'); END`); err != nil {
-			return err
-		}
-		defer func() { err = errors.Join(err, run(`DROP TRIGGER fault`)) }()
-		during()
-		return nil
-	})
-}
