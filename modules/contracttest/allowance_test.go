@@ -154,3 +154,10 @@ func TestAllowanceCaps(t *testing.T) {
 		})
 	}
 }
+
+// wordy keeps to the output limit that the gateway sends, and says more words than any test allows.
+var wordy = func() upstream.Reply {
+	r := upstream.Say(strings.Repeat("word ", 100))
+	r.Honour.MaxTokens = true
+	return r
+}()

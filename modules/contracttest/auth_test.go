@@ -5,6 +5,8 @@ import (
 	"testing"
 
 	"github.com/stretchr/testify/require"
+
+	"github.com/fareway/fareway/modules/verify/wire"
 )
 
 // readsAPIKey reports whether an endpoint reads the header x-api-key.
@@ -143,8 +145,8 @@ func TestCredentialFields(t *testing.T) {
 			for _, members := range []string{
 				`"client_metadata":{"session_id":"x","api_key":"y"}`,
 				`"prompt_cache_key":"x","safety_identifier":"y","user_id":"z","conversation_id":"w"`,
-				tools(sh,
-					function{Name: "login", Schema: `{"type":"object","properties":{"api_key":{"type":"string"},"session_id":{}}}`}),
+				sh.Tools(
+					wire.Function{Name: "login", Schema: `{"type":"object","properties":{"api_key":{"type":"string"},"session_id":{}}}`}),
 			} {
 				require.Equal(t, 200, c.Ask(sh, members).StatusCode, members)
 			}

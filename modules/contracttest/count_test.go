@@ -8,6 +8,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/fareway/fareway/modules/internal/ledger"
+	"github.com/fareway/fareway/modules/verify/wire"
 )
 
 // countPaths are the two paths of the token count.
@@ -84,7 +85,7 @@ func TestTokenCount(t *testing.T) {
 			`{"model":"auto","messages":[{"role":"user","content":[{"type":"tool_result","tool_use_id":"x","content":"y"}]}]}`,
 		} {
 			for _, path := range countPaths {
-				requireError(t, countTokens, c.Post(path, body), 400, "invalid_request_error")
+				requireError(t, wire.Count, c.Post(path, body), 400, "invalid_request_error")
 			}
 		}
 		c.RequireUntouched(t)
@@ -130,7 +131,7 @@ func TestTokenCount(t *testing.T) {
 			} {
 				for _, path := range countPaths {
 					a := c.Post(path, `{"model":"auto",`+body+`}`)
-					requireError(t, countTokens, a, 400, "unsupported_content")
+					requireError(t, wire.Count, a, 400, "unsupported_content")
 					require.Equal(t, "Image and audio input are not supported yet. Send text only.", a.At(t, "error", "message"))
 				}
 			}

@@ -7,6 +7,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"github.com/fareway/fareway/modules/verify/wire"
 	"github.com/fareway/fareway/plugins/providertest/upstream"
 )
 
@@ -20,7 +21,7 @@ func allowanceField(sh shape, n int64) string {
 }
 
 // failBoth asks for a reply in JSON and as a stream, which must fail alike, and returns the error.
-func failBoth(t testing.TB, c *caller, sh shape, status int, fields ...string) wireError {
+func failBoth(t testing.TB, c *caller, sh shape, status int, fields ...string) wire.Failure {
 	t.Helper()
 	a := c.Ask(sh, fields...)
 	require.Equal(t, status, a.StatusCode, "%s", a.Raw)
@@ -91,14 +92,14 @@ func TestNoVisibleAnswer(t *testing.T) {
 			c.Answers(script(used(10, 50), "length", upstream.Reasoning("hm"), upstream.Text(" ")))
 			v := askBoth(t, c, sh, allowanceField(sh, 50))
 			require.Equal(t, " ", v.Text)
-			require.Equal(t, finishes["length"][sh.Name], v.Finish)
+			require.Equal(t, wire.Finishes["length"][sh.Name], v.Finish)
 		})
 		t.Run("ERR-26 a tool call is an answer "+sh.Name, func(t *testing.T) {
 			t.Parallel()
 			c := g.rich(t)
 			c.Answers(script(used(10, 12), "tool_calls", upstream.ToolCall(0, "call_1", "f"), upstream.Arguments(0, "{}")))
-			v := askBoth(t, c, sh, tools(sh, function{Name: "f"}))
-			require.Equal(t, finishes["tool_calls"][sh.Name], v.Finish)
+			v := askBoth(t, c, sh, sh.Tools(wire.Function{Name: "f"}))
+			require.Equal(t, wire.Finishes["tool_calls"][sh.Name], v.Finish)
 		})
 	}
 }
@@ -129,7 +130,7 @@ func TestUpstreamErrors(t *testing.T) {
 				t.Parallel()
 				c := g.rich(t)
 				c.Answers(upstream.Refuse(tt.err))
-				var whole wireError
+				var whole wire.Failure
 				for _, mode := range modes {
 					a := c.Ask(sh, mode.Field)
 					requireError(t, sh, a, tt.status, tt.code)
@@ -165,7 +166,7 @@ func TestFrameOnlyCodes(t *testing.T) {
 		return script(used(10, 60), finish, upstream.ToolCall(0, "call_1", "f"), upstream.Arguments(0, `{"q":`))
 	}
 	for _, sh := range shapes {
-		offer := tools(sh, function{Name: "f"})
+		offer := sh.Tools(wire.Function{Name: "f"})
 		t.Run("ERR-32 BILL-25 arguments that are no JSON "+sh.Name, func(t *testing.T) {
 			t.Parallel()
 			c := g.rich(t)
@@ -180,8 +181,8 @@ func TestFrameOnlyCodes(t *testing.T) {
 			t.Parallel()
 			c := g.rich(t)
 			c.Answers(badCall("length"))
-			require.Equal(t, finishes["length"][sh.Name], c.Stream(t, sh, offer).Finish)
-			require.Equal(t, finishes["length"][sh.Name], outcomeOf(t, sh, c.Ask(sh, offer)).Finish)
+			require.Equal(t, wire.Finishes["length"][sh.Name], c.Stream(t, sh, offer).Finish)
+			require.Equal(t, wire.Finishes["length"][sh.Name], outcomeOf(t, sh, c.Ask(sh, offer)).Finish)
 		})
 		t.Run("ERR-33 the connection to the route breaks "+sh.Name, func(t *testing.T) {
 			t.Parallel()

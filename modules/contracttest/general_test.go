@@ -335,7 +335,7 @@ func TestNoStateIsKept(t *testing.T) {
 			id := str(first.At(t, "id"))
 			require.NotEmpty(t, id)
 			for _, r := range [][2]string{{"GET", ""}, {"DELETE", ""}, {"POST", "/cancel"}} {
-				requireError(t, sh, c.Do(r[0], sh.Path+"/"+id+r[1], ""), 404, sh.unknownPath())
+				requireError(t, sh, c.Do(r[0], sh.Path+"/"+id+r[1], ""), 404, unknownPath(sh))
 			}
 		})
 		for _, mode := range modes {

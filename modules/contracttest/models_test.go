@@ -2,10 +2,11 @@ package contracttest
 
 import (
 	"net/url"
-	"slices"
 	"testing"
 
 	"github.com/stretchr/testify/require"
+
+	"github.com/fareway/fareway/modules/verify/wire"
 )
 
 // agentNames are what coding agents and client libraries of both families send on their own.
@@ -16,24 +17,6 @@ var agentNames = []string{
 	"gpt-5.6-luna",
 	"gpt-5.5", "gpt-5.4-nano", "gpt-5-codex", "gpt-5.1-codex-max", "codex-mini-latest", "codex-auto-review",
 	"gpt-daybreak-blue-latest", "gpt-daybreak-red-latest", "gpt-4.1", "gpt-3.5-turbo", "o3",
-}
-
-// countTokens is the token count as a shape: requests like those of messages, errors too.
-var countTokens = func() shape {
-	sh := shapeOf("messages")
-	sh.Path = "/v1/messages/count_tokens"
-	return sh
-}()
-
-// posts are the shapes of all calls that take a request body.
-var posts = append(slices.Clone(shapes), countTokens)
-
-// postName is how a test names one of posts.
-func postName(sh shape) string {
-	if sh.Path == countTokens.Path {
-		return "count_tokens"
-	}
-	return sh.Name
 }
 
 func TestModelEntry(t *testing.T) {
@@ -94,7 +77,7 @@ func TestModelFieldAndLookup(t *testing.T) {
 				for _, model := range accepted {
 					a := c.Ask(sh, `"model":`+quote(model))
 					require.Equal(t, 200, a.StatusCode, "%s: %s", model, a.Raw)
-					if sh.Path != countTokens.Path {
+					if sh.Path != wire.Count.Path {
 						require.Equal(t, model, a.At(t, "model"))
 						require.NotContains(t, string(a.Raw), "standard", "the upstream's model shows")
 					}
@@ -129,7 +112,7 @@ func TestModelFieldAndLookup(t *testing.T) {
 			}
 			c.RequireUntouched(t)
 		})
-		if sh.Path == countTokens.Path {
+		if sh.Path == wire.Count.Path {
 			continue
 		}
 		t.Run("MODEL-13 MODEL-15 echoed in streams on "+sh.Name, func(t *testing.T) {

@@ -5,6 +5,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"github.com/fareway/fareway/modules/verify/wire"
 	"github.com/fareway/fareway/plugins/providertest/upstream"
 )
 
@@ -34,7 +35,7 @@ func TestContentPolicy(t *testing.T) {
 			before := c.Net()
 			v := askBoth(t, c, sh)
 			require.Equal(t, "Hel", v.Text, "nothing is added (GAP-94)")
-			require.Equal(t, finishes["policy"][sh.Name], v.Finish)
+			require.Equal(t, wire.Finishes["policy"][sh.Name], v.Finish)
 			require.Equal(t, int64(2*helloCost), before-c.Net(), "charged like any reply (GAP-97)")
 		})
 		t.Run("POL-06 ended without text "+sh.Name, func(t *testing.T) {
@@ -44,7 +45,7 @@ func TestContentPolicy(t *testing.T) {
 			v := askBoth(t, c, sh, stopField(sh, "blocked")) // its own text is never matched (GAP-75)
 			require.Equal(t, fixed, v.Text)
 			require.NotEmpty(t, v.Pieces, "it is streamed as a delta")
-			require.Equal(t, finishes["policy"][sh.Name], v.Finish)
+			require.Equal(t, wire.Finishes["policy"][sh.Name], v.Finish)
 		})
 		t.Run("POL-06 a withheld fragment is text "+sh.Name, func(t *testing.T) {
 			t.Parallel()
@@ -52,15 +53,15 @@ func TestContentPolicy(t *testing.T) {
 			c.Answers(script(used(10, 3), "content_filter", upstream.Text("EN")))
 			v := askBoth(t, c, sh, stopField(sh, "END"))
 			require.Equal(t, "EN", v.Text)
-			require.Equal(t, finishes["policy"][sh.Name], v.Finish)
+			require.Equal(t, wire.Finishes["policy"][sh.Name], v.Finish)
 		})
 		t.Run("POL-06 calls already sent stay "+sh.Name, func(t *testing.T) {
 			t.Parallel()
 			c := g.rich(t)
 			c.Answers(script(used(10, 3), "content_filter", upstream.ToolCall(0, "call_1", "f"), upstream.Arguments(0, `{}`)))
-			v := askBoth(t, c, sh, tools(sh, function{Name: "f"}))
-			require.Equal(t, []toolCall{{"call_1", "f", "{}"}}, v.Calls)
-			require.Equal(t, finishes["policy"][sh.Name], v.Finish)
+			v := askBoth(t, c, sh, sh.Tools(wire.Function{Name: "f"}))
+			require.Equal(t, []toolCall{{ID: "call_1", Name: "f", Arguments: "{}"}}, v.Calls)
+			require.Equal(t, wire.Finishes["policy"][sh.Name], v.Finish)
 		})
 	}
 }

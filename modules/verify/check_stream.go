@@ -61,7 +61,7 @@ func streamChecks() []*Check {
 			for _, f := range t.sample(responses).named("response.output_text.done") {
 				t.Equal(t.sample(responses).Text, str(f.JSON["text"]), "the text of the done event")
 			}
-			t.Equal(t.sample(responses).Text, responses.text(t.sample(responses).Final), "the text of the final response")
+			t.Equal(t.sample(responses).Text, responses.Text(t.sample(responses).Final), "the text of the final response")
 		}),
 		check("SSE-10 TOOL-01", "a tool call in a responses stream", func(t *T) {
 			r := t.toolStream(responses)
@@ -81,23 +81,23 @@ func streamChecks() []*Check {
 		}),
 		check("SSE-11", "response.completed", func(t *T) {
 			r := t.sample(responses)
-			t.requireNatural(responses, r.finish(responses))
+			t.requireNatural(responses, r.Finish(responses))
 			t.Equal(1, len(r.named("response.completed")), "the number of response.completed")
 			t.Equal("completed", str(r.Final["status"]), "the status")
 		}),
 		check("SSE-12", "response.incomplete", func(t *T) {
 			r := memo(t, "long stream", func() *stream {
-				return t.stream(responses, `"input":`+responses.said(longPrompt),
+				return t.stream(responses, `"input":`+responses.Said(longPrompt),
 					`"max_output_tokens":`+strconv.Itoa(smallAllowance))
 			})
-			t.requireCut(responses, r.finish(responses))
+			t.requireCut(responses, r.Finish(responses))
 			t.Equal(1, len(r.named("response.incomplete")), "the number of response.incomplete")
 			t.Equal(0, len(r.named("response.completed")), "the number of response.completed")
 			r.requireEnd(t, responses)
 		}),
 		check("SSE-14", "the usage of a responses stream", func(t *T) {
 			usage := t.sample(responses).usage(t, responses)
-			for _, name := range append(slices.Clone(responses.tokens), "billed_microcents") {
+			for _, name := range append(slices.Clone(responses.Tokens), "billed_microcents") {
 				_, ok := integer(usage[name])
 				t.True(ok, "usage.%s is %s", name, brief(usage[name]))
 			}
@@ -150,7 +150,7 @@ func streamChecks() []*Check {
 // toolStream is a stream with a forced tool call.
 func (t *T) toolStream(s shape) *stream {
 	return memo(t, "tool stream "+s.Name, func() *stream {
-		r := t.stream(s, quote(s.input)+":"+s.said("What is the weather in Oslo? Use the tool."), s.tools(), s.forced())
+		r := t.stream(s, quote(s.Input)+":"+s.Said(weatherPrompt), weatherTool(s), s.Forced())
 		for _, f := range r.Frames {
 			if oneOf(str(at(f.JSON, "item", "type")), "function_call") ||
 				str(at(f.JSON, "content_block", "type")) == "tool_use" {

@@ -37,7 +37,7 @@ func opsErrorChecks() []opsCheck {
 				"the message does not name max_tokens")
 			o.answers(script(upstream.Usage{Prompt: 10, Completion: 5}, "tool_calls", upstream.ToolCall(0, "c1", toolName),
 				upstream.Arguments(0, `{}`)))
-			o.ok(s, o.ask(s, s.tools()))
+			o.ok(s, o.ask(s, weatherTool(s)))
 		}),
 		onEach("ERR-22 SSE-39 SSE-40 ALLOW-20", "reasoning uses up the allowance", standardGate, func(o *ops, s shape) {
 			before := o.balance()
@@ -50,13 +50,14 @@ func opsErrorChecks() []opsCheck {
 			o.True(before.net()-o.balance().net() >= used*outputPrice, "the reasoning was not charged")
 			code, _, _ := o.failed(s)
 			o.Equal(invalid, code, "the code of the frame")
-			o.answers(script(upstream.Usage{Prompt: 10, Completion: used, Reasoning: &used}, "length", upstream.Reasoning("Hm."),
+			o.answers(script(upstream.Usage{Prompt: 10, Completion: used, Reasoning: &used}, "length",
+				upstream.Reasoning("Hm."),
 				upstream.Text("H")))
-			o.Equal(s.cut(), s.finish(o.ok(s, o.ask(s))), "the end of a reply with one character")
+			o.Equal(s.Ended("length"), s.Finish(o.ok(s, o.ask(s))), "the end of a reply with one character")
 		}),
 		onEach("ALLOW-11", "the default allowance cuts", standardGate, func(o *ops, s shape) {
 			o.answers(script(upstream.Usage{Prompt: 10, Completion: 32_768}, "length", upstream.Text("long")))
-			o.Equal(s.cut(), s.finish(o.ok(s, o.do(call{Path: s.Path, Body: o.without(s, s.allowance)}))),
+			o.Equal(s.Ended("length"), s.Finish(o.ok(s, o.do(call{Path: s.Path, Body: o.without(s, s.Allowance)}))),
 				"the end of the reply")
 		}),
 		onEach("ERR-33 SSE-37", "the route's connection breaks", standardGate, func(o *ops, s shape) {
@@ -65,14 +66,14 @@ func opsErrorChecks() []opsCheck {
 			o.Equal("stream_error", code, "the code of the frame")
 			a := o.ask(s)
 			o.Equal(502, a.Status, "the status when not streamed")
-			o.True(s.code(a.JSON(o.T)) != "stream_error", "stream_error stands in a JSON body")
+			o.True(s.Code(a.JSON(o.T)) != "stream_error", "stream_error stands in a JSON body")
 		}),
 		onEach("SSE-29 SSE-30 SSE-31 SSE-32 SSE-33 SSE-34 SSE-35 SSE-36 SSE-38 SSE-49 BILL-32",
 			"the route fails after two deltas", standardGate, func(o *ops, s shape) {
 				o.answers(failing)
 				code, streamed, before := o.failed(s)
 				a := o.ask(s)
-				o.Equal(s.code(a.JSON(o.T)), code, "the code of the frame beside that of the status")
+				o.Equal(s.Code(a.JSON(o.T)), code, "the code of the frame beside that of the status")
 				message := str(at(a.JSON(o.T), "error", "message"))
 				o.True(strings.Contains(string(streamed.Raw), quote(message)), "the frame has another message than the status: %q",
 					message)
@@ -115,26 +116,15 @@ func opsErrorChecks() []opsCheck {
 			before := o.balance()
 			o.answers(script(upstream.Usage{Prompt: 10, Completion: 60}, "tool_calls", upstream.ToolCall(0, "c1", toolName),
 				upstream.Arguments(0, `{"city":`)))
-			code, streamed, _ := o.failed(s, s.tools())
+			code, streamed, _ := o.failed(s, weatherTool(s))
 			o.Equal("validator_failed", code, "the code of the frame")
-			a := o.ask(s, s.tools())
+			a := o.ask(s, weatherTool(s))
 			o.Equal(502, a.Status, "the status when not streamed")
 			o.errorForm(s, a, "upstream_error")
 			for _, a := range []*answer{streamed, a} {
 				o.Equal(any(0.0), o.record(a)["microcents"], "the charge of the record")
 			}
 			o.Equal(before, o.balance(), "the account")
-		}),
-		onEach("ERR-29", "no route has tools", hastyGate, func(o *ops, s shape) {
-			o.refused(s, o.ask(s, s.tools()), 503, featureUnavailable)
-			o.Equal(0, len(o.calls()), "the number of calls to the route")
-		}),
-		onEach("LIM-13", "the body limit", hastyGate, func(o *ops, s shape) {
-			pad := `"pad":` + quote(strings.Repeat("x", 16<<10))
-			for _, p := range []shape{s, count} {
-				o.refused(p, o.ask(p, pad), 413, invalid)
-			}
-			o.ok(s, o.ask(s))
 		}),
 		atOnce("ERR-31 LIM-14 SSE-28 SSE-25 SSE-26 SSE-27 SSE-21", "a route that never replies", hastyGate,
 			func(o *ops, s shape) {
@@ -145,7 +135,7 @@ func opsErrorChecks() []opsCheck {
 				o.Equal("upstream_error", code, "the code of the frame")
 				n := 0
 				for _, f := range before {
-					if !f.quiet() {
+					if !f.IsKeepAlive() {
 						continue
 					}
 					n++
@@ -158,16 +148,11 @@ func opsErrorChecks() []opsCheck {
 				most := int(took/(200*time.Millisecond)) + 1 // a busy machine is late with its limit of 1 s
 				o.True(n >= 2 && n <= most, "%d keep-alives came in %v, one is due every 0.2 s", n, took)
 				// On a slow machine the first keep-alive may come before the route accepts (GAP-64).
-				first := slices.IndexFunc(before, func(f frame) bool { return !f.quiet() })
+				first := slices.IndexFunc(before, func(f frame) bool { return !f.IsKeepAlive() })
 				o.True(first >= 0 && first < len(before)-1, "no first event came while the route was silent")
 				a := o.ask(s)
 				o.Equal(504, a.Status, "the status when not streamed")
 				o.errorForm(s, a, "upstream_error")
 			}),
-		atOnce("STOP-31", "the time limit after a match", hastyGate, func(o *ops, s shape) {
-			o.answers(upstream.Reply{Steps: []upstream.Step{upstream.Text("a END b"), upstream.Silence()}})
-			code, _, _ := o.failed(s, quote(s.stop)+`:["END"]`)
-			o.Equal("upstream_error", code, "the code of the frame")
-		}),
 	}
 }

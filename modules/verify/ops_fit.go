@@ -8,14 +8,14 @@ import (
 // tokensOf makes a conversation that the gateway counts as exactly so many tokens, as the shape's member.
 func (o *ops) tokensOf(s shape, tokens int64) string {
 	counted := func(text string) int64 {
-		n, _ := integer(o.ok(count, o.ask(count, quote(count.input)+":"+count.said(text)))["input_tokens"])
+		n, _ := integer(o.ok(count, o.ask(count, quote(count.Input)+":"+count.Said(text)))["input_tokens"])
 		return n
 	}
 	least := counted("a")
 	o.True(least > 0 && least < tokens, "a letter is counted as %d tokens", least)
 	text := "a" + strings.Repeat(" a", int(tokens-least))
 	o.Equal(tokens, counted(text), "the count of a text of one token a letter")
-	return quote(s.input) + ":" + s.said(text)
+	return quote(s.Input) + ":" + s.Said(text)
 }
 
 // opsFitChecks look at which routes an allowance fits.
@@ -23,9 +23,9 @@ func opsFitChecks() []opsCheck {
 	// fits checks which route gets a request, and with which allowance; given 0 is none.
 	fits := func(o *ops, s shape, input int64, given int, route string, sent int64) {
 		members := o.tokensOf(s, input)
-		body := o.without(s, s.allowance, members)
+		body := o.without(s, s.Allowance, members)
 		if given > 0 {
-			body = o.body(s, members, fmt.Sprintf("%q:%d", s.allowance, given))
+			body = o.body(s, members, fmt.Sprintf("%q:%d", s.Allowance, given))
 		}
 		for _, mode := range modes {
 			a := o.do(call{Path: s.Path, Body: object(strings.TrimSuffix(strings.TrimPrefix(body, "{"), "}"), mode)})
@@ -50,7 +50,7 @@ func opsFitChecks() []opsCheck {
 			full := o.tokensOf(s, wideWindow)
 			calls := len(o.calls())
 			before := o.balance()
-			o.refused(s, o.do(call{Path: s.Path, Body: o.without(s, s.allowance, full)}), 503, featureUnavailable)
+			o.refused(s, o.do(call{Path: s.Path, Body: o.without(s, s.Allowance, full)}), 503, featureUnavailable)
 			o.Equal(calls, len(o.calls()), "the number of calls to the routes")
 			o.Equal(before, o.balance(), "the account")
 		}),
