@@ -313,8 +313,9 @@ func (o *ops) forget() {
 // opsChecks are all checks on gateways of the run's own.
 func opsChecks() []opsCheck {
 	return slices.Concat(opsServiceChecks(), opsProfileChecks(), opsHTTPChecks(), opsAccountChecks(), opsMoneyChecks(),
+		opsCountChecks(),
 		opsFieldRows(), opsFieldChecks(), opsToolChecks(), opsStructChecks(), opsStopChecks(), opsErrorChecks(),
-		opsSpecialChecks(), opsFitChecks(), opsLiveChecks(), opsCapsChecks(), opsLaterChecks(), opsLimitChecks(),
+		opsFitChecks(), opsLiveChecks(), opsCapsChecks(), opsLaterChecks(), opsLimitChecks(),
 		opsSlowChecks(), opsAwayChecks(), opsPolicyChecks(), opsStepsChecks())
 }
 

@@ -75,7 +75,7 @@ func requireBearerDecides(o *ops) {
 var credentialNames = []string{"api_key", "Api-Key", "apiKey", "x-api-key", "api_secret", "secret", "SECRET_KEY",
 	"client.secret", "password", "passwd", "authorization", "Proxy-Authorization", "auth", "auth_token", "access_token",
 	"refresh token", "id_token", "Bearer", "bearer_token", "token", "JWT", "credential", "credentials", "cookie",
-		"cookies",
+	"cookies",
 	"Set-Cookie", "session", "session_id", "sessionToken", "session_key", "sid", "csrf_token", "private_key"}
 
 func requireNoCredentials(o *ops) {

@@ -55,11 +55,6 @@ func opsErrorChecks() []opsCheck {
 				upstream.Text("H")))
 			o.Equal(s.Ended("length"), s.Finish(o.ok(s, o.ask(s))), "the end of a reply with one character")
 		}),
-		onEach("ALLOW-11", "the default allowance cuts", standardGate, func(o *ops, s shape) {
-			o.answers(script(upstream.Usage{Prompt: 10, Completion: 32_768}, "length", upstream.Text("long")))
-			o.Equal(s.Ended("length"), s.Finish(o.ok(s, o.do(call{Path: s.Path, Body: o.without(s, s.Allowance)}))),
-				"the end of the reply")
-		}),
 		onEach("ERR-33 SSE-37", "the route's connection breaks", standardGate, func(o *ops, s shape) {
 			o.answers(cut)
 			code, _, _ := o.failed(s)

@@ -126,7 +126,7 @@ var callCases = []callCase{
 		[]upstream.Step{upstream.Text("c")}), []string{"a "}, nil, "matched"},
 	{"STOP-34 STOP-13", slices.Concat([]upstream.Step{upstream.Text("x")}, callSteps(0, callF),
 		[]upstream.Step{upstream.Text("y END z")}, callSteps(1, callG)), []string{"x", "y "}, []wire.ToolCall{callF},
-			"matched"},
+		"matched"},
 	{"STOP-11", callSteps(0, callF), nil, []wire.ToolCall{callF}, "tool_calls"}, // GAP-71: arguments are no text
 }
 

@@ -66,7 +66,7 @@ func requireParallelCalls(o *ops, s shape) {
 func requireNativeCall(o *ops, s shape) {
 	o.answers(upstream.Call("call_1", lookUp.Name, `{"q":1}`))
 	want := map[string]string{
-		"chat":      `"tool_calls":[{"id":"call_1","type":"function","function":{"name":"look_up","arguments":"{\"q\":1}"}}]`,
+		"chat":      `"type":"function","function":{"name":"look_up","arguments":"{\"q\":1}"}`,
 		"responses": `"call_id":"call_1","name":"look_up","arguments":"{\"q\":1}"`,
 		"messages":  `{"type":"tool_use","id":"call_1","name":"look_up","input":{"q":1},"caller":{"type":"direct"}}`,
 	}[s.Name]
