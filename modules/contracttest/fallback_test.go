@@ -156,7 +156,7 @@ func TestFallbackBudget(t *testing.T) {
 			t.Parallel()
 			c := g.caller(t, 1)
 			c.AnswersBy(byRoute(worked(used(0, 300)), hello)) // 450,000 of 1,000,000
-			l := c.Open(t, sh, allowanceField(sh, 300), askForCalls(sh))
+			l := c.Open(t, sh, allowance(sh, 300), askForCalls(sh))
 			l.End()
 			require.Equal(t, "budget_exceeded", judge(t, sh, l).Error.Code)
 			line := c.Access(l.Header.Get("X-Request-Id"))

@@ -315,9 +315,13 @@ func opsChecks() []opsCheck {
 	return slices.Concat(opsServiceChecks(), opsProfileChecks(), opsHTTPChecks(), opsAccountChecks(), opsMoneyChecks(),
 		opsCountChecks(),
 		opsFieldRows(), opsFieldChecks(), opsToolChecks(), opsStructChecks(), opsStopChecks(), opsErrorChecks(),
+			opsEndingChecks(),
 		opsFitChecks(), opsLiveChecks(), opsCapsChecks(), opsLaterChecks(), opsLimitChecks(),
 		opsSlowChecks(), opsAwayChecks(), opsPolicyChecks(), opsStepsChecks())
 }
+
+// checksOfAGate is for how many checks there is another gateway: it waits for the disk most of the time.
+const checksOfAGate = 200
 
 // performOps starts the gateways that the checks need, all at the same time, and runs the checks of each one by
 // one.
@@ -334,17 +338,19 @@ func performOps(ctx context.Context, checks []opsCheck) ([]finding, error) {
 		findings []finding
 		failure  error // the first
 	)
-	for kind, checks := range byGate {
-		group.Go(func() {
-			found, err := performOn(ctx, kind, checks)
-			mu.Lock()
-			defer mu.Unlock()
-			findings = append(findings, found...)
-			if err != nil && failure == nil {
-				failure = err
-				cancel()
-			}
-		})
+	for kind, all := range byGate {
+		for checks := range slices.Chunk(all, checksOfAGate) {
+			group.Go(func() {
+				found, err := performOn(ctx, kind, checks)
+				mu.Lock()
+				defer mu.Unlock()
+				findings = append(findings, found...)
+				if err != nil && failure == nil {
+					failure = err
+					cancel()
+				}
+			})
+		}
 	}
 	group.Wait()
 	// Details are put together in the order of the findings: the same in every run.

@@ -21,34 +21,6 @@ func opsFieldChecks() []opsCheck {
 			o.Equal("", v.Text, "the text")
 			o.Equal(2, len(o.calls()), "the number of calls to the route, for two requests")
 		}},
-		onEach("POL-03 POL-04 POL-05 CHAT-32 RESP-29 MSG-22 SSE-13", "the content policy ends a reply", standardGate,
-			func(o *ops, s shape) {
-				o.answers(script(upstream.Usage{Prompt: 10, Completion: 5}, "content_filter", upstream.Text("Some text.")))
-				want := map[string]string{"chat": "content_filter", "responses": "incomplete/content_filter",
-					"messages": "refusal"}[s.Name]
-				v := o.ok(s, o.ask(s))
-				o.Equal(want, s.Finish(v), "the end of the reply")
-				o.Equal("Some text.", s.Text(v), "the text")
-				r := o.stream(s)
-				o.Equal(want, r.Finish(s), "the end of the stream")
-				o.Equal("Some text.", r.Text, "the text of the stream")
-				r.requireEnd(o.T, s)
-			}),
-		onEach("POL-06", "the content policy leaves no text", standardGate, func(o *ops, s shape) {
-			o.answers(script(upstream.Usage{Prompt: 10, Completion: 0}, "content_filter"))
-			for _, text := range []string{s.Text(o.ok(s, o.ask(s))), o.stream(s).Text} {
-				o.True(strings.Contains(text, "blocked by the content policy") && strings.Contains(text, "contact support"),
-					"the text is %q", text)
-			}
-		}),
-		onEach("POL-02 ERR-12", "the route declines", standardGate, func(o *ops, s shape) {
-			o.answers(upstream.Refuse(upstream.ContentFilter()))
-			for _, mode := range modes {
-				a := o.ask(s, mode)
-				o.refused(s, a, 400, invalid)
-				o.True(!strings.Contains(string(a.Raw), "blocked by a content filter"), "the message is the screening's")
-			}
-		}),
 	}
 }
 

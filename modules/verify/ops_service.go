@@ -34,7 +34,8 @@ func (o *ops) requireWindow(tokens int64) {
 	}
 }
 
-// acceptedNames are the names of the service, and what coding agents and client libraries send on their own.
+// acceptedNames (E30, GAP-10) are the names of the service, and what coding agents and client libraries send on their
+// own.
 var acceptedNames = append([]string{"service/auto", "auto", "service/budget", "service/balanced", "service/max",
 	"claude-sonnet-5-5", "claude-haiku-5-5", "claude-fable-5-2", "claude-opus-4-7", "claude-sonnet-4-5",
 	"gpt-6-astra", "gpt-6.1-terra", "gpt-6-sol", "gpt-6-luna", "gpt-5.6-sol", "gpt-5.6-terra", "gpt-5.5", "gpt-5.4-nano",
