@@ -151,6 +151,9 @@ func (k gateKind) hcl(provider string) string {
 		}
 	}
 	text := fmt.Sprintf("gateway {\n %s\n}\n", settings) + provider + unlimited
+	if k != limitsGate && k != slowGate {
+		text += "pre_auth {\n failures_per_minute = 0\n}\n"
+	}
 	switch k {
 	case profileGate:
 		text += profilesHCL
