@@ -315,7 +315,7 @@ func opsChecks() []opsCheck {
 	return slices.Concat(opsServiceChecks(), opsProfileChecks(), opsHTTPChecks(), opsAccountChecks(), opsMoneyChecks(),
 		opsCountChecks(),
 		opsFieldRows(), opsFieldChecks(), opsToolChecks(), opsStructChecks(), opsStopChecks(), opsErrorChecks(),
-			opsEndingChecks(),
+		opsEndingChecks(),
 		opsFitChecks(), opsLiveChecks(), opsCapsChecks(), opsLaterChecks(), opsLimitChecks(),
 		opsSlowChecks(), opsAwayChecks(), opsPolicyChecks(), opsStepsChecks())
 }

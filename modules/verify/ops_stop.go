@@ -151,7 +151,7 @@ type stopForm struct {
 
 const threeParts = "one X two Y three"
 
-var stopFormsTable = []stopForm{
+var stopForms = []stopForm{
 	{"STOP-01", chat, `"stop":"X"`, "one "},
 	{"STOP-01", chat, `"stop":["Y","X"]`, "one "},
 	{"STOP-01", chat, `"stop_sequences":["X"]`, threeParts},
@@ -184,7 +184,7 @@ func opsStopChecks() []opsCheck {
 		checks = append(checks, onEach(c.clauses, fmt.Sprint("stop sequences around tool calls, case ", i), standardGate,
 			c.run))
 	}
-	for _, f := range stopFormsTable {
+	for _, f := range stopForms {
 		checks = append(checks, opsCheck{f.clause, f.shape.Name + " with " + f.members, standardGate, func(o *ops) {
 			o.answers(script(sixty, "stop", upstream.Text(threeParts)))
 			o.Equal(f.text, o.both(f.shape, f.members).Text, "the text")
