@@ -4,7 +4,6 @@ import (
 	"bytes"
 	"cmp"
 	"context"
-	"encoding/json"
 	"fmt"
 	"io"
 	"log/slog"
@@ -36,6 +35,7 @@ import (
 	"github.com/fareway/fareway/modules/internal/ledger"
 	"github.com/fareway/fareway/modules/internal/ratelimit"
 	"github.com/fareway/fareway/modules/limits"
+	"github.com/fareway/fareway/modules/verify/wire"
 	"github.com/fareway/fareway/plugins/families"
 	"github.com/fareway/fareway/plugins/families/chat"
 	"github.com/fareway/fareway/plugins/families/messages"
@@ -278,7 +278,7 @@ func start(t testing.TB, s setup) *service {
 	if s.Families == nil {
 		s.Families = []families.Server{chat.Server{}, responses.Server{}, messages.Server{}}
 	}
-	handler := judged(t, s.Families, chain(t, e, s.Families, log.entry()))
+	handler := judged(t, chain(t, e, s.Families, log.entry()))
 	label := strconv.FormatInt(services.Add(1), 10)
 	left := new(sync.Map)
 	serve := http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
@@ -520,31 +520,15 @@ type answer struct {
 // JSON decodes the body into generic values; numbers stay json.Number.
 func (a answer) JSON(t testing.TB) map[string]any {
 	t.Helper()
-	var v map[string]any
-	d := json.NewDecoder(bytes.NewReader(a.Raw))
-	d.UseNumber()
-	require.NoError(t, d.Decode(&v), "body: %s", a.Raw)
+	v, err := wire.Decode(a.Raw)
+	require.NoError(t, err, "body: %s", a.Raw)
 	return v
 }
 
 // At walks into the JSON body: names of members and indexes of arrays; nil where there is nothing.
 func (a answer) At(t testing.TB, path ...any) any {
 	t.Helper()
-	var v any = a.JSON(t)
-	for _, step := range path {
-		switch s := step.(type) {
-		case string:
-			m, _ := v.(map[string]any)
-			v = m[s]
-		case int:
-			l, _ := v.([]any)
-			if s >= len(l) {
-				return nil
-			}
-			v = l[s]
-		}
-	}
-	return v
+	return wire.At(a.JSON(t), path...)
 }
 
 // Do sends a request with the service's key as a bearer token; header pairs replace or, with "", remove.

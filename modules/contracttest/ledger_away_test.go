@@ -159,7 +159,7 @@ func TestLedgerAway(t *testing.T) {
 				var got outcome
 				if r.stream != nil {
 					r.stream.End()
-					got = judge(t, r.shape, r.stream).outcome
+					got = judge(t, r.shape, r.stream).Outcome
 				} else {
 					got = outcomeOf(t, r.shape, <-r.whole)
 				}

@@ -9,6 +9,7 @@ import (
 	"zombiezen.com/go/sqlite"
 
 	"github.com/fareway/fareway/modules/internal/ledger/ledgertest"
+	"github.com/fareway/fareway/modules/verify/wire"
 )
 
 // tamper opens the ledger's file beside the gateway, as another program does.
@@ -31,7 +32,7 @@ func TestSettlementRefused(t *testing.T) {
 			t.Run("BILL-25 ERR-24 "+sh.Name+" "+mode.Name, func(t *testing.T) {
 				c := g.rich(t)
 				a := c.Ask(sh, mode.Field)
-				var e wireError
+				var e wire.Failure
 				if mode.Name == "json" {
 					requireError(t, sh, a, 500, "internal_server_error")
 					e = errorOf(t, sh, a)
