@@ -139,14 +139,48 @@ func unknownQuality(attribute string, model value, predictor *trained) string {
 	}
 	like, ok := relativeOf(given)
 	if !ok {
-		return fmt.Sprintf("%s, as in %s = 0.7. No model of the table is of its line.", detail, attribute)
+		return fmt.Sprintf("%s, as in %s = 0.7. %s", detail, attribute, strangers(given))
 	}
-	if !like.alike {
+	if of, _ := lineageOf(ParseModelName(given).Name); of.size == 0 && !like.alike {
+		if sizes := sizesOf(of.line); len(sizes) > 1 { // a bare tag, as Ollama has them
+			var lines []string
+			for _, k := range sizes {
+				lines = append(lines, k.proposal(attribute))
+			}
+			return fmt.Sprintf("%s. Its name does not say how large it is: where the service knows the model by its size, too, "+
+				"write that (as in llama3.1:8b). Of its line there are these; take the one of its size, and more or less as it is "+
+				"newer or older:\n%s", detail, strings.Join(lines, "\n"))
+		}
+	}
+	switch {
+	case !like.alike && likeSized(given) != nil:
+		k := likeSized(given)
+		return fmt.Sprintf("%s. The models of its line are of other sizes; as large as it is %s, of %s. Begin with that, and "+
+			"correct it by what you see of its replies:\n%s", detail, k.name, k.released, k.proposal(attribute))
+	case !like.alike:
 		return fmt.Sprintf("%s. The nearest relative is %s, of %s, which is of another size. Begin with that, and correct "+
 			"it by what you see of its replies:\n%s", detail, like.name, like.released, like.proposal(attribute))
+	case like.newer:
+		return fmt.Sprintf("%s. The nearest relative is %s, of %s, a later version: yours is hardly better, so write no more "+
+			"than this:\n%s", detail, like.name, like.released, like.proposal(attribute))
 	}
 	return fmt.Sprintf("%s. The nearest relative is %s, of %s. If yours is about as good, write this, and more if it is "+
 		"better, as newer ones mostly are:\n%s", detail, like.name, like.released, like.proposal(attribute))
+}
+
+// strangers says what models of other lines are like one of which no line is known.
+func strangers(given string) string {
+	const none = "No model of the table is of its line"
+	if k := likeSized(given); k != nil {
+		return fmt.Sprintf("%s; one of its size is %s, of %s, with %g.", none, k.name, k.released, k.quality)
+	}
+	var scale []string
+	for _, name := range []string{"gpt-4o", "gpt-4o-mini", "Llama-3.1-8B-Instruct"} {
+		if k, ok := qualityOf(name); ok {
+			scale = append(scale, fmt.Sprintf("%s has %g", name, k.quality))
+		}
+	}
+	return fmt.Sprintf("%s. To compare: %s.", none, strings.Join(scale, ", "))
 }
 
 // proposal is a line for the file.

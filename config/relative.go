@@ -1,6 +1,7 @@
 package config
 
 import (
+	"maps"
 	"math"
 	"regexp"
 	"slices"
@@ -10,14 +11,17 @@ import (
 
 // lineage is what a model's name says of which line of models it is of, and how large a one.
 type lineage struct {
-	line string
-	size float64 // billions of parameters, 0 where the name does not say
-	rank float64 // of its maker's words for size: nano 0, mini 1, without one 2, pro 3
+	line    string
+	version float64 // 4 of gpt-4o, 3.3 of llama-3.3; 0 where the name does not say
+	size    float64 // billions of parameters, 0 where the name does not say
+	rank    float64 // of its maker's words for size: nano 0, mini 1, without one 2, pro 3
 }
 
 var (
 	sizeToken   = regexp.MustCompile(`^(\d+(?:\.\d+)?)(?:x(\d+(?:\.\d+)?))?b$`)
 	leadingWord = regexp.MustCompile(`^[a-z]+`)
+	// versionToken is a version by itself, or behind the line's one letter, as in o1.
+	versionToken = regexp.MustCompile(`^(?:v|o)?(\d{1,2}(?:\.\d+)?)o?$`)
 )
 
 // ranks are makers' words for how large a model is.
@@ -42,6 +46,9 @@ func lineageOf(name string) (l lineage, ok bool) {
 	for i, t := range tokens {
 		rank, ranked := ranks[t]
 		m := sizeToken.FindStringSubmatch(t)
+		if v := versionToken.FindStringSubmatch(t); v != nil && l.version == 0 {
+			l.version, _ = strconv.ParseFloat(v[1], 64)
+		}
 		switch {
 		case slices.Contains(unlike, t):
 			return l, false
@@ -75,26 +82,63 @@ func (l lineage) apart(o lineage) float64 {
 type relative struct {
 	*knownQuality
 	alike bool // it is about as large
+	newer bool // than the one that it is a relative of
 }
 
-// relativeOf is the model of the table that is nearest to one by its name: of the same line, as large as can be, the
-// newest of these.
+// relativeOf is the model of the table that is nearest to one by its name: of the same line, as large as can be, of
+// these of the nearest version, and the newest.
 func relativeOf(model string) (found relative, ok bool) {
 	of, ok := lineageOf(ParseModelName(model).Name)
 	if !ok {
 		return found, false
 	}
-	least := math.Inf(1)
+	least, between := math.Inf(1), math.Inf(1)
 	for _, k := range knownModels().rows {
 		l, _ := lineageOf(ParseModelName(k.name).Name)
 		if l.line != of.line {
 			continue
 		}
-		apart := l.apart(of)
-		if apart < least || apart == least && k.released > found.released {
+		apart, versions := l.apart(of), 0.0
+		if of.version > 0 && l.version > 0 {
+			versions = math.Abs(of.version - l.version)
+		}
+		if apart < least || apart == least && (versions < between || versions == between && k.released > found.released) {
 			const half = 0.75 // of the log of a size, or of a step between makers' words
-			least, found = apart, relative{k, apart < half}
+			least, between, found = apart, versions, relative{k, apart < half, 0 < of.version && of.version < l.version}
 		}
 	}
 	return found, found.knownQuality != nil
+}
+
+// sizesOf are the models of the table of a line whose names say how large they are, the newest of each size, from the
+// smallest on.
+func sizesOf(line string) (list []*knownQuality) {
+	bySize := make(map[float64]*knownQuality)
+	for _, k := range knownModels().rows {
+		l, ok := lineageOf(ParseModelName(k.name).Name)
+		if ok && l.line == line && l.size > 0 && (bySize[l.size] == nil || k.released > bySize[l.size].released) {
+			bySize[l.size] = k
+		}
+	}
+	for _, size := range slices.Sorted(maps.Keys(bySize)) {
+		list = append(list, bySize[size])
+	}
+	return list
+}
+
+// likeSized is the newest model of the table that is about as large as one whose line nobody has measured.
+func likeSized(model string) (found *knownQuality) {
+	of, _ := lineageOf(ParseModelName(model).Name)
+	least := math.Log(1.6)
+	for _, k := range knownModels().rows {
+		l, _ := lineageOf(ParseModelName(k.name).Name)
+		if of.size == 0 || l.size == 0 {
+			continue
+		}
+		if apart := math.Abs(math.Log(l.size / of.size)); apart < least-1e-9 || found != nil && apart < least+1e-9 &&
+			k.released > found.released {
+			least, found = apart, k
+		}
+	}
+	return found
 }

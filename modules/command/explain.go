@@ -32,10 +32,16 @@ import (
 // maxBody is the longest request body that is explained: more than max_body's default.
 const maxBody = 64 << 20
 
+// explanationFlags are those of `gateway explain`.
+type explanationFlags struct {
+	at  target
+	out output
+
+	hcl, family, profile, plan, account string
+}
+
 func explainCommand() *cobra.Command {
-	var at target
-	var out output
-	var hcl, family, profile, plan, account string
+	e := new(explanationFlags)
 	cmd := &cobra.Command{
 		Use:   "explain FILE|-|REQUEST_ID",
 		Short: "Shows which route a request goes to, and why",
@@ -70,64 +76,81 @@ left it.`,
 		Args: exactly("FILE"),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			if isRequest(args[0]) {
-				for _, flag := range [...]string{"hcl", "family", "profile", "plan", "account"} {
-					if cmd.Flags().Changed(flag) {
-						return fmt.Errorf("--%s is for the body of a request: the gateway knows it of request %s", flag, args[0])
-					}
-				}
-				v := new(admin.Explanation)
-				if err := at.call(cmd, "GET", "/fareway/explain/"+url.PathEscape(args[0]), nil, v); err != nil {
-					return err
-				}
-				return out.print(cmd, v, func(w io.Writer) { writeExplanation(w, v) })
+				return e.explainRequest(cmd, args[0])
 			}
-			if hcl == "" {
-				data, err := at.dir()
-				if err != nil {
-					return err
-				}
-				if hcl, err = at.hcl(data); err != nil {
-					return err
-				}
-			}
-			body, err := readBody(cmd, args[0])
-			if err != nil {
-				return err
-			}
-			cfg, diags := engine.CheckConfig(cmd.Context(), hcl, slog.New(slog.DiscardHandler))
-			if cfg == nil {
-				return fmt.Errorf("reading the configuration: %w", diags.Err())
-			}
-			as := ledger.Account{Plan: plan}
-			var fits func(routing.Worst) bool
-			if account != "" {
-				var v admin.Account
-				if err := at.call(cmd, "GET", accountPath(account), nil, &v); err != nil {
-					return err
-				}
-				as, fits = asked(v, plan), covers(v)
-			}
-			refuses, done := engine.Refusals(cmd.Context(), cfg, slog.New(slog.DiscardHandler))
-			defer done()
-			v, err := explain(cmd.Context(), cfg, body, family, profile, as, fits, refuses)
-			if err != nil {
-				return err
-			}
-			v.File = hcl
-			return out.print(cmd, v, func(w io.Writer) { writeExplanation(w, v) })
+			return e.explainBody(cmd, args[0])
 		},
 	}
-	at.addFlags(cmd)
-	cmd.Flags().StringVar(&hcl, "hcl", "", "the configuration `FILE` (default: that of the gateway)")
-	cmd.Flags().StringVar(&family, "family", "",
+	e.at.addFlags(cmd)
+	cmd.Flags().StringVar(&e.hcl, "hcl", "", "the configuration `FILE` (default: that of the gateway)")
+	cmd.Flags().StringVar(&e.family, "family", "",
 		"the request's `FAMILY`: chat, responses or messages (default: as it looks)")
-	cmd.Flags().StringVar(&profile, "profile", "", "the `PROFILE` of the header: budget, balanced or max")
-	cmd.Flags().StringVar(&plan, "plan", "", "the account's plan `NAME`, with what it requires and its default profile")
-	cmd.Flags().StringVar(&account, "account", "",
+	cmd.Flags().StringVar(&e.profile, "profile", "", "the `PROFILE` of the header: budget, balanced or max")
+	cmd.Flags().StringVar(&e.plan, "plan", "", "the account's plan `NAME`, with what it requires and its default profile")
+	cmd.Flags().StringVar(&e.account, "account", "",
 		"an `ACCOUNT` of the gateway, with what it requires, its plan unless --plan says another, its profile, and "+
 			"what it has available")
-	out.addFlag(cmd)
+	e.out.addFlag(cmd)
 	return cmd
+}
+
+// explainRequest asks the gateway about a request that it served or refused.
+func (e *explanationFlags) explainRequest(cmd *cobra.Command, id string) error {
+	for _, flag := range [...]string{"hcl", "family", "profile", "plan", "account"} {
+		if cmd.Flags().Changed(flag) {
+			return fmt.Errorf("--%s is for the body of a request: the gateway knows it of request %s", flag, id)
+		}
+	}
+	v := new(admin.Explanation)
+	if err := e.at.call(cmd, "GET", "/fareway/explain/"+url.PathEscape(id), nil, v); err != nil {
+		return err
+	}
+	return e.out.print(cmd, v, func(w io.Writer) { writeExplanation(w, v) })
+}
+
+// explainBody does with the body of a request what the gateway does, by the configuration alone.
+func (e *explanationFlags) explainBody(cmd *cobra.Command, name string) error {
+	hcl, err := e.configuration()
+	if err != nil {
+		return err
+	}
+	body, err := readBody(cmd, name)
+	if err != nil {
+		return err
+	}
+	cfg, diags := engine.CheckConfig(cmd.Context(), hcl, slog.New(slog.DiscardHandler))
+	if cfg == nil {
+		return fmt.Errorf("reading the configuration: %w", diags.Err())
+	}
+	as := ledger.Account{Plan: e.plan}
+	var fits func(routing.Worst) bool
+	if e.account != "" {
+		var v admin.Account
+		if err := e.at.call(cmd, "GET", accountPath(e.account), nil, &v); err != nil {
+			return err
+		}
+		as, fits = asked(v, e.plan), covers(v)
+	}
+	refuses, done := engine.Refusals(cmd.Context(), cfg, slog.New(slog.DiscardHandler))
+	defer done()
+	v, err := explain(cmd.Context(), cfg, body, e.family, e.profile, as, fits, refuses)
+	if err != nil {
+		return err
+	}
+	v.File = hcl
+	return e.out.print(cmd, v, func(w io.Writer) { writeExplanation(w, v) })
+}
+
+// configuration is the file that --hcl names, or that of the gateway.
+func (e *explanationFlags) configuration() (string, error) {
+	if e.hcl != "" {
+		return e.hcl, nil
+	}
+	data, err := e.at.dir()
+	if err != nil {
+		return "", err
+	}
+	return e.at.hcl(data)
 }
 
 // asked is an account as far as routes are chosen by it, on another plan where one is given.

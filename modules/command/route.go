@@ -137,13 +137,19 @@ is false in JSON).`,
 	return cmd
 }
 
+// evaluation is what `gateway route eval` is asked for.
+type evaluation struct {
+	model, data, train, report, hcl, captures, agree, graded string
+
+	conversations bool
+	leaveOut      []string
+	seed          uint64
+	folds         int
+	out           output
+}
+
 func routeEvalCommand() *cobra.Command {
-	var out output
-	var model, data, train, report, hcl, captures, agree, graded string
-	var conversations bool
-	var leaveOut []string
-	var seed uint64
-	var folds int
+	e := new(evaluation)
 	cmd := &cobra.Command{
 		Use:   "eval --recorded DIR",
 		Short: "Measures a model by recorded answers, or profiles on usual requests",
@@ -202,99 +208,30 @@ prompts are measured beside it on the other half. Costs are dollars for 1,000 pr
   fareway gateway route eval --conversations --hcl gateway.hcl
   fareway gateway route eval --conversations --captures captures`,
 		Args: exactly(),
-		RunE: func(cmd *cobra.Command, _ []string) error {
-			if err := checkConversations(cmd, conversations); err != nil {
-				return err
-			}
-			if conversations {
-				views, err := evalConversations(cmd.Context(), model, hcl, captures, seed)
-				if err != nil {
-					return err
-				}
-				return out.print(cmd, views, func(w io.Writer) { writeConversations(w, views) })
-			}
-			if hcl != "" {
-				v, plane, err := evalProfiles(cmd.Context(), model, hcl)
-				if err == nil && report != "" {
-					err = plane.Report(report)
-				}
-				if err != nil {
-					return err
-				}
-				return out.print(cmd, v, func(w io.Writer) { writeJudged(w, v) })
-			}
-			if cmd.Flags().Changed("graded") {
-				figures, err := evalGraded(model, graded, seed)
-				if err != nil {
-					return err
-				}
-				return out.print(cmd, figures, func(w io.Writer) { writeGraded(w, figures) })
-			}
-			if folds > 0 && model != "" {
-				return errors.New("--folds trains models of its own: leave out --model")
-			}
-			if folds == 1 || folds < 0 {
-				return errors.New("--folds needs 2 or more: one part to measure on, and the rest to train on")
-			}
-			sets, err := learn.ReadDir(data)
-			if err != nil {
-				return err
-			}
-			if agree != "" {
-				list, err := evalAgree(sets, agree, seed)
-				if err != nil {
-					return err
-				}
-				return out.print(cmd, list, func(w io.Writer) { writeAgreements(w, list) })
-			}
-			if err := checkLeaveOut(sets, leaveOut); err != nil {
-				return err
-			}
-			var results []*measure.Result
-			if folds > 0 {
-				results, err = measure.CrossEval(sets, folds, seed)
-			} else {
-				var m *predict.Model
-				if m, err = readModel(model); err == nil {
-					results, err = measure.Eval(m, sets, seed)
-				}
-			}
-			if err != nil {
-				return err
-			}
-			if len(leaveOut) > 0 {
-				from := sets
-				if train != "" {
-					if from, err = learn.ReadDir(train); err != nil {
-						return err
-					}
-				}
-				if err := measure.LeaveOut(from, sets, leaveOut, seed, results); err != nil {
-					return err
-				}
-			}
-			if report != "" {
-				if err := measure.Report(report, results); err != nil {
-					return err
-				}
-			}
-			return out.print(cmd, results, func(w io.Writer) { writeFigures(w, results) })
-		},
+		RunE: func(cmd *cobra.Command, _ []string) error { return e.run(cmd) },
 	}
-	cmd.Flags().StringVar(&model, "model", "", "the model `FILE` (default: the one that is built in)")
-	cmd.Flags().StringVar(&data, "recorded", "", "the folder `DIR` of recorded answers to measure by")
-	cmd.Flags().StringArrayVar(&leaveOut, "leave-out", nil, "train without this `TASK` and measure on it; may be repeated")
-	cmd.Flags().StringVar(&train, "train", "", "the folder `DIR` that --leave-out trains on (default: that of --recorded)")
-	cmd.Flags().IntVar(&folds, "folds", 0, "cross-validate with `K` parts in place of --model")
-	cmd.Flags().StringVar(&report, "report", "", "write drawings as SVG and a page with all of them into the folder `DIR`")
-	cmd.Flags().Uint64Var(&seed, "seed", 1, "what samples, ties and training follow from, a number `N`")
-	cmd.Flags().StringVar(&agree, "agree", "", "measure agreement: `A,B,C`, two seats and what is escalated to, or best")
-	cmd.Flags().BoolVar(&conversations, "conversations", false, "play conversations, in place of recorded answers")
-	cmd.Flags().StringVar(&hcl, "hcl", "",
+	e.addFlags(cmd)
+	return cmd
+}
+
+func (e *evaluation) addFlags(cmd *cobra.Command) {
+	cmd.Flags().StringVar(&e.model, "model", "", "the model `FILE` (default: the one that is built in)")
+	cmd.Flags().StringVar(&e.data, "recorded", "", "the folder `DIR` of recorded answers to measure by")
+	cmd.Flags().StringArrayVar(&e.leaveOut, "leave-out", nil,
+		"train without this `TASK` and measure on it; may be repeated")
+	cmd.Flags().StringVar(&e.train, "train", "",
+		"the folder `DIR` that --leave-out trains on (default: that of --recorded)")
+	cmd.Flags().IntVar(&e.folds, "folds", 0, "cross-validate with `K` parts in place of --model")
+	cmd.Flags().StringVar(&e.report, "report", "",
+		"write drawings as SVG and a page with all of them into the folder `DIR`")
+	cmd.Flags().Uint64Var(&e.seed, "seed", 1, "what samples, ties and training follow from, a number `N`")
+	cmd.Flags().StringVar(&e.agree, "agree", "", "measure agreement: `A,B,C`, two seats and what is escalated to, or best")
+	cmd.Flags().BoolVar(&e.conversations, "conversations", false, "play conversations, in place of recorded answers")
+	cmd.Flags().StringVar(&e.hcl, "hcl", "",
 		"the configuration `FILE` whose routes and profiles are judged, or play --conversations (default there: made ones)")
-	cmd.Flags().StringVar(&captures, "captures", "",
+	cmd.Flags().StringVar(&e.captures, "captures", "",
 		"play the conversations of captured requests in `DIR`, in place of made ones")
-	cmd.Flags().StringVar(&graded, "graded", "", "judge by the graded prompts in `DIR`, or those that are built in")
+	cmd.Flags().StringVar(&e.graded, "graded", "", "judge by the graded prompts in `DIR`, or those that are built in")
 	cmd.Flags().Lookup("graded").NoOptDefVal = builtInCorpus
 	noDataFolder(cmd)
 	for _, other := range []string{"model", "folds", "leave-out", "report", "conversations"} {
@@ -303,8 +240,110 @@ prompts are measured beside it on the other half. Costs are dollars for 1,000 pr
 	for _, other := range []string{"agree", "folds", "leave-out", "report", "conversations"} {
 		cmd.MarkFlagsMutuallyExclusive("graded", other)
 	}
-	out.addFlag(cmd)
-	return cmd
+	e.out.addFlag(cmd)
+}
+
+// run measures by what the flags name: conversations, profiles, graded prompts, or recorded answers.
+func (e *evaluation) run(cmd *cobra.Command) error {
+	if err := checkConversations(cmd, e.conversations); err != nil {
+		return err
+	}
+	switch {
+	case e.conversations:
+		return e.playConversations(cmd)
+	case e.hcl != "":
+		return e.judgeProfiles(cmd)
+	case cmd.Flags().Changed("graded"):
+		return e.judgeGraded(cmd)
+	}
+	if e.folds > 0 && e.model != "" {
+		return errors.New("--folds trains models of its own: leave out --model")
+	}
+	if e.folds == 1 || e.folds < 0 {
+		return errors.New("--folds needs 2 or more: one part to measure on, and the rest to train on")
+	}
+	sets, err := learn.ReadDir(e.data)
+	if err != nil {
+		return err
+	}
+	if e.agree != "" {
+		return e.measureAgreement(cmd, sets)
+	}
+	return e.measureAnswers(cmd, sets)
+}
+
+func (e *evaluation) playConversations(cmd *cobra.Command) error {
+	views, err := evalConversations(cmd.Context(), e.model, e.hcl, e.captures, e.seed)
+	if err != nil {
+		return err
+	}
+	return e.out.print(cmd, views, func(w io.Writer) { writeConversations(w, views) })
+}
+
+func (e *evaluation) judgeProfiles(cmd *cobra.Command) error {
+	v, plane, err := evalProfiles(cmd.Context(), e.model, e.hcl)
+	if err == nil && e.report != "" {
+		err = plane.Report(e.report)
+	}
+	if err != nil {
+		return err
+	}
+	return e.out.print(cmd, v, func(w io.Writer) { writeJudged(w, v) })
+}
+
+func (e *evaluation) judgeGraded(cmd *cobra.Command) error {
+	figures, err := evalGraded(e.model, e.graded, e.seed)
+	if err != nil {
+		return err
+	}
+	return e.out.print(cmd, figures, func(w io.Writer) { writeGraded(w, figures) })
+}
+
+func (e *evaluation) measureAgreement(cmd *cobra.Command, sets []*learn.Dataset) error {
+	list, err := evalAgree(sets, e.agree, e.seed)
+	if err != nil {
+		return err
+	}
+	return e.out.print(cmd, list, func(w io.Writer) { writeAgreements(w, list) })
+}
+
+// measureAnswers measures a model, or those that folds train, and what is left out of training.
+func (e *evaluation) measureAnswers(cmd *cobra.Command, sets []*learn.Dataset) error {
+	if err := checkLeaveOut(sets, e.leaveOut); err != nil {
+		return err
+	}
+	results, err := e.measure(sets)
+	if err != nil {
+		return err
+	}
+	if len(e.leaveOut) > 0 {
+		from := sets
+		if e.train != "" {
+			if from, err = learn.ReadDir(e.train); err != nil {
+				return err
+			}
+		}
+		if err := measure.LeaveOut(from, sets, e.leaveOut, e.seed, results); err != nil {
+			return err
+		}
+	}
+	if e.report != "" {
+		if err := measure.Report(e.report, results); err != nil {
+			return err
+		}
+	}
+	return e.out.print(cmd, results, func(w io.Writer) { writeFigures(w, results) })
+}
+
+func (e *evaluation) measure(sets []*learn.Dataset) ([]*measure.Result, error) {
+	if e.folds > 0 {
+		return measure.CrossEval(sets, e.folds, e.seed)
+	}
+	m, err := readModel(e.model)
+	if err != nil {
+		return nil, err
+	}
+	return measure.Eval(m, sets, e.seed)
 }
 
 // builtInCorpus names the graded prompts that the program has.

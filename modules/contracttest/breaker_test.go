@@ -27,7 +27,7 @@ const (
 
 var (
 	failing = upstream.Refuse(upstream.ServerError())
-	light   = func(sh shape) string { return allowanceField(sh, 100) }
+	light   = func(sh shape) string { return allowance(sh, 100) }
 )
 
 // requireDown checks a reply where no route is left to call.

@@ -8,6 +8,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/fareway/fareway/modules/internal/ledger"
+	"github.com/fareway/fareway/modules/verify/wire"
 	"github.com/fareway/fareway/plugins/providertest/upstream"
 )
 
@@ -42,9 +43,9 @@ plan "private" {
 				require.True(t, streamed.Complete, "%v", streamed.Error)
 				again := c.Ask(sh, noRandomness, stopField(sh, "!", "?"))
 				whole := outcomeOf(t, sh, again)
-				require.Equal(t, whole, streamed.outcome)
+				require.Equal(t, whole, streamed.Outcome)
 				require.Equal(t, "Hello", whole.Text)
-				require.Equal(t, finishes["matched"][sh.Name], whole.Finish)
+				require.Equal(t, wire.Finishes["matched"][sh.Name], whole.Finish)
 				require.Zero(t, whole.Billed(t))
 				if sh.Name == "messages" {
 					require.Equal(t, "!", again.At(t, "stop_sequence"))
@@ -105,7 +106,7 @@ plan "private" {
 		for _, sh := range shapes {
 			for _, fields := range [][]string{{noRandomness}, {noRandomness, `"max_tokens":100`, `"max_output_tokens":100`},
 				{noRandomness, stopField(sh, "x")}, {noRandomness, stopField(sh, "y")},
-				{noRandomness, tools(sh, function{Name: "f"})}} {
+				{noRandomness, sh.Tools(wire.Function{Name: "f"})}} {
 				calls++
 				require.Equal(t, 200, c.Ask(sh, fields...).StatusCode)
 				require.Len(t, c.Seen(), calls, "%s %v", sh.Name, fields)
@@ -131,7 +132,7 @@ plan "private" {
 			"no-store":   {hello, []string{noRandomness}, []string{"Cache-Control", "max-age=0, No-Store"}, 200},
 			"no-cache":   {hello, []string{noRandomness}, []string{"Cache-Control", "no-cache"}, 200},
 			"a tool call": {script(used(10, 2), "tool_calls", upstream.ToolCall(0, "call_1", "f"),
-				upstream.Arguments(0, `{}`)), []string{noRandomness, tools(sh, function{Name: "f"})}, nil, 200},
+				upstream.Arguments(0, `{}`)), []string{noRandomness, sh.Tools(wire.Function{Name: "f"})}, nil, 200},
 			"a policy's ending": {script(used(10, 2), "content_filter", upstream.Text("x")), []string{noRandomness}, nil, 200},
 			"a part":            {script(used(10, 2), "length", upstream.Text("x")), []string{noRandomness}, nil, 200},
 			"a decline":         {upstream.Refuse(upstream.ContentFilter()), []string{noRandomness}, nil, 400},
@@ -154,8 +155,9 @@ plan "private" {
 		require.Equal(t, 200, c.Post(sh.Path, sh.Body("PROMPT", noRandomness), "Cache-Control", "no-store").StatusCode)
 		require.Len(t, c.Seen(), 2)
 		c.Answers(script(used(10, 2), "stop", upstream.Text("new")))
-		require.Equal(t, "new", sh.Text(c.Post(sh.Path, sh.Body("PROMPT", noRandomness), "Cache-Control", "no-cache"), t))
-		require.Equal(t, "new", sh.Text(c.Ask(sh, noRandomness), t))
+		a := c.Post(sh.Path, sh.Body("PROMPT", noRandomness), "Cache-Control", "no-cache")
+		require.Equal(t, "new", sh.Text(a.JSON(t)))
+		require.Equal(t, "new", sh.Text(c.Ask(sh, noRandomness).JSON(t)))
 		require.Len(t, c.Seen(), 3)
 	})
 	t.Run("GAP-117 nothing of an account whose plan demands so", func(t *testing.T) {

@@ -154,7 +154,7 @@ func TestCapacityOfFallbacks(t *testing.T) {
 			g := one(t, "first", "second")
 			poor, busy, c := g.caller(t, 1), g.rich(t), g.rich(t)
 			poor.AnswersBy(byRoute(worked(used(3000, 0)), hello))
-			require.Equal(t, "budget_exceeded", poor.Stream(t, sh, allowanceField(sh, 300), askForCalls(sh)).Error.Code)
+			require.Equal(t, "budget_exceeded", poor.Stream(t, sh, allowance(sh, 300), askForCalls(sh)).Error.Code)
 			busy.Blocked(hello)
 			done := busy.Start(t, sh)
 			outcomeOf(t, sh, c.Ask(sh))

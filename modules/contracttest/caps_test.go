@@ -9,6 +9,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/fareway/fareway/modules/internal/ledger"
+	"github.com/fareway/fareway/modules/verify/wire"
 	"github.com/fareway/fareway/plugins/providertest/upstream"
 )
 
@@ -211,7 +212,7 @@ func TestCapLowered(t *testing.T) {
 					require.NoError(t, c.Upstream.AtGate(within(t), c.Mark, 1))
 					g.Reload(func(hcl string) string { return strings.Replace(hcl, limit.before, limit.after, 1) })
 					c.Upstream.Open(c.Mark)
-					var failed wireError
+					var failed wire.Failure
 					if mode.Name == "json" {
 						a := sent.Answer()
 						requireError(t, sh, a, 402, "budget_exceeded")

@@ -7,6 +7,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"github.com/fareway/fareway/modules/verify/wire"
 	"github.com/fareway/fareway/plugins/providertest/upstream"
 )
 
@@ -32,7 +33,7 @@ func worked(u upstream.Usage) upstream.Reply {
 // askForCalls makes the gateway ask its upstream for a stream, in which a failed attempt can prove its work,
 // also where the client asks for JSON: the place of a stop sequence among calls is seen in a stream only.
 func askForCalls(sh shape) string {
-	return tools(sh, function{Name: "f"}) + "," + stopField(sh, "<end>")
+	return sh.Tools(wire.Function{Name: "f"}) + "," + stopField(sh, "<end>")
 }
 
 // TestFallback is worked example E07, as far as it is about two routes.
@@ -155,7 +156,7 @@ func TestFallbackBudget(t *testing.T) {
 			t.Parallel()
 			c := g.caller(t, 1)
 			c.AnswersBy(byRoute(worked(used(0, 300)), hello)) // 450,000 of 1,000,000
-			l := c.Open(t, sh, allowanceField(sh, 300), askForCalls(sh))
+			l := c.Open(t, sh, allowance(sh, 300), askForCalls(sh))
 			l.End()
 			require.Equal(t, "budget_exceeded", judge(t, sh, l).Error.Code)
 			line := c.Access(l.Header.Get("X-Request-Id"))

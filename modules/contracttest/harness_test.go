@@ -4,7 +4,6 @@ import (
 	"bytes"
 	"cmp"
 	"context"
-	"encoding/json"
 	"fmt"
 	"io"
 	"log/slog"
@@ -35,8 +34,8 @@ import (
 	"github.com/fareway/fareway/modules/internal/engine"
 	"github.com/fareway/fareway/modules/internal/ledger"
 	"github.com/fareway/fareway/modules/internal/ratelimit"
-	"github.com/fareway/fareway/modules/internal/stores"
 	"github.com/fareway/fareway/modules/limits"
+	"github.com/fareway/fareway/modules/verify/wire"
 	"github.com/fareway/fareway/plugins/families"
 	"github.com/fareway/fareway/plugins/families/chat"
 	"github.com/fareway/fareway/plugins/families/messages"
@@ -128,6 +127,7 @@ type service struct {
 
 	// Unfinished: the test leaves the ledger as the next gateway is to find it.
 	Unfinished bool
+	faults     *ledgerFaulter
 }
 
 // route is a route block of the configuration; the zero values are the standard route of the worked examples (E01
@@ -261,7 +261,8 @@ func start(t testing.TB, s setup) *service {
 	ctx := context.Background()
 	cfg, diags := config.Load(ctx, path, config.Options{Schema: schemaOf})
 	require.False(t, diags.HasErrors(), "%v", diags)
-	options := engine.Options{OpenStore: stores.Open, DataDir: cmp.Or(s.Data, filepath.Join(dir, "data")),
+	faults := new(ledgerFaulter)
+	options := engine.Options{OpenStore: faults.open, DataDir: cmp.Or(s.Data, filepath.Join(dir, "data")),
 		Logger: logger, Builtin: builtin,
 		Limiter: s.Limiter, LedgerTimeout: cmp.Or(s.LedgerTimeout, time.Minute),
 		SpoolSize: 256 << 10}
@@ -277,7 +278,7 @@ func start(t testing.TB, s setup) *service {
 	if s.Families == nil {
 		s.Families = []families.Server{chat.Server{}, responses.Server{}, messages.Server{}}
 	}
-	handler := judged(t, s.Families, chain(t, e, s.Families, log.entry()))
+	handler := judged(t, chain(t, e, s.Families, log.entry()))
 	label := strconv.FormatInt(services.Add(1), 10)
 	left := new(sync.Map)
 	serve := http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
@@ -293,7 +294,7 @@ func start(t testing.TB, s setup) *service {
 	server.EnableHTTP2 = false
 	server.Start()
 	sv := &service{t: t, URL: server.URL, Engine: e, Upstream: up, Log: log, handler: serve, label: label, plan: s.Plan,
-		left: left}
+		left: left, faults: faults}
 	credits := s.Credits
 	if credits == 0 {
 		credits = 1_000_000
@@ -519,31 +520,15 @@ type answer struct {
 // JSON decodes the body into generic values; numbers stay json.Number.
 func (a answer) JSON(t testing.TB) map[string]any {
 	t.Helper()
-	var v map[string]any
-	d := json.NewDecoder(bytes.NewReader(a.Raw))
-	d.UseNumber()
-	require.NoError(t, d.Decode(&v), "body: %s", a.Raw)
+	v, err := wire.Decode(a.Raw)
+	require.NoError(t, err, "body: %s", a.Raw)
 	return v
 }
 
 // At walks into the JSON body: names of members and indexes of arrays; nil where there is nothing.
 func (a answer) At(t testing.TB, path ...any) any {
 	t.Helper()
-	var v any = a.JSON(t)
-	for _, step := range path {
-		switch s := step.(type) {
-		case string:
-			m, _ := v.(map[string]any)
-			v = m[s]
-		case int:
-			l, _ := v.([]any)
-			if s >= len(l) {
-				return nil
-			}
-			v = l[s]
-		}
-	}
-	return v
+	return wire.At(a.JSON(t), path...)
 }
 
 // Do sends a request with the service's key as a bearer token; header pairs replace or, with "", remove.

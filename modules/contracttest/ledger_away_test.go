@@ -3,7 +3,9 @@ package contracttest
 import (
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -11,40 +13,72 @@ import (
 	"zombiezen.com/go/sqlite"
 	"zombiezen.com/go/sqlite/sqlitex"
 
+	"github.com/fareway/fareway/config"
 	"github.com/fareway/fareway/modules/internal/ledger"
+	"github.com/fareway/fareway/modules/internal/ledger/ledgertest"
+	"github.com/fareway/fareway/modules/internal/stores"
 	"github.com/fareway/fareway/plugins/providertest/upstream"
 )
 
-// toobig is what SQLite fails with in the middle of a transaction, as on a disk that is full.
-const toobig = ` BEGIN SELECT zeroblob(2000000000); END`
+// ledgerFaulter decides what becomes of what a gateway asks of its ledger.
+type ledgerFaulter struct {
+	plan atomic.Pointer[ledgertest.Plan]
+}
 
-// ledgerFaults are what other programs and disks do to a ledger, begun and ended by statements on its file. repair
-// is what a copy of the file needs.
+// open opens a store with them.
+func (f *ledgerFaulter) open(at config.Store, data string, o ledger.Options) (ledger.Store, error) {
+	store, err := stores.Open(at, data, o)
+	if err != nil {
+		return nil, err
+	}
+	return ledgertest.WithFaults(store, func(n int64, operation string) ledgertest.Fault {
+		if plan := f.plan.Load(); plan != nil {
+			return (*plan)(n, operation)
+		}
+		return ledgertest.Fault{}
+	}), nil
+}
+
+// begin makes operations of these names fail, until end is called.
+func (f *ledgerFaulter) begin(fault ledgertest.Fault, operations ...string) (end func()) {
+	var plan ledgertest.Plan = func(_ int64, operation string) ledgertest.Fault {
+		if slices.Contains(operations, operation) {
+			return fault
+		}
+		return ledgertest.Fault{}
+	}
+	f.plan.Store(&plan)
+	return func() { f.plan.Store(nil) }
+}
+
+// ledgerFaults are what takes a ledger away.
 var ledgerFaults = []struct {
-	name               string
-	begin, end, repair []string
+	name  string
+	begin func(t testing.TB, s *service) (end func())
 }{
-	{"locked by another program", []string{`BEGIN IMMEDIATE`}, []string{`ROLLBACK`}, nil},
-	{"every write fails",
-		[]string{`CREATE TRIGGER a BEFORE INSERT ON holds` + toobig, `CREATE TRIGGER b BEFORE INSERT ON requests` + toobig},
-		[]string{`DROP TRIGGER a`, `DROP TRIGGER b`}, []string{`DROP TRIGGER a`, `DROP TRIGGER b`}},
+	{"locked by another program", func(t testing.TB, s *service) (end func()) {
+		db := s.tamper(t)
+		execute(t, db, `BEGIN IMMEDIATE`)
+		return func() { execute(t, db, `ROLLBACK`) }
+	}},
+	{"every write fails", func(_ testing.TB, s *service) (end func()) {
+		return s.faults.begin(ledgertest.Away, "hold", "begin", "settle", "settle_free", "ping")
+	}},
 }
 
 // ledgerTimeout is how long these gateways wait for a ledger that is away, and no other test's does on a busy
 // machine.
 const ledgerTimeout = 2 * time.Second
 
-// execute runs statements on a file of the ledger.
-func execute(t testing.TB, db *sqlite.Conn, statements []string) {
+// execute runs a statement on a file of the ledger.
+func execute(t testing.TB, db *sqlite.Conn, statement string) {
 	t.Helper()
-	for _, statement := range statements {
-		require.NoError(t, sqlitex.ExecuteTransient(db, statement, nil))
-	}
+	require.NoError(t, sqlitex.ExecuteTransient(db, statement, nil))
 }
 
 // imageOf copies the data folder of a gateway as it is at this moment, which is what a machine finds that has died:
 // without what the system keeps for open files.
-func (s *service) imageOf(t testing.TB, repair []string) string {
+func (s *service) imageOf(t testing.TB) string {
 	t.Helper()
 	dir := t.TempDir()
 	for _, name := range []string{"fareway.db", "fareway.db-wal", "fareway.db.spool"} {
@@ -52,10 +86,6 @@ func (s *service) imageOf(t testing.TB, repair []string) string {
 		require.NoError(t, err)
 		require.NoError(t, os.WriteFile(filepath.Join(dir, name), content, 0o600))
 	}
-	db, err := sqlite.OpenConn(filepath.Join(dir, "fareway.db"), sqlite.OpenReadWrite)
-	require.NoError(t, err)
-	execute(t, db, repair)
-	require.NoError(t, db.Close())
 	return dir
 }
 
@@ -108,8 +138,7 @@ func TestLedgerAway(t *testing.T) {
 			other := g.rich(t)
 			require.Equal(t, 200, other.Get("/v1/models").StatusCode)
 
-			db := g.tamper(t)
-			execute(t, db, fault.begin)
+			end := fault.begin(t, g.service)
 			var asked []*sent
 			for _, sh := range shapes {
 				for _, mode := range modes {
@@ -130,7 +159,7 @@ func TestLedgerAway(t *testing.T) {
 				var got outcome
 				if r.stream != nil {
 					r.stream.End()
-					got = judge(t, r.shape, r.stream).outcome
+					got = judge(t, r.shape, r.stream).Outcome
 				} else {
 					got = outcomeOf(t, r.shape, <-r.whole)
 				}
@@ -140,9 +169,9 @@ func TestLedgerAway(t *testing.T) {
 			require.InDelta(t, len(all), g.gauge(t, "fareway_spooled_settlements"), 0)
 			require.Equal(t, 1, g.says(t, "the ledger is away"))
 			g.awaitReady(t, false)
-			image := g.imageOf(t, fault.repair)
+			image := g.imageOf(t)
 
-			execute(t, db, fault.end)
+			end()
 			g.awaitSpool(t)
 			for _, r := range all {
 				require.Equal(t, ledger.Balance{Credits: r.Credits, Accrued: helloCost}, r.Balance())
@@ -171,7 +200,6 @@ func TestFallbackWhileTheLedgerIsAway(t *testing.T) {
 		t.Run("GAP-45 BILL-25 "+fault.name, func(t *testing.T) {
 			t.Parallel()
 			g := startScripted(t, setup{Routes: twoRoutes, LedgerTimeout: ledgerTimeout})
-			db := g.tamper(t)
 			type asked struct {
 				*caller
 				shape
@@ -190,7 +218,7 @@ func TestFallbackWhileTheLedgerIsAway(t *testing.T) {
 					all = append(all, asked{c, sh, mode.Name, s})
 				}
 			}
-			execute(t, db, fault.begin)
+			end := fault.begin(t, g.service)
 			for _, a := range all {
 				g.Upstream.Open(a.Mark)
 			}
@@ -204,7 +232,7 @@ func TestFallbackWhileTheLedgerIsAway(t *testing.T) {
 				}
 				require.Len(t, a.Seen(), 1)
 			}
-			execute(t, db, fault.end)
+			end()
 			g.awaitSpool(t)
 			for _, a := range all {
 				require.Equal(t, ledger.Balance{Credits: a.Credits}, a.Balance(), "a failure of the service is free")
@@ -231,7 +259,7 @@ func TestDrainWhileTheLedgerIsAway(t *testing.T) {
 			all = append(all, done)
 		}
 		require.NoError(t, g.Upstream.AtGate(within(t), c.Mark, requests))
-		execute(t, db, ledgerFaults[0].begin)
+		execute(t, db, `BEGIN IMMEDIATE`)
 		c.Upstream.Open(c.Mark)
 		for _, done := range all {
 			require.EqualValues(t, helloCost, outcomeOf(t, shapes[0], <-done).Billed(t))

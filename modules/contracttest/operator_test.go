@@ -5,6 +5,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"github.com/fareway/fareway/modules/verify/wire"
 	"github.com/fareway/fareway/plugins/providertest/upstream"
 )
 
@@ -20,7 +21,7 @@ func TestClientModels(t *testing.T) {
 				for _, mode := range modes {
 					a := c.Ask(sh, `"model":`+quote(model), mode.Field)
 					require.Equal(t, 200, a.StatusCode, "%s: %s", model, a.Raw)
-					if sh.Path != countTokens.Path {
+					if sh.Path != wire.Count.Path {
 						require.Equal(t, model, outcomeOf(t, sh, a).Model)
 					}
 				}

@@ -1,12 +1,17 @@
 package contracttest
 
 import (
+	"context"
 	"io"
+	"net/http"
+	"net/http/httptest"
 	"strings"
 	"testing"
 
+	"github.com/caddyserver/caddy/v2/modules/caddyhttp"
 	"github.com/stretchr/testify/require"
 
+	"github.com/fareway/fareway/modules/entry"
 	"github.com/fareway/fareway/plugins/families"
 	"github.com/fareway/fareway/plugins/families/chat"
 	"github.com/fareway/fareway/plugins/families/messages"
@@ -134,4 +139,32 @@ func TestServiceFailure(t *testing.T) {
 		require.Contains(t, line["stack"], "NewEncoder")
 		require.NotContains(t, c.Log.String(), faultAtOnce)
 	})
+}
+
+// TestErrorOfAPanic: the outermost handler answers for what breaks inside.
+func TestErrorOfAPanic(t *testing.T) {
+	t.Parallel()
+	g := startScripted(t, setup{})
+	for _, sh := range shapes {
+		t.Run("GEN-17 GEN-20 "+sh.Name, func(t *testing.T) {
+			t.Parallel()
+			a := panicking(t, g, sh)
+			requireError(t, sh, a, 500, "internal_server_error")
+			require.NotContains(t, string(a.Raw), "boom")
+		})
+	}
+}
+
+// panicking sends a request to the outermost handler before one that panics.
+func panicking(t *testing.T, g *scripted, sh shape) answer {
+	t.Helper()
+	all := []families.Server{chat.Server{}, responses.Server{}, messages.Server{}}
+	first, err := entry.New(g.Engine, all, g.Log.entry())
+	require.NoError(t, err)
+	r := httptest.NewRequest(http.MethodPost, sh.Path, strings.NewReader("{}"))
+	r = r.WithContext(context.WithValue(r.Context(), caddyhttp.VarsCtxKey, make(map[string]any)))
+	w := httptest.NewRecorder()
+	boom := caddyhttp.HandlerFunc(func(http.ResponseWriter, *http.Request) error { panic("boom") })
+	require.NoError(t, first.ServeHTTP(w, r, boom))
+	return answer{w.Result(), w.Body.Bytes()}
 }

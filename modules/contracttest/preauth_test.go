@@ -99,14 +99,14 @@ func TestFailedAuthentications(t *testing.T) {
 		for range 3 {
 			requireError(t, sh, suspended.Ask(sh), 403, "permission_denied")
 			requireError(t, sh, c.Post(sh.Path, "{"), 400, "invalid_request_error")
-			requireError(t, sh, c.Get("/v1/none", "Authorization", ""), 404, sh.unknownPath())
+			requireError(t, sh, c.Get("/v1/none", "Authorization", ""), 404, unknownPath(sh))
 			requireError(t, sh, c.Get(sh.Path, "Authorization", ""), 405, "invalid_request_error")
 		}
 		outcomeOf(t, sh, c.Ask(sh))
 		requireError(t, sh, c.Post(sh.Path, sh.Body("PROMPT"), "Authorization", ""), 401, "authentication_error")
 
 		// GAP-01: after the path, before the key, the account and everything in the request.
-		requireError(t, sh, c.Get("/v1/none", "Authorization", ""), 404, sh.unknownPath())
+		requireError(t, sh, c.Get("/v1/none", "Authorization", ""), 404, unknownPath(sh))
 		requireError(t, sh, c.Get(sh.Path, "Authorization", ""), 405, "invalid_request_error")
 		requireLimited(t, sh, suspended.Ask(sh), preAuthReason)
 		requireLimited(t, sh, c.Post(sh.Path, "{"), preAuthReason)

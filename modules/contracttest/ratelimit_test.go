@@ -217,7 +217,7 @@ func TestRateLimitsOfEndpoints(t *testing.T) {
 			require.Equal(t, 200, ask().StatusCode, "what was forbidden did not count")
 			require.Equal(t, 200, ask().StatusCode)
 			requireLimited(t, sh, ask(), "key_requests_per_minute")
-			requireError(t, sh, c.Post(sh.Path+"/none", ""), 404, sh.unknownPath())
+			requireError(t, sh, c.Post(sh.Path+"/none", ""), 404, unknownPath(sh))
 			requireError(t, sh, c.Post(sh.Path, "", "Authorization", ""), 401, "authentication_error")
 			c.SetState(ledger.Suspended)
 			requireError(t, sh, ask(), 403, "permission_denied")

@@ -96,7 +96,7 @@ func TestReceipts(t *testing.T) {
 			require.Equal(t, "Hel", l.Text(sh))
 			require.Equal(t, "lo", l.Text(sh))
 			for keepAlives := 0; keepAlives < 3; { // what else comes before the charge is final, judge knows
-				if f := l.Next(); isKeepAlive(f) {
+				if f := l.Next(); f.IsKeepAlive() {
 					keepAlives++
 				}
 			}

@@ -10,6 +10,13 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
+// Parts that are images, as clients of the families write them.
+const (
+	imageURL   = `{"type":"image_url","image_url":{"url":"data:image/png;base64,AAAA"}}`
+	inputImage = `{"type":"input_image","image_url":"https://x.example/a.png"}`
+	imageBlock = `{"type":"image","source":{"type":"base64","media_type":"image/png","data":"AAAA"}}`
+)
+
 // draft is a request in the making, to which faults are added.
 type draft struct {
 	path, key string
@@ -99,7 +106,7 @@ func requireFault(t *testing.T, g *scripted, sh shape, list ...fault) {
 		c, a := f.send(t, g, sh, mode.Field)
 		code := list[0].code
 		if code == "" {
-			code = sh.unknownPath()
+			code = unknownPath(sh)
 		}
 		requireError(t, sh, a, list[0].status, code)
 		require.Regexp(t, list[0].message, a.At(t, "error", "message"))

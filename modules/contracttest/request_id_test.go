@@ -53,7 +53,7 @@ func TestEveryIDIsFound(t *testing.T) {
 			}, status: 403, code: "permission_denied"},
 			"404": {send: func(c *caller) answer { return c.Ask(sh, `"model":"x"`) }, status: 404,
 				code: "model_not_found"},
-			"404 of a path": {func(c *caller) answer { return c.Post(sh.Path+"/none", "{}") }, 404, sh.unknownPath(), true},
+			"404 of a path": {func(c *caller) answer { return c.Post(sh.Path+"/none", "{}") }, 404, unknownPath(sh), true},
 			"405":           {func(c *caller) answer { return c.Get(sh.Path) }, 405, "invalid_request_error", true},
 			"413": {send: func(c *caller) answer { return c.Ask(sh, `"metadata":"`+strings.Repeat("x", 9000)+`"`) },
 				status: 413, code: "invalid_request_error"},

@@ -6,6 +6,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"github.com/fareway/fareway/modules/verify/wire"
 	"github.com/fareway/fareway/plugins/providertest/upstream"
 )
 
@@ -69,7 +70,7 @@ request_timeout = "1500ms"
 						t.Run(sh.Name+" "+mode.Name, func(t *testing.T) {
 							t.Parallel()
 							a := c.Post(sh.Path, sh.Body("PROMPT "+prompt, mode.Field, stopField(sh, "lo"),
-								tools(sh, function{Name: "f", Description: prompt})))
+								sh.Tools(wire.Function{Name: "f", Description: prompt})))
 							require.NotContains(t, string(a.Raw), echoed, "an upstream's words are never shown")
 							c.Access(a.Header.Get("X-Request-Id"))
 						})

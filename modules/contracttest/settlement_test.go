@@ -1,12 +1,15 @@
 package contracttest
 
 import (
+	"errors"
 	"path/filepath"
 	"testing"
 
 	"github.com/stretchr/testify/require"
 	"zombiezen.com/go/sqlite"
-	"zombiezen.com/go/sqlite/sqlitex"
+
+	"github.com/fareway/fareway/modules/internal/ledger/ledgertest"
+	"github.com/fareway/fareway/modules/verify/wire"
 )
 
 // tamper opens the ledger's file beside the gateway, as another program does.
@@ -23,15 +26,13 @@ func (s *service) tamper(t testing.TB) *sqlite.Conn {
 func TestSettlementRefused(t *testing.T) {
 	t.Parallel()
 	g := startScripted(t, setup{})
-	db := g.tamper(t)
-	require.NoError(t, sqlitex.ExecuteTransient(db, `CREATE TRIGGER refuse BEFORE INSERT ON requests
-		WHEN NOT NEW.free BEGIN SELECT RAISE(ABORT, 'refused by the test'); END`, nil))
+	end := g.faults.begin(ledgertest.Fault{Err: errors.New("refused by the test")}, "settle")
 	for _, sh := range shapes {
 		for _, mode := range modes {
 			t.Run("BILL-25 ERR-24 "+sh.Name+" "+mode.Name, func(t *testing.T) {
 				c := g.rich(t)
 				a := c.Ask(sh, mode.Field)
-				var e wireError
+				var e wire.Failure
 				if mode.Name == "json" {
 					requireError(t, sh, a, 500, "internal_server_error")
 					e = errorOf(t, sh, a)
@@ -45,5 +46,27 @@ func TestSettlementRefused(t *testing.T) {
 			})
 		}
 	}
-	require.NoError(t, sqlitex.ExecuteTransient(db, `DROP TRIGGER refuse`, nil))
+	end()
+}
+
+// TestCallNotNoted has a ledger that fails, with an error that nobody can have foreseen, where a call is to be noted:
+// no call is made that it does not know of.
+func TestCallNotNoted(t *testing.T) {
+	t.Parallel()
+	g := startScripted(t, setup{})
+	end := g.faults.begin(ledgertest.Fault{Err: errors.New("refused by the test")}, "hold", "begin")
+	for _, sh := range shapes {
+		for _, mode := range modes {
+			t.Run("BILL-25 ERR-24 "+sh.Name+" "+mode.Name, func(t *testing.T) {
+				c := g.rich(t)
+				a := c.Ask(sh, mode.Field)
+				requireError(t, sh, a, 500, "internal_server_error")
+				require.NotContains(t, string(a.Raw), "refused by the test")
+				require.Empty(t, c.Seen())
+				c.RequireUntouched(t)
+			})
+		}
+	}
+	end()
+	outcomeOf(t, shapes[0], g.rich(t).Ask(shapes[0]))
 }

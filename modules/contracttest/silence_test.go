@@ -12,7 +12,6 @@ func TestAssistantWhoSaidNothing(t *testing.T) {
 	t.Parallel()
 	g := startScripted(t, setup{})
 	silences := []string{`"content":null`, `"content":""`, `"content":[]`, `"id":"x"`}
-	member := map[string]string{"chat": "messages", "messages": "messages", "responses": "input"}
 	for _, sh := range shapes {
 		for _, mode := range modes {
 			t.Run("GAP-128 "+sh.Name+" "+mode.Name, func(t *testing.T) {
@@ -23,8 +22,7 @@ func TestAssistantWhoSaidNothing(t *testing.T) {
 					turns = append(turns, `{"role":"assistant",`+silence+`}`, `{"role":"assistant",`+silence+`}`,
 						`{"role":"user","content":"go on"}`)
 				}
-				a := c.Post(sh.Path, object([]string{`"model":"service/auto"`, `"max_tokens":99`, mode.Field,
-					`"` + member[sh.Name] + `":[` + strings.Join(turns, ",") + `]`}))
+				a := c.Post(sh.Path, sh.Body("", `"max_tokens":99`, mode.Field, quote(sh.Input)+":["+strings.Join(turns, ",")+"]"))
 				require.Equal(t, "Hello", outcomeOf(t, sh, a).Text)
 				var asked, said int
 				for _, m := range c.Seen()[0].Messages {

@@ -48,7 +48,7 @@ func TestStopSequenceProperty(t *testing.T) {
 				}
 				c.Answers(script(used(10, 60), "stop", steps...))
 				want := naiveCut(strings.Join(deltas, ""), stops)
-				require.Equal(rt, want, sh.Text(c.Ask(sh, stopField(sh, stops...)), t), "as JSON")
+				require.Equal(rt, want, sh.Text(c.Ask(sh, stopField(sh, stops...)).JSON(t)), "as JSON")
 				require.Equal(rt, want, c.Stream(t, sh, stopField(sh, stops...)).Text, "streamed")
 			})
 		})

@@ -13,6 +13,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/fareway/fareway/modules/internal/ledger"
+	"github.com/fareway/fareway/modules/verify/wire"
 	"github.com/fareway/fareway/plugins/providertest/upstream"
 )
 
@@ -272,7 +273,7 @@ func TestCascade(t *testing.T) {
 	g := startScripted(t, setup{Routes: seats, Extra: strategy("climb", cascade+`"tool_arguments"`)})
 	asked := startScripted(t, setup{Routes: seats, Extra: strategy("ask", cascade+`"three"`)})
 	for _, sh := range shapes {
-		f := tools(sh, function{Name: "f", Schema: schema})
+		f := sh.Tools(wire.Function{Name: "f", Schema: schema})
 		for _, mode := range modes {
 			t.Run("GAP-85 the first step is accepted "+sh.Name+" "+mode.Name, func(t *testing.T) {
 				t.Parallel()

@@ -56,7 +56,7 @@ func readChat(t testing.TB, c *caller) read {
 	choice := acc.Choices[0]
 	r.Text, r.Finish = choice.Message.Content, choice.FinishReason
 	for _, call := range choice.Message.ToolCalls {
-		r.Calls = append(r.Calls, toolCall{call.ID, call.Function.Name, call.Function.Arguments})
+		r.Calls = append(r.Calls, toolCall{ID: call.ID, Name: call.Function.Name, Arguments: call.Function.Arguments})
 	}
 	return r
 }
@@ -79,7 +79,7 @@ func readResponses(t testing.TB, c *caller) read {
 		require.Equal(t, r.Text, response.OutputText(), "the deltas add up to the response")
 		for _, item := range response.Output {
 			if call, ok := item.AsAny().(openairesponses.ResponseFunctionToolCall); ok {
-				r.Calls = append(r.Calls, toolCall{call.CallID, call.Name, call.Arguments})
+				r.Calls = append(r.Calls, toolCall{ID: call.CallID, Name: call.Name, Arguments: call.Arguments})
 			}
 		}
 	}
@@ -132,7 +132,7 @@ func readMessages(t testing.TB, c *caller) read {
 		case "text":
 			r.Text += block.Text
 		case "tool_use":
-			r.Calls = append(r.Calls, toolCall{block.ID, block.Name, string(block.Input)})
+			r.Calls = append(r.Calls, toolCall{ID: block.ID, Name: block.Name, Arguments: string(block.Input)})
 		}
 	}
 	return r
@@ -148,7 +148,8 @@ func TestOfficialClients(t *testing.T) {
 		"length":     {"chat": "length", "responses": "incomplete", "messages": "max_tokens"},
 		"error":      {"chat": "", "responses": "failed", "messages": ""},
 	}
-	f, h := toolCall{"call_1", "f", `{"q":1}`}, toolCall{"call_2", "g", `{"r":[2,"é\n"]}`}
+	f := toolCall{ID: "call_1", Name: "f", Arguments: `{"q":1}`}
+	h := toolCall{ID: "call_2", Name: "g", Arguments: `{"r":[2,"é\n"]}`}
 	for _, tt := range []struct {
 		name   string
 		reply  upstream.Reply
@@ -165,7 +166,8 @@ func TestOfficialClients(t *testing.T) {
 		{name: "tool call", finish: "tool_calls", calls: []toolCall{f},
 			reply: script(used(10, 2), "tool_calls", upstream.ToolCall(0, f.ID, f.Name), upstream.Arguments(0, `{"q"`),
 				upstream.Arguments(0, `:1}`))},
-		{name: "tool call without arguments", finish: "tool_calls", calls: []toolCall{{"call_1", "f", "{}"}},
+		{name: "tool call without arguments", finish: "tool_calls",
+			calls: []toolCall{{ID: "call_1", Name: "f", Arguments: "{}"}},
 			reply: script(used(10, 2), "tool_calls", upstream.ToolCall(0, f.ID, f.Name))},
 		{name: "parallel calls, one after the other", text: "Both. ", finish: "tool_calls", calls: []toolCall{f, h},
 			reply: script(used(10, 2), "tool_calls", upstream.Text("Both. "),

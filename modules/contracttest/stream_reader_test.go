@@ -10,34 +10,9 @@ import (
 	"testing"
 
 	"github.com/stretchr/testify/require"
+
+	"github.com/fareway/fareway/modules/verify/wire"
 )
-
-// frame is one block of an event stream: the lines before a blank one.
-type frame struct{ Event, Data, Comment string }
-
-// parseFrame reads a block, which may hold nothing but what GAP-67 allows: one comment, or one data line that
-// may have an event line before it.
-func parseFrame(t testing.TB, block string) frame {
-	t.Helper()
-	var f frame
-	lines := strings.Split(block, "\n")
-	for i, line := range lines {
-		event, isEvent := strings.CutPrefix(line, "event: ")
-		data, isData := strings.CutPrefix(line, "data: ")
-		comment, isComment := strings.CutPrefix(line, ": ")
-		switch {
-		case isEvent && i == 0 && len(lines) == 2:
-			f.Event = event
-		case isData && i == len(lines)-1:
-			f.Data = data
-		case isComment && len(lines) == 1:
-			f.Comment = comment
-		default:
-			require.Failf(t, "not a block of our event streams", "%q", block)
-		}
-	}
-	return f
-}
 
 // live is a streamed reply that is read as it comes.
 type live struct {
@@ -69,7 +44,9 @@ func (l *live) next() (frame, error) {
 			return frame{}, err
 		}
 		if line == "\n" {
-			f := parseFrame(l.t, strings.TrimSuffix(block.String(), "\n"))
+			text := strings.TrimSuffix(block.String(), "\n")
+			f := wire.ReadFrame(l.t, text)
+			require.Equal(l.t, f.String(), text, "GAP-67")
 			l.Frames = append(l.Frames, f)
 			return f, nil
 		}
@@ -91,14 +68,14 @@ func (l *live) Text(sh shape) string {
 	for {
 		f := l.Next()
 		switch {
-		case isKeepAlive(f):
+		case f.IsKeepAlive():
 			continue
 		case sh.Name == "chat":
-			return str(f.at(l.t, "choices", 0, "delta", "content"))
+			return str(f.At("choices", 0, "delta", "content"))
 		case f.Event == "response.output_text.delta":
-			return str(f.at(l.t, "delta"))
+			return str(f.At("delta"))
 		case f.Event == "content_block_delta":
-			return str(f.at(l.t, "delta", "text"))
+			return str(f.At("delta", "text"))
 		case f.Event == "response.output_item.added", f.Event == "response.content_part.added",
 			f.Event == "content_block_start":
 			continue // they announce the text
@@ -111,12 +88,12 @@ func (l *live) Text(sh shape) string {
 func (l *live) Start(sh shape) {
 	l.t.Helper()
 	f := l.Next()
-	for isKeepAlive(f) {
+	for f.IsKeepAlive() {
 		f = l.Next()
 	}
 	switch sh.Name {
 	case "chat":
-		require.Equal(l.t, "assistant", f.at(l.t, "choices", 0, "delta", "role"))
+		require.Equal(l.t, "assistant", f.At("choices", 0, "delta", "role"))
 	case "responses":
 		require.Equal(l.t, "response.created", f.Event)
 		require.Equal(l.t, "response.in_progress", l.Next().Event)
@@ -135,14 +112,6 @@ func (l *live) End() {
 		}
 	}
 }
-
-// at walks into the data.
-func (f frame) at(t testing.TB, path ...any) any {
-	t.Helper()
-	return answer{Raw: []byte(f.Data)}.At(t, path...)
-}
-
-func isKeepAlive(f frame) bool { return f.Comment != "" || f.Event == "ping" }
 
 // streamField asks for a stream; chat also for the usage in it.
 const streamField = `"stream":true,"stream_options":{"include_usage":true}`
@@ -212,4 +181,10 @@ func (c *caller) Stream(t testing.TB, sh shape, fields ...string) verdict {
 	l := c.Open(t, sh, fields...)
 	l.End()
 	return judge(t, sh, l)
+}
+
+// judge reads a whole stream by the rules of its shape.
+func judge(t testing.TB, sh shape, l *live) verdict {
+	t.Helper()
+	return sh.Judge(t, l.Frames)
 }

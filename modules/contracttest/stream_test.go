@@ -125,7 +125,7 @@ func TestStreamsAreForThePosts(t *testing.T) {
 			for _, off := range []string{`"stream":false`, `"stream":null`, `"user":"x"`} {
 				a := c.Ask(sh, off)
 				require.Equal(t, "application/json", a.Header.Get("Content-Type"))
-				require.Equal(t, streamed.outcome, outcomeOf(t, sh, a), "a stream says what the JSON reply says")
+				require.Equal(t, streamed.Outcome, outcomeOf(t, sh, a), "a stream says what the JSON reply says")
 			}
 		})
 	}
@@ -144,6 +144,6 @@ func TestStreamsAreForThePosts(t *testing.T) {
 		c := g.rich(t)
 		sh := shapeOf("messages")
 		counted := c.Post("/v1/messages/count_tokens", sh.Body("PROMPT")).At(t, "input_tokens")
-		require.Equal(t, counted, c.Open(t, sh).Next().at(t, "message", "usage", "input_tokens"))
+		require.Equal(t, counted, c.Open(t, sh).Next().At("message", "usage", "input_tokens"))
 	})
 }

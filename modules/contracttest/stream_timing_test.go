@@ -91,10 +91,8 @@ func TestSlowAdmission(t *testing.T) {
 	t.Parallel()
 	g := startScripted(t, setup{Gateway: `keepalive = "20ms"`})
 	for _, sh := range shapes {
-		keepAlive := map[string]frame{
-			"chat": {Comment: "keepalive"}, "responses": {Comment: "keepalive"},
-			"messages": {Event: "ping", Data: `{"type":"ping"}`},
-		}[sh.Name]
+		keepAlive := map[string]string{"chat": ": keepalive", "responses": ": keepalive",
+			"messages": "event: ping\ndata: {\"type\":\"ping\"}"}[sh.Name]
 		clause := map[string]string{"chat": "SSE-26", "responses": "SSE-26", "messages": "SSE-27"}[sh.Name]
 
 		t.Run("SSE-46 SSE-45 SSE-50 refused late "+sh.Name, func(t *testing.T) {
@@ -102,7 +100,7 @@ func TestSlowAdmission(t *testing.T) {
 			c := g.rich(t)
 			c.Answers(refusal(c.Mark))
 			l := c.Open(t, sh)
-			require.Equal(t, keepAlive, l.Next())
+			require.Equal(t, keepAlive, l.Next().String())
 			c.Upstream.Open(c.Mark)
 			l.End()
 			v := judge(t, sh, l)
@@ -120,8 +118,8 @@ func TestSlowAdmission(t *testing.T) {
 			reply.Steps = append([]upstream.Step{upstream.Wait(c.Mark)}, reply.Steps...)
 			c.Answers(reply)
 			l := c.Open(t, sh)
-			require.Equal(t, keepAlive, l.Next())
-			require.Equal(t, keepAlive, l.Next())
+			require.Equal(t, keepAlive, l.Next().String())
+			require.Equal(t, keepAlive, l.Next().String())
 			c.Upstream.Open(c.Mark)
 			l.Start(sh)
 			l.End()
@@ -137,11 +135,11 @@ func TestSlowAdmission(t *testing.T) {
 			l := c.Open(t, sh)
 			l.Start(sh)
 			for range 3 {
-				require.Equal(t, keepAlive, l.Next())
+				require.Equal(t, keepAlive, l.Next().String())
 			}
 			c.Upstream.Open(c.Mark)
 			require.Equal(t, "Hel", l.Text(sh))
-			require.Equal(t, keepAlive, l.Next(), "also in the middle of the reply (GAP-65)")
+			require.Equal(t, keepAlive, l.Next().String(), "also in the middle of the reply (GAP-65)")
 			c.Upstream.Open(c.Mark + "2")
 			l.End()
 			require.Equal(t, "Hello", judge(t, sh, l).Text)

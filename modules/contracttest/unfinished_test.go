@@ -6,6 +6,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"github.com/fareway/fareway/modules/verify/wire"
 	"github.com/fareway/fareway/plugins/providertest/upstream"
 )
 
@@ -19,7 +20,7 @@ func TestUnfinished(t *testing.T) {
 	const cost = 5*300 + 5*1500
 	for _, sh := range shapes {
 		for _, mode := range modes {
-			failed := func(t *testing.T, c *caller, fields ...string) wireError {
+			failed := func(t *testing.T, c *caller, fields ...string) wire.Failure {
 				t.Helper()
 				before := c.Net()
 				a := c.Ask(sh, append(fields, mode.Field)...)

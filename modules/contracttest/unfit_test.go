@@ -33,7 +33,7 @@ func TestUnfit(t *testing.T) {
 			c := two.rich(t)
 			c.Answers(upstream.Call("c1", "f", `{}`))
 			o := outcomeOf(t, chat, c.Ask(chat, tools, `"tool_choice":"required"`, mode.Field))
-			require.Equal(t, []toolCall{{"c1", "f", `{}`}}, o.Calls)
+			require.Equal(t, []toolCall{{ID: "c1", Name: "f", Arguments: `{}`}}, o.Calls)
 			require.Equal(t, "required", c.Sent(t)["tool_choice"])
 		})
 	}

@@ -31,8 +31,11 @@ type ending struct {
 	detail string
 }
 
-// Failf ends the check: the clause does not hold.
-func (t *T) Failf(format string, args ...any) { panic(ending{Fail, fmt.Sprintf(format, args...)}) }
+// Fatalf ends the check: the clause does not hold.
+func (t *T) Fatalf(format string, args ...any) { panic(ending{Fail, fmt.Sprintf(format, args...)}) }
+
+// Helper does nothing: checks have no lines to report.
+func (*T) Helper() {}
 
 // Pendingf ends the check: the deployment gives no way to see whether the clause holds.
 func (t *T) Pendingf(format string, args ...any) {
@@ -47,27 +50,15 @@ func (t *T) Notef(format string, args ...any) {
 // True fails the check unless ok.
 func (t *T) True(ok bool, format string, args ...any) {
 	if !ok {
-		t.Failf(format, args...)
+		t.Fatalf(format, args...)
 	}
 }
 
 // Equal fails the check unless the two are deeply equal. Numbers of JSON are json.Number.
 func (t *T) Equal(want, got any, what string) {
 	if !reflect.DeepEqual(want, got) {
-		t.Failf("%s is %s instead of %s", what, brief(got), brief(want))
+		t.Fatalf("%s is %s instead of %s", what, brief(got), brief(want))
 	}
-}
-
-// brief writes a value for a detail: short, and on one line.
-func brief(v any) string {
-	s := strings.Join(strings.Fields(fmt.Sprintf("%#v", v)), " ")
-	if text, ok := v.(string); ok {
-		s = fmt.Sprintf("%q", text)
-	}
-	if len(s) > 200 {
-		s = strings.ToValidUTF8(s[:200], "") + "..."
-	}
-	return s
 }
 
 // finding is how one check ended.

@@ -214,6 +214,6 @@ func (t *T) replyForm(s shape, v map[string]any) {
 				"the caller of a tool_use block is %s", brief(at(block, "caller")))
 		}
 	}
-	has(v["usage"], "usage", s.tokens...)
-	t.True(s.text(v) != "" || len(s.calls(v)) > 0, "the reply has neither text nor calls")
+	has(v["usage"], "usage", s.Tokens...)
+	t.True(s.Text(v) != "" || len(s.Calls(v)) > 0, "the reply has neither text nor calls")
 }

@@ -18,16 +18,6 @@ func httpChecks() []*Check {
 		}
 		checks = append(checks, check("HTTP-03", "a declared size of 1 GiB on "+s.Path, func(t *T) { t.tooLarge(s) }))
 	}
-	checks = append(checks, rows(
-		row{"HTTP-04", chat, `"foo":{"a":1},"logit_bias":{"1":100}`, ""},
-		row{"HTTP-04", responses, `"foo":{"a":1},"seed":7,"n":2,"truncation":"auto"`, ""},
-		row{"HTTP-04 HTTP-05", messages, `"foo":{"a":1},"top_k":5,"reasoning_effort":"bogus"`, ""},
-		row{"HTTP-05", chat, `"frequency_penalty":0`, unsupported},
-		row{"HTTP-05", responses, `"frequency_penalty":0`, ""},
-		row{"HTTP-05", messages, `"frequency_penalty":0,"previous_response_id":"x"`, ""},
-		row{"HTTP-05", responses, `"previous_response_id":"x"`, unsupported},
-		row{"HTTP-05", chat, `"previous_response_id":"x"`, ""},
-	)...)
 	return append(checks, twins("EP-02", chat, "/chat/completions"), twins("EP-06", messages, "/messages"))
 }
 
@@ -62,7 +52,7 @@ func (t *T) tooLarge(s shape) {
 	defer cancel()
 	req, err := http.NewRequestWithContext(ctx, http.MethodPost, t.base+s.Path, io.NopCloser(unreadable{}))
 	if err != nil {
-		t.Failf("making the request: %v", err)
+		t.Fatalf("making the request: %v", err)
 	}
 	req.ContentLength = 1 << 30
 	req.Header.Set("Expect", "100-continue")
@@ -126,19 +116,6 @@ func authChecks() []*Check {
 		t.refused(lookups, t.do(call{Path: "/v1/account", Header: http.Header{"Authorization": {"Basic " + t.key}}}), 401,
 			authentication)
 	}))
-	for _, s := range posts {
-		for _, name := range []string{"api_key", "authorization", "cookie", "session_id", "Api-Key", "access_token"} {
-			checks = append(checks, rows(row{"AUTH-16", s, quote(name) + ":null", invalid})...)
-		}
-		checks = append(checks, rows(
-			row{"AUTH-17", s, `"metadata":{"api_key":"x"}`, invalid},
-			row{"AUTH-17", s, `"metadata":{"session_id":"x"}`, invalid},
-			row{"AUTH-17", s, `"metadata":{"user_id":"x"}`, ""},
-			row{"AUTH-18", s, `"client_metadata":{"session_id":"x"},` + quote(s.input) + ":" +
-				s.said(`What is an api_key? Answer briefly. {"session_id":"x"}`), ""},
-			row{"AUTH-18", s, strings.ReplaceAll(s.tools(), `"city"`, `"api_key"`), ""},
-		)...)
-	}
 	return checks
 }
 
@@ -154,10 +131,10 @@ func errorChecks() []*Check {
 	var checks []*Check
 	for _, s := range posts {
 		first := map[string]string{"chat": " CHAT-02", "responses": " RESP-02"}[s.Name]
-		checks = append(checks, check("ERR-10"+first, "no "+s.input+" on "+s.Path, func(t *T) {
-			t.refused(s, t.do(call{Path: s.Path, Body: t.without(s, s.input)}), 400, invalid)
+		checks = append(checks, check("ERR-10"+first, "no "+s.Input+" on "+s.Path, func(t *T) {
+			t.refused(s, t.do(call{Path: s.Path, Body: t.without(s, s.Input)}), 400, invalid)
 		}))
-		for _, member := range []string{quote(s.input) + ":7", quote(s.allowance) + `:"a"`, `"tools":{}`} {
+		for _, member := range []string{quote(s.Input) + ":7", quote(s.Allowance) + `:"a"`, `"tools":{}`} {
 			checks = append(checks, check("ERR-11", member+" twice on "+s.Path, func(t *T) {
 				for range 2 {
 					t.refused(s, t.ask(s, member), 400, invalid)
@@ -176,7 +153,7 @@ func errorChecks() []*Check {
 			own = "ERR-02 ERR-04 ERR-05 BILL-32"
 		}
 		form(own, s, `"model":null`, 400, invalid)
-		form(own, s, quote(s.allowance)+":1000000000", 503, featureUnavailable)
+		form(own, s, quote(s.Allowance)+":1000000000", 503, featureUnavailable)
 	}
 	form("ERR-04 ERR-05 BILL-32", count, `"model":null`, 400, invalid)
 	form("ERR-04 ERR-08", count, `"model":"service/nope"`, 404, modelNotFound)

@@ -74,11 +74,6 @@ func modelChecks() []*Check {
 		checks = append(checks, check("MODEL-16 ERR-10"+first, "no model on "+s.Path, func(t *T) {
 			t.refused(s, t.do(call{Path: s.Path, Body: t.without(s, "model")}), 400, invalid)
 		}))
-		for _, empty := range []string{`""`, `null`} {
-			checks = append(checks, check("MODEL-17", "model "+empty+" on "+s.Path, func(t *T) {
-				t.refused(s, t.ask(s, `"model":`+empty), 400, invalid)
-			}))
-		}
 	}
 	return checks
 }

@@ -2,7 +2,10 @@ package verify
 
 import (
 	"fmt"
+	"slices"
 	"strings"
+
+	"github.com/fareway/fareway/modules/verify/wire"
 )
 
 // Stop sequences are looked at by asking for a sentence and stopping at its first blank: whatever the model
@@ -14,64 +17,80 @@ func stopChecks() []*Check {
 	for i, s := range shapes {
 		own := []string{"STOP-01", "STOP-02", "STOP-03"}[i]
 		form := []string{"CHAT-07 CHAT-29", "RESP-09 RESP-28", "MSG-09"}[i]
-		other := map[string]string{"stop": "stop_sequences", "stop_sequences": "stop"}[s.stop]
+		other := map[string]string{"stop": "stop_sequences", "stop_sequences": "stop"}[s.Stop]
 		checks = append(checks,
 			check(own+" STOP-05 STOP-07 "+form, "stop at a blank, streamed and not, on "+s.Name, func(t *T) {
-				for _, value := range s.stopForms() {
-					v := t.ok(s, t.ask(s, quote(s.stop)+":"+value))
-					t.requireStopped(s, s.text(v), s.finish(v))
-					r := t.stream(s, quote(s.stop)+":"+value)
-					t.requireStopped(s, r.Text, r.finish(s))
+				for _, value := range blankStops(s) {
+					v := t.ok(s, t.ask(s, quote(s.Stop)+":"+value))
+					t.requireStopped(s, s.Text(v), s.Finish(v))
+					r := t.stream(s, quote(s.Stop)+":"+value)
+					t.requireStopped(s, r.Text, r.Finish(s))
 					r.requireEnd(t, s)
 				}
 			}),
 			check(own+" HTTP-04", other+" is not read on "+s.Name, func(t *T) {
 				v := t.ok(s, t.ask(s, quote(other)+`:[" "]`))
-				t.requireWhole(s.text(v))
+				t.requireWhole(s.Text(v))
 			}),
 			check("STOP-14", "empty stop sequences on "+s.Name, func(t *T) {
-				t.requireWhole(s.text(t.ok(s, t.ask(s, quote(s.stop)+`:["",""]`))))
+				t.requireWhole(s.Text(t.ok(s, t.ask(s, quote(s.Stop)+`:["",""]`))))
 				if s.Name != "messages" {
-					t.requireWhole(s.text(t.ok(s, t.ask(s, quote(s.stop)+`:""`))))
+					t.requireWhole(s.Text(t.ok(s, t.ask(s, quote(s.Stop)+`:""`))))
 				}
-				v := t.ok(s, t.ask(s, quote(s.stop)+`:[""," "]`))
-				t.requireStopped(s, s.text(v), s.finish(v))
+				v := t.ok(s, t.ask(s, quote(s.Stop)+`:[""," "]`))
+				t.requireStopped(s, s.Text(v), s.Finish(v))
 			}))
-		limit := func(ids, what string, list []string, code string) {
+		for _, l := range stopLimits {
 			for _, mode := range modes {
-				checks = append(checks, check(ids, what+" on "+s.Name+" with "+mode, func(t *T) {
-					a := t.ask(s, quote(s.stop)+":"+array(list), mode)
+				checks = append(checks, check(l.clauses, l.what+" on "+s.Name+" with "+mode, func(t *T) {
+					a := t.ask(s, quote(s.Stop)+":"+array(l.stops), mode)
 					switch {
-					case code != "":
-						t.refused(s, a, 400, code)
+					case l.tooMany:
+						t.refused(s, a, 400, invalid)
 					case a.Status != 200:
 						t.unserved(s, a)
 					}
 				}))
 			}
 		}
-		numbered := func(n int) []string {
-			var list []string
-			for i := range n {
-				list = append(list, fmt.Sprintf("@@%d@@", i))
-			}
-			return list
-		}
-		limit("STOP-16", "16 stop sequences", numbered(16), "")
-		limit("STOP-16 STOP-20", "17 stop sequences", numbered(17), invalid)
-		limit("STOP-17 STOP-20", "17 of which 10 are empty or repeated",
-			append(numbered(7), "", "", "", "", "", "@@0@@", "@@0@@", "@@0@@", "@@0@@", "@@0@@"), invalid)
-		limit("STOP-18 STOP-19", "256 characters", []string{strings.Repeat("@", 256)}, "")
-		limit("STOP-18 STOP-20", "257 characters", []string{strings.Repeat("@", 257)}, invalid)
-		limit("STOP-19", "256 code units of 128 characters", []string{strings.Repeat("😀", 128)}, "")
-		limit("STOP-19 STOP-20", "257 code units of 129 characters", []string{strings.Repeat("😀", 128) + "@"}, invalid)
-		limit("STOP-19", "256 characters of 512 bytes", []string{strings.Repeat("é", 256)}, "")
 	}
 	return checks
 }
 
-// stopForms are the values of the shape's stop member that name a blank.
-func (s shape) stopForms() []string {
+// stopLimit is a list of stop sequences that is just short enough, or too long (E13).
+type stopLimit struct {
+	clauses, what string
+	stops         []string
+	tooMany       bool
+}
+
+var stopLimits = []stopLimit{
+	{"STOP-16", "16 stop sequences", numberedStops(16), false},
+	{"STOP-16 STOP-20", "17 stop sequences", numberedStops(17), true},
+	{"STOP-17 STOP-20", "17 of which 10 are empty or repeated",
+		append(numberedStops(7), "", "", "", "", "", "@@0@@", "@@0@@", "@@0@@", "@@0@@", "@@0@@"), true},
+	{"STOP-17", "17 of which 10 are empty", append(numberedStops(7), make([]string, 10)...), true},
+	{"STOP-17", "17 that are the same", slices.Repeat([]string{"x"}, 17), true},
+	{"STOP-18 STOP-19", "256 characters", []string{strings.Repeat("@", 256)}, false},
+	{"STOP-18 STOP-20", "257 characters", []string{strings.Repeat("@", 257)}, true},
+	{"STOP-19", "256 code units of 128 characters", []string{strings.Repeat("😀", 128)}, false},
+	{"STOP-19 STOP-20", "257 code units of 129 characters", []string{strings.Repeat("😀", 128) + "@"}, true},
+	{"STOP-19", "256 characters of 512 bytes", []string{strings.Repeat("é", 256)}, false},
+	{"STOP-19", "256 code units of 32 glyphs", []string{strings.Repeat("👨‍👩‍👧", 32)}, false},
+	{"STOP-19 STOP-20", "257 code units, of 32 glyphs and a letter", []string{strings.Repeat("👨‍👩‍👧", 32) + "a"},
+		true},
+}
+
+func numberedStops(n int) []string {
+	var list []string
+	for i := range n {
+		list = append(list, fmt.Sprintf("@@%d@@", i))
+	}
+	return list
+}
+
+// blankStops are the values of the shape's stop member that name a blank.
+func blankStops(s shape) []string {
 	if s.Name == "messages" {
 		return []string{`[" "]`}
 	}
@@ -89,13 +108,13 @@ func array(list []string) string {
 // requireStopped checks a reply that ended at a blank.
 func (t *T) requireStopped(s shape, text, finish string) {
 	t.True(!strings.Contains(text, " "), "the reply holds the stop sequence: %s", brief(text))
-	t.True(oneOf(finish, s.stopped()...), "the reply ended with %q", finish)
+	t.True(oneOf(finish, stopEnds(s)...), "the reply ended with %q", finish)
 }
 
 // requireWhole checks that a reply was not cut at its first blank.
 func (t *T) requireWhole(text string) {
 	if text != "" && !strings.Contains(text, " ") && !strings.ContainsAny(text, ".!?") {
-		t.Failf("the reply ended before a blank: %s", brief(text))
+		t.Fatalf("the reply ended before a blank: %s", brief(text))
 	}
 	t.True(text != "", "the reply is empty")
 }
@@ -108,24 +127,24 @@ func toolChecks() []*Check {
 			check("GEN-08 TOOL-01 "+[]string{"CHAT-11", "RESP-11", "MSG-11"}[i], "a tool call in native form on "+s.Name,
 				func(t *T) {
 					c := t.toolCall(s)
-					_, err := decode([]byte(c.Arguments))
+					_, err := wire.Decode([]byte(c.Arguments))
 					t.True(err == nil, "the arguments are no JSON object: %s", brief(c.Arguments))
 					t.True(c.ID != "", "the call has no id")
 					t.Equal(toolName, c.Name, "the name of the call")
 				}),
 			check("GEN-09 "+own, "a tool's result on "+s.Name, func(t *T) {
-				v := t.ok(s, t.ask(s, s.tools(), s.answered(t.toolCall(s), "rain, 12 degrees")))
-				t.True(s.text(v) != "" || len(s.calls(v)) > 0, "the reply has neither text nor calls")
+				v := t.ok(s, t.ask(s, weatherTool(s), s.Answered(prompt, []wire.ToolCall{t.toolCall(s)}, "rain, 12 degrees")))
+				t.True(s.Text(v) != "" || len(s.Calls(v)) > 0, "the reply has neither text nor calls")
 			}))
 	}
 	return checks
 }
 
 // toolCall is the call that a request with forced tool choice gets.
-func (t *T) toolCall(s shape) toolCall {
-	return memo(t, "tool call "+s.Name, func() toolCall {
-		v := t.ok(s, t.ask(s, quote(s.input)+":"+s.said("What is the weather in Oslo? Use the tool."), s.tools(), s.forced()))
-		calls := s.calls(v)
+func (t *T) toolCall(s shape) wire.ToolCall {
+	return memo(t, "tool call "+s.Name, func() wire.ToolCall {
+		v := t.ok(s, t.ask(s, quote(s.Input)+":"+s.Said(weatherPrompt), weatherTool(s), s.Forced()))
+		calls := s.Calls(v)
 		if len(calls) == 0 {
 			t.Pendingf("the model did not call the tool")
 		}

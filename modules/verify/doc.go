@@ -9,7 +9,7 @@
 // that state nothing to test are not in it.
 //
 // A [Check] proves one or more clauses. Its function gets a [T], and says what it found by ending: normally for
-// proven, by T.Failf for a broken clause, by T.Pendingf where the deployment gave no way to find out. The files
+// proven, by T.Fatalf for a broken clause, by T.Pendingf where the deployment gave no way to find out. The files
 // check_*.go hold the checks, one area of the contract each. A check of kind api may know nothing of the
 // models behind a deployment: it must hold whatever they say.
 //

@@ -13,6 +13,7 @@ import (
 	"time"
 
 	"github.com/fareway/fareway/modules/verify/testbed"
+	"github.com/fareway/fareway/modules/verify/wire"
 	"github.com/fareway/fareway/plugins/providertest/upstream"
 )
 
@@ -114,7 +115,7 @@ func (o *ops) sent() *upstream.Request {
 
 // sentBody is its body.
 func (o *ops) sentBody() map[string]any {
-	v, err := decode(o.sent().Body)
+	v, err := wire.Decode(o.sent().Body)
 	o.True(err == nil, "the route got %s", brief(string(o.sent().Body)))
 	return v
 }
@@ -125,11 +126,28 @@ func (o *ops) untouched(before balance) {
 	o.Equal(before, o.balance(), "the account")
 }
 
+// refusedFree checks that a request is refused, streamed and not, and reaches neither route nor money.
+func (o *ops) refusedFree(s shape, status int, code string, members ...string) {
+	before, calls := o.balance(), len(o.calls())
+	for _, mode := range modes {
+		o.refused(s, o.ask(s, append(members, mode)...), status, code)
+	}
+	o.Equal(calls, len(o.calls()), "the number of calls to the route")
+	o.Equal(before, o.balance(), "the account")
+}
+
+// count is the token count of the smallest request with these members.
+func (o *ops) count(members ...string) int64 {
+	n, ok := integer(o.ok(count, o.ask(count, members...))["input_tokens"])
+	o.True(ok, "the count is no integer")
+	return n
+}
+
 // as is the operator's action on the account.
 func (o *ops) as(method, path string, in any) {
 	var v map[string]any
 	if err := o.gate.Admin.Call(o.ctx, method, path, in, &v); err != nil {
-		o.Failf("as the operator, %s %s: %v", method, path, err)
+		o.Fatalf("as the operator, %s %s: %v", method, path, err)
 	}
 }
 
@@ -139,7 +157,7 @@ func (o *ops) setState(state string) {
 
 func (o *ops) topUp(credits int64) {
 	if err := o.gate.TopUp(o.ctx, o.account.Name, credits); err != nil {
-		o.Failf("%v", err)
+		o.Fatalf("%v", err)
 	}
 }
 
@@ -147,7 +165,7 @@ func (o *ops) topUp(credits int64) {
 func (o *ops) customer(credits int64) *ops {
 	c, err := o.gate.customer(o.ctx, credits)
 	if err != nil {
-		o.Failf("%v", err)
+		o.Fatalf("%v", err)
 	}
 	return c
 }
@@ -164,6 +182,7 @@ func (g *gate) customer(ctx context.Context, credits int64) (*ops, error) {
 	if err != nil {
 		return nil, err
 	}
+	target.own = true
 	return &ops{T: &T{Target: target, ctx: ctx}, gate: g, account: a}, nil
 }
 
@@ -208,64 +227,37 @@ func (o *ops) await(what string, there func() bool) {
 		select {
 		case <-tick.C:
 		case <-ctx.Done():
-			o.Failf("waited in vain for %s", what)
+			o.Fatalf("waited in vain for %s", what)
 		}
 	}
 }
 
-// unsettled is the usage of a failed stream: pending, without an amount, and with no tokens, as numbers (GAP-129).
-func (o *ops) unsettled(s shape, usage any, what string) {
-	o.Equal(any(true), at(usage, "billing_pending"), what+": billing_pending")
-	o.Equal(nil, at(usage, "billed_microcents"), what+": billed_microcents")
-	for _, name := range s.tokens {
-		o.Equal(any(json.Number("0")), at(usage, name), what+": "+name)
-	}
+// failedStream asks for a stream that must end with an error frame.
+func (o *ops) failedStream(s shape, members ...string) (wire.Verdict, *answer) {
+	a := o.ask(s, append([]string{`"stream":true`}, members...)...)
+	o.Equal(200, a.Status, "the status of the stream")
+	v := s.Judge(o, o.frames(a))
+	o.True(v.Error != nil, "the stream has no error frame: %s", brief(string(a.Raw)))
+	return v, a
 }
 
-// failed asks for a stream that must end with an error frame, and returns its code and all that came before it.
+// failed is failedStream for the code of the frame, and all that came before it.
 func (o *ops) failed(s shape, members ...string) (code string, a *answer, before []frame) {
-	a = o.ask(s, append([]string{`"stream":true`}, members...)...)
-	o.Equal(200, a.Status, "the status of the stream")
-	o.True(strings.HasSuffix(string(a.Raw), "\n\n"), "the stream does not end with a blank line")
-	var frames []frame
-	for block := range strings.SplitSeq(strings.TrimSuffix(string(a.Raw), "\n\n"), "\n\n") {
-		frames = append(frames, o.frame(block))
-	}
-	at0 := slices.IndexFunc(frames, func(f frame) bool {
-		return f.Event == "error" || f.JSON["error"] != nil &&
-			f.Event == ""
-	})
-	o.True(at0 >= 0, "the stream has no error frame: %s", brief(string(a.Raw)))
-	before, rest := frames[:at0], frames[at0:]
-	f := rest[0].JSON
-	switch s.Name {
-	case "chat":
-		o.Equal(1, len(rest), "the number of frames from the error on")
-		code = str(at(f, "error", "code"))
-		o.True(str(at(f, "error", "message")) != "" && str(at(f, "error", "type")) != "", "the error frame is %s", brief(f))
-	case "responses":
-		o.Equal(2, len(rest), "the number of events from the error on")
-		code = str(f["code"])
-		_, ok := f["param"]
-		o.True(ok && str(f["message"]) != "", "the error event is %s", brief(f))
-		o.Equal("response.failed", rest[1].Event, "the event after the error")
-		o.Equal(any(map[string]any{"code": code, "message": f["message"]}), at(rest[1].JSON, "response", "error"),
-			"response.error")
-		o.Equal("failed", str(at(rest[1].JSON, "response", "status")), "response.status")
-		o.unsettled(s, at(rest[1].JSON, "response", "usage"), "the usage of response.failed")
-	default:
-		o.Equal(1, len(rest), "the number of events from the error on")
-		o.Equal("error", str(f["type"]), "the type")
-		code = str(at(f, "error", "type"))
-		o.True(str(at(f, "error", "message")) != "" && at(f, "error", "code") == nil, "the error event is %s", brief(f))
-	}
-	o.unsettled(s, f["usage"], "the usage of the error frame")
-	for _, b := range before {
-		o.True(b.Data != "[DONE]" && b.Event != "message_stop" && at(b.JSON, "choices", 0, "finish_reason") == nil &&
-			!oneOf(b.Event, "response.completed", "response.incomplete", "message_delta"), "an end comes before the error: %s",
-			brief(b))
-	}
-	return code, a, before
+	v, a := o.failedStream(s, members...)
+	frames := o.frames(a)
+	first := slices.IndexFunc(frames, func(f frame) bool { return f.Event == "error" || f.JSON["error"] != nil })
+	return v.Error.Code, a, frames[:first]
+}
+
+// both asks for a reply in JSON and as a stream, which must say the same, and returns the stream.
+func (o *ops) both(s shape, members ...string) wire.Verdict {
+	a := o.ask(s, append([]string{`"stream":true`, includeUsage(s)}, members...)...)
+	o.Equal(200, a.Status, "the status of "+a.call.String())
+	streamed := s.Judge(o, o.frames(a))
+	o.True(streamed.Complete, "the stream failed: %s", brief(streamed.Error))
+	a = o.ask(s, members...)
+	o.Equal(s.OutcomeOf(o, a.Status, a.Header, a.Raw), streamed.Outcome, "the stream, beside the reply in JSON,")
+	return streamed
 }
 
 // opsCheck is a check on a gateway of the run's own.
@@ -320,12 +312,16 @@ func (o *ops) forget() {
 
 // opsChecks are all checks on gateways of the run's own.
 func opsChecks() []opsCheck {
-	return slices.Concat(opsServiceChecks(), opsMoneyChecks(), opsFieldChecks(), opsStructChecks(), opsStopChecks(),
-		opsErrorChecks(),
-		opsSpecialChecks(), opsFitChecks(), opsLiveChecks(), opsCapsChecks(), opsLaterChecks(), opsLimitChecks(),
-		opsSlowChecks(),
-		opsAwayChecks(), opsPolicyChecks(), opsStepsChecks())
+	return slices.Concat(opsServiceChecks(), opsProfileChecks(), opsHTTPChecks(), opsAccountChecks(), opsMoneyChecks(),
+		opsCountChecks(),
+		opsFieldRows(), opsFieldChecks(), opsToolChecks(), opsStructChecks(), opsStopChecks(), opsErrorChecks(),
+		opsEndingChecks(),
+		opsFitChecks(), opsLiveChecks(), opsCapsChecks(), opsLaterChecks(), opsLimitChecks(),
+		opsSlowChecks(), opsAwayChecks(), opsPolicyChecks(), opsStepsChecks())
 }
+
+// checksOfAGate is for how many checks there is another gateway: it waits for the disk most of the time.
+const checksOfAGate = 200
 
 // performOps starts the gateways that the checks need, all at the same time, and runs the checks of each one by
 // one.
@@ -342,17 +338,19 @@ func performOps(ctx context.Context, checks []opsCheck) ([]finding, error) {
 		findings []finding
 		failure  error // the first
 	)
-	for kind, checks := range byGate {
-		group.Go(func() {
-			found, err := performOn(ctx, kind, checks)
-			mu.Lock()
-			defer mu.Unlock()
-			findings = append(findings, found...)
-			if err != nil && failure == nil {
-				failure = err
-				cancel()
-			}
-		})
+	for kind, all := range byGate {
+		for checks := range slices.Chunk(all, checksOfAGate) {
+			group.Go(func() {
+				found, err := performOn(ctx, kind, checks)
+				mu.Lock()
+				defer mu.Unlock()
+				findings = append(findings, found...)
+				if err != nil && failure == nil {
+					failure = err
+					cancel()
+				}
+			})
+		}
 	}
 	group.Wait()
 	// Details are put together in the order of the findings: the same in every run.

@@ -32,7 +32,7 @@ func charges(microcents int64) upstream.Reply {
 // opsCapsChecks are about what an account may spend, and what it gets.
 func opsCapsChecks() []opsCheck {
 	const credit = microcentsPerCredit
-	allowance := func(s shape, n int64) string { return fmt.Sprintf("%q:%d", s.allowance, n) }
+	allowance := func(s shape, n int64) string { return fmt.Sprintf("%q:%d", s.Allowance, n) }
 	spend := func(o *ops, s shape, microcents int64) {
 		o.answers(charges(microcents))
 		o.Equal(microcents, o.billed(o.ok(s, o.ask(s, allowance(s, max(microcents, 1))))["usage"]), "billed_microcents")
@@ -123,7 +123,7 @@ func opsCapsChecks() []opsCheck {
 				worth := o.balance().net()
 				for _, step := range []struct{ used, charged int64 }{{20_000, 0}, {10_001, 1}, {1, 1}, {10_000, 10_000}} {
 					o.answers(script(upstream.Usage{Completion: step.used}, "length", upstream.Reasoning("Hm.")))
-					a := o.do(call{Path: s.Path, Body: o.without(s, s.allowance)})
+					a := o.do(call{Path: s.Path, Body: o.without(s, s.Allowance)})
 					o.Equal(422, a.Status, "the status")
 					o.Equal(any(float64(step.charged)), o.record(a)["microcents"], "the charge of the record")
 					worth -= step.charged

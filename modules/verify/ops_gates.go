@@ -10,6 +10,7 @@ const (
 	profileGate  gateKind = "profiles" // cheap, middle and dear, with windows of their own
 	hastyGate    gateKind = "hasty"    // small limits, structured output on, and a route that offers nothing
 	strictGate   gateKind = "strict"   // structured output on, and a route that enforces schemas
+	schemaGate   gateKind = "schema"   // the same with a route that offers schemas and nothing else
 	objectGate   gateKind = "object"   // the same with a route that is asked for JSON only
 	// routes for graphics and for long requests beside a small one; the default profile is max
 	specialGate gateKind = "special"
@@ -114,6 +115,9 @@ func (k gateKind) hcl(provider string) string {
 	case strictGate:
 		settings = "structured_output = true"
 		routes = []gateRoute{{name: "strict", offers: `"tools", "json_object", "json_schema"`}}
+	case schemaGate:
+		settings = "structured_output = true"
+		routes = []gateRoute{{name: "schema", offers: `"json_schema"`}}
 	case objectGate:
 		settings = "structured_output = true"
 		routes = []gateRoute{{name: "object", offers: `"tools", "json_object"`}}
@@ -147,6 +151,9 @@ func (k gateKind) hcl(provider string) string {
 		}
 	}
 	text := fmt.Sprintf("gateway {\n %s\n}\n", settings) + provider + unlimited
+	if k != limitsGate && k != slowGate {
+		text += "pre_auth {\n failures_per_minute = 0\n}\n"
+	}
 	switch k {
 	case profileGate:
 		text += profilesHCL

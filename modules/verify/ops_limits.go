@@ -129,7 +129,7 @@ func (o *ops) newKey(name string) (key string) {
 	var made struct{ Key string }
 	if err := o.gate.Admin.Call(o.ctx, "POST", "/fareway/keys", map[string]any{"account": o.account.Name, "name": name},
 		&made); err != nil {
-		o.Failf("making a key: %v", err)
+		o.Fatalf("making a key: %v", err)
 	}
 	return made.Key
 }
@@ -138,8 +138,9 @@ func (o *ops) newKey(name string) (key string) {
 func (o *ops) with(key string) *ops {
 	target, err := NewTarget(o.gate.URL, key, o.limits)
 	if err != nil {
-		o.Failf("using a key: %v", err)
+		o.Fatalf("using a key: %v", err)
 	}
+	target.own = true
 	return &ops{T: &T{Target: target, ctx: o.ctx}, gate: o.gate, account: o.account}
 }
 
@@ -215,7 +216,7 @@ func (o *ops) overLimit(s shape, reason string) (wait time.Duration) {
 func (o *ops) worth() map[string]any {
 	var v map[string]any
 	if err := o.gate.Admin.Call(o.ctx, "GET", "/fareway/accounts/"+o.account.Name, nil, &v); err != nil {
-		o.Failf("looking at the account: %v", err)
+		o.Fatalf("looking at the account: %v", err)
 	}
 	return map[string]any{"credits": v["balance_credits"], "accrued": v["accrued_usage_microcents"],
 		"held": v["held_microcents"]}

@@ -10,6 +10,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/fareway/fareway/modules/verify/wire"
 	"github.com/fareway/fareway/plugins/providertest/upstream"
 )
 
@@ -40,7 +41,7 @@ func (o *ops) begin(ctx context.Context, c call) *http.Response {
 		switch e := recover().(type) {
 		case nil:
 		case ending:
-			o.Failf("%s", e.detail)
+			o.Fatalf("%s", e.detail)
 		default:
 			panic(e)
 		}
@@ -57,14 +58,14 @@ func (l *live) next() (frame, bool) {
 			return frame{}, false
 		}
 		if err != nil {
-			l.o.Failf("after the text %q, the stream broke off, or nothing more came: %v", l.Text, err)
+			l.o.Fatalf("after the text %q, the stream broke off, or nothing more came: %v", l.Text, err)
 		}
 		if line == "\n" {
 			break
 		}
 		block.WriteString(line)
 	}
-	f := l.o.frame(strings.TrimSuffix(block.String(), "\n"))
+	f := wire.ReadFrame(l.o, strings.TrimSuffix(block.String(), "\n"))
 	l.take(l.shape, f)
 	return f, true
 }
@@ -73,7 +74,7 @@ func (l *live) next() (frame, bool) {
 func (l *live) reads(text string) {
 	for len(l.Text) < len(text) {
 		if _, ok := l.next(); !ok {
-			l.o.Failf("the stream ended after %q instead of %q", l.Text, text)
+			l.o.Fatalf("the stream ended after %q instead of %q", l.Text, text)
 		}
 	}
 	l.o.Equal(text, l.Text, "the text so far")
@@ -83,7 +84,7 @@ func (l *live) reads(text string) {
 func (l *live) keptAlive(n int) {
 	for range n {
 		f, ok := l.next()
-		l.o.True(ok && f.quiet(), "instead of a keep-alive came %s", brief(f))
+		l.o.True(ok && f.IsKeepAlive(), "instead of a keep-alive came %s", brief(f))
 	}
 }
 
@@ -96,65 +97,7 @@ func (l *live) ends() {
 
 // opsLiveChecks look at when something is sent, not only at what.
 func opsLiveChecks() []opsCheck {
-	stop := func(s shape, list ...string) string { return quote(s.stop) + ":" + array(list) }
 	return []opsCheck{
-		onEach("STOP-27", "only what could become a stop sequence waits", standardGate, func(o *ops, s shape) {
-			fragment, harmless := o.newWait(), o.newWait()
-			o.answers(script(upstream.Usage{Prompt: 10, Completion: 5}, "stop",
-				upstream.Text("abcE"), upstream.Wait(fragment), upstream.Text("X"), upstream.Wait(harmless), upstream.Text(" END")))
-			o.watch(s, stop(s, "END"), func(l *live) {
-				l.reads("abc")
-				o.gate.up.Open(fragment)
-				l.reads("abcEX")
-				o.gate.up.Open(harmless)
-				l.ends()
-				o.Equal("abcEX ", l.Text, "the text")
-				l.requireEnd(o.T, s)
-			})
-		}),
-		onEach("STOP-28", "what waits is shorter than the longest stop sequence", standardGate, func(o *ops, s shape) {
-			pieces := []string{"aa", "aa", "xyx", "aaxy", "ax", "aa"}
-			stops := []string{"aaab", "xyz"}
-			var steps []upstream.Step
-			var waits []string
-			for _, p := range pieces {
-				waits = append(waits, o.newWait())
-				steps = append(steps, upstream.Text(p), upstream.Wait(waits[len(waits)-1]))
-			}
-			o.answers(script(upstream.Usage{Prompt: 10, Completion: 5}, "stop", steps...))
-			o.watch(s, stop(s, stops...), func(l *live) {
-				received := ""
-				for i, p := range pieces {
-					received += p
-					for len(l.Text) < len(received)-(len(stops[0])-1) {
-						_, ok := l.next()
-						o.True(ok, "the stream ended after %q", l.Text)
-					}
-					o.True(strings.HasPrefix(received, l.Text), "the text is %q where the route said %q", l.Text, received)
-					o.gate.up.Open(waits[i])
-				}
-				l.ends()
-				o.Equal(received, l.Text, "the text at the end")
-				l.requireEnd(o.T, s)
-			})
-		}),
-		onEach("STOP-29 STOP-30", "the route goes on after a match", singleGate, func(o *ops, s shape) {
-			goOn := o.newWait()
-			o.answers(script(upstream.Usage{Prompt: 10, Completion: 60}, "stop", upstream.Text("a END b"), upstream.Wait(goOn),
-				upstream.Text(" and more END")))
-			before := o.balance()
-			o.watch(s, joined(stop(s, "END"), includeUsage(s)), func(l *live) {
-				l.reads("a ")
-				l.keptAlive(3)
-				o.gate.up.Open(goOn)
-				l.ends()
-				o.Equal("a ", l.Text, "the text")
-				l.requireEnd(o.T, s)
-				const cost = 10*inputPrice + 60*outputPrice
-				o.Equal(int64(cost), o.billed(l.usage(o.T, s)), "billed_microcents")
-				o.Equal(int64(cost), before.net()-o.balance().net(), "what NET fell by")
-			})
-		}),
 		onEach("SSE-43", "the 200 waits for the route", standardGate, func(o *ops, s shape) {
 			// The status can still be another when the route has let the client wait.
 			refuse := o.newWait()

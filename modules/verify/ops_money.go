@@ -8,7 +8,7 @@ import (
 )
 
 func opsMoneyChecks() []opsCheck {
-	allowance := func(s shape, n int) string { return fmt.Sprintf("%q:%d", s.allowance, n) }
+	allowance := func(s shape, n int) string { return fmt.Sprintf("%q:%d", s.Allowance, n) }
 	return []opsCheck{
 		onEach("GEN-04 BILL-16 ERR-16 BILL-15", "credit comes first", standardGate, func(o *ops, s shape) {
 			c := o.customer(0)
@@ -22,12 +22,6 @@ func opsMoneyChecks() []opsCheck {
 			c.topUp(100)
 			c.ok(s, c.ask(s, allowance(s, 10)))
 		}),
-		{"MODEL-19", "an unknown model with a balance of 0", standardGate, func(o *ops) {
-			c := o.customer(0)
-			for _, s := range shapes {
-				c.refused(s, c.ask(s, `"model":"service/nope"`), 404, modelNotFound)
-			}
-		}},
 		{"CNT-06 EP-15", "free calls with a balance of 0", standardGate, func(o *ops) {
 			c := o.customer(0)
 			for _, p := range places {
@@ -54,7 +48,7 @@ func opsMoneyChecks() []opsCheck {
 		}),
 		onEach("BILL-10", "the hold without an allowance", standardGate, func(o *ops, s shape) {
 			before := o.balance()
-			c, body := o.liveBlocked(s, o.without(s, s.allowance, `"stream":true`))
+			c, body := o.liveBlocked(s, o.without(s, s.Allowance, `"stream":true`))
 			hold := o.balance().Reserved * microcentsPerCredit
 			o.release(c, body)
 			o.True(hold >= 32_768*outputPrice && hold < 33_768*outputPrice, "the hold is %d microcents", hold)
@@ -88,7 +82,8 @@ func opsMoneyChecks() []opsCheck {
 				if len(o.gate.calls) > 1 {
 					return hello
 				}
-				return upstream.Reply{Steps: []upstream.Step{upstream.Headers(), upstream.ReportTokens(upstream.Usage{Prompt: 100}),
+				return upstream.Reply{Steps: []upstream.Step{upstream.Headers(),
+					upstream.ReportTokens(upstream.Usage{Prompt: 100}),
 					upstream.Fail(upstream.ServerError())}}
 			})
 			usage := o.stream(s, includeUsage(s)).usage(o.T, s)
@@ -109,38 +104,32 @@ func opsMoneyChecks() []opsCheck {
 			c.forget()
 			c.ok(messages, c.ask(messages, allowance(messages, 10)))
 		}},
-		onEach("ALLOW-06 ALLOW-10", "no allowance", standardGate, func(o *ops, s shape) {
-			o.ok(s, o.do(call{Path: s.Path, Body: o.without(s, s.allowance)}))
-			o.Equal(int64(32_768), o.sent().MaxTokens, "the allowance that was sent")
-		}),
-		onEach("ALLOW-12 ALLOW-16", "an allowance above the route's limit, and one below", standardGate,
-			func(o *ops, s shape) {
-				o.ok(s, o.ask(s, allowance(s, 100_000)))
-				o.Equal(int64(standardLimit), o.sent().MaxTokens, "the allowance that was sent")
-				for _, n := range []int{5000, 100} {
-					o.ok(s, o.ask(s, allowance(s, n)))
-					o.Equal(int64(n), o.sent().MaxTokens, "the allowance that was sent")
-				}
-			}),
-		{"ALLOW-01", "both names of the allowance on chat", standardGate, func(o *ops) {
-			for _, name := range []string{"max_tokens", "max_completion_tokens"} {
-				o.ok(chat, o.do(call{Path: chat.Path, Body: o.without(chat, "max_tokens", quote(name)+":100")}))
-				o.Equal(int64(100), o.sent().MaxTokens, "the allowance that was sent")
-			}
-		}},
-		{"ALLOW-02 ALLOW-03", "names of other shapes are ignored", standardGate, func(o *ops) {
-			for s, other := range map[string]string{"responses": `"max_tokens":100`,
-				"messages": `"max_completion_tokens":100,"max_output_tokens":100`} {
-				sh := messages
-				if s == "responses" {
-					sh = responses
-				}
-				o.ok(sh, o.do(call{Path: sh.Path, Body: o.without(sh, sh.allowance, other)}))
-				o.Equal(int64(32_768), o.sent().MaxTokens, "the allowance that was sent")
-				o.ok(sh, o.ask(sh, allowance(sh, 100)))
-				o.Equal(int64(100), o.sent().MaxTokens, "the allowance that was sent")
-			}
-		}},
+		onEach("ACCT-05 ACCT-06 ACCT-10", "the account while a request runs, and after it", standardGate,
+			requireAccountDuring),
+	}
+}
+
+// requireAccountDuring looks at the account of a request that succeeds and of one that fails. 1,000 tokens out are 1.5
+// credits; the prompt is less than half a credit.
+func requireAccountDuring(o *ops, s shape) {
+	failing := upstream.Reply{Steps: []upstream.Step{upstream.Fail(upstream.ServerError())}}
+	for _, mode := range modes {
+		for _, tc := range []struct {
+			reply upstream.Reply
+			after balance
+		}{
+			{hello, balance{Balance: 100, Accrued: helloCost, Available: 99}},
+			{failing, balance{Balance: 100, Available: 100}},
+		} {
+			c := o.customer(100)
+			_, b := c.blockedWith(tc.reply, s, c.body(s, mode, quote(s.Allowance)+":1000"))
+			c.Equal(balance{Balance: 100, Reserved: 2, Available: 98}, c.balance(), "the account during a request")
+			c.gate.up.Open(b.gate)
+			a := <-b.done
+			c.True(a != nil, "the request got no reply")
+			c.record(a)
+			c.Equal(tc.after, c.balance(), "the account after it")
+		}
 	}
 }
 
@@ -186,7 +175,7 @@ func (o *ops) awaitRoute(wait string) {
 	ctx, cancel := context.WithTimeout(o.ctx, o.limits.Timeout)
 	defer cancel()
 	if err := o.gate.up.AtGate(ctx, wait, 1); err != nil {
-		o.Failf("waiting for the route's request: %v", err)
+		o.Fatalf("waiting for the route's request: %v", err)
 	}
 }
 
@@ -201,7 +190,7 @@ func (o *ops) release(c call, b *blocked) *answer {
 	o.gate.up.Open(b.gate)
 	a := <-b.done
 	if a == nil || a.Status != 200 {
-		o.Failf("%s failed after it had waited", c)
+		o.Fatalf("%s failed after it had waited", c)
 	}
 	return a
 }

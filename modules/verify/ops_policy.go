@@ -36,7 +36,7 @@ plan "strict" {
 
 // opsPolicyChecks are the clauses about the content policy before routing, and about the response cache.
 func opsPolicyChecks() []opsCheck {
-	bad := func(s shape) string { return quote(s.input) + ":" + s.said("a "+forbidden) }
+	bad := func(s shape) string { return quote(s.Input) + ":" + s.Said("a "+forbidden) }
 	cold := `"temperature":0`
 	return []opsCheck{
 		onEach("POL-01 BILL-31 ERR-12", "blocked before routing", policyGate, func(o *ops, s shape) {

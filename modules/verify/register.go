@@ -63,3 +63,13 @@ func parseRegister(text string) []Clause {
 	}
 	return all
 }
+
+// clause is that of an id, which must be in the register.
+func clause(id string) Clause {
+	for _, c := range register {
+		if c.ID == id {
+			return c
+		}
+	}
+	panic("verify: no such clause: " + id)
+}

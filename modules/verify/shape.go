@@ -5,33 +5,31 @@ import (
 	"fmt"
 	"slices"
 	"strings"
+
+	"github.com/fareway/fareway/modules/verify/wire"
 )
 
-// shape is one of the three families as a client sees it.
-type shape struct {
-	Name, Path string
-	input      string   // the member that holds the conversation
-	allowance  string   // the member that bounds the reply
-	stop       string   // the member that holds stop sequences
-	tokens     []string // the counts that its usage always has
-}
+type shape = wire.Shape
 
 var (
-	chat = shape{Name: "chat", Path: "/v1/chat/completions", input: "messages", allowance: "max_tokens", stop: "stop",
-		tokens: []string{"prompt_tokens", "completion_tokens", "total_tokens"}}
-	responses = shape{Name: "responses", Path: "/v1/responses", input: "input", allowance: "max_output_tokens",
-		stop: "stop", tokens: []string{"input_tokens", "output_tokens", "total_tokens"}}
-	messages = shape{Name: "messages", Path: "/v1/messages", input: "messages", allowance: "max_tokens",
-		stop: "stop_sequences", tokens: []string{"input_tokens", "output_tokens"}}
-	// count is the token count: requests and errors as on messages.
-	count = shape{Name: "messages", Path: "/v1/messages/count_tokens", input: "messages", allowance: "max_tokens",
-		stop: "stop_sequences"}
+	chat, responses, messages, count = wire.Chat, wire.Responses, wire.Messages, wire.Count
 
-	shapes = []shape{chat, responses, messages}
-	posts  = []shape{chat, responses, messages, count}
+	shapes, posts = wire.Shapes, wire.Posts
 	// lookups stands for the endpoints without a body: their errors are the chat family's.
 	lookups = shape{Name: "chat"}
 )
+
+func at(v any, path ...any) any { return wire.At(v, path...) }
+
+func str(v any) string { return wire.Str(v) }
+
+func list(v any) []any { return wire.List(v) }
+
+func integer(v any) (int64, bool) { return wire.Integer(v) }
+
+func quote(s string) string { return wire.Quote(s) }
+
+func brief(v any) string { return wire.Brief(v) }
 
 // prompt makes every ordinary model answer with a few words.
 const prompt = "Say hello in one short sentence of at least four words."
@@ -41,20 +39,12 @@ const longPrompt = "Count from one to five hundred in English words, separated b
 	"five, six, seven, eight, nine, ten, eleven, twelve, thirteen, fourteen, fifteen, sixteen, seventeen, eighteen, " +
 	"nineteen, twenty"
 
-// said is the conversation that is one user's text, as the value of the shape's input.
-func (s shape) said(text string) string {
-	if s.Name == "responses" {
-		return quote(text)
-	}
-	return `[{"role":"user","content":` + quote(text) + `}]`
-}
-
 // body is the shape's smallest request with members set as members, an object's inside, says. A later one
 // replaces an earlier one.
 func (t *T) body(s shape, members ...string) string {
 	list := []string{
-		`"model":"service/auto"`, quote(s.input) + ":" + s.said(prompt),
-		fmt.Sprintf("%q:%d", s.allowance, t.limits.Allowance),
+		`"model":"service/auto"`, quote(s.Input) + ":" + s.Said(prompt),
+		fmt.Sprintf("%q:%d", s.Allowance, t.limits.Allowance),
 	}
 	return object(append(list, members...)...)
 }
@@ -92,14 +82,6 @@ func (t *T) without(s shape, name string, members ...string) string {
 	return object(append([]string{strings.TrimSuffix(strings.TrimPrefix(string(b), "{"), "}")}, members...)...)
 }
 
-func quote(s string) string {
-	b, err := json.Marshal(s)
-	if err != nil {
-		panic(err)
-	}
-	return string(b)
-}
-
 // modes are a member of a request's body for each way to be answered.
 var modes = []string{`"stream":false`, `"stream":true`}
 
@@ -123,7 +105,7 @@ func (t *T) ok(s shape, a *answer) map[string]any {
 
 // unserved ends the check by a status that is not 200.
 func (t *T) unserved(s shape, a *answer) {
-	code := s.code(a.JSON(t))
+	code := s.Code(a.JSON(t))
 	switch a.Status {
 	case 402, 403, 422, 429, 502, 504:
 		t.Pendingf("the deployment could not serve it: %d %s", a.Status, code)
@@ -135,26 +117,7 @@ func (t *T) unserved(s shape, a *answer) {
 			t.Pendingf("the deployment could not serve it: %d %s", a.Status, code)
 		}
 	}
-	t.Failf("%s got %d %s: %s", a.call, a.Status, code, brief(str(at(a.JSON(t), "error", "message"))))
-}
-
-// code reads the code of an error body.
-func (s shape) code(v map[string]any) string {
-	if s.Name == "messages" {
-		return str(at(v, "error", "type"))
-	}
-	return str(at(v, "error", "code"))
-}
-
-// wire is how a code of the contract reads on the shape: on messages, two codes cannot be seen (GAP-46).
-func (s shape) wire(code string) string {
-	switch {
-	case s.Name == "messages" && code == unsupportedContent:
-		return invalid
-	case s.Name == "messages" && code == modelNotFound:
-		return "not_found_error"
-	}
-	return code
+	t.Fatalf("%s got %d %s: %s", a.call, a.Status, code, brief(str(at(a.JSON(t), "error", "message"))))
 }
 
 // Codes of the contract.
@@ -173,7 +136,7 @@ func (t *T) refused(s shape, a *answer, status int, code string) {
 		t.unserved(s, a)
 	}
 	if a.Status != status {
-		t.Failf("%s got %d instead of %d: %s", a.call, a.Status, status, brief(string(a.Raw)))
+		t.Fatalf("%s got %d instead of %d: %s", a.call, a.Status, status, brief(string(a.Raw)))
 	}
 	t.errorForm(s, a, code)
 	if t.True(a.Header.Get("X-Request-Id") != "", "%s: the error has no X-Request-Id", a.call); status != 401 {
@@ -183,161 +146,32 @@ func (t *T) refused(s shape, a *answer, status int, code string) {
 
 // errorForm checks an error body (ERR-01 to ERR-08).
 func (t *T) errorForm(s shape, a *answer, code string) {
-	t.True(strings.HasPrefix(a.Header.Get("Content-Type"), "application/json"), "%s: the error's Content-Type is %q",
-		a.call, a.Header.Get("Content-Type"))
-	v := a.JSON(t)
-	t.Equal(s.wire(code), s.code(v), fmt.Sprintf("%s: the code", a.call))
-	message := str(at(v, "error", "message"))
-	t.True(message != "", "%s: the error has no message", a.call)
+	message := s.RequireError(t, a.Status, a.Status, a.Header, a.Raw, code)
 	t.True(!a.Leaked, "%s: the error holds the key", a.call)
-	inner := map[string]any{"code": code, "message": message, "type": code}
-	want := map[string]any{"error": inner}
-	switch {
-	case s.Name == "messages":
-		delete(inner, "code")
-		inner["type"], want["type"] = s.wire(code), "error"
-	case code == unsupportedContent:
-		inner["type"] = invalid
-	case code == modelNotFound:
-		inner["type"], inner["param"] = invalid, "model"
-	}
-	t.Equal(any(want), any(v), fmt.Sprintf("%s: the error body", a.call))
-}
-
-// text is the visible text of a reply.
-func (s shape) text(v map[string]any) string {
-	var b strings.Builder
-	switch s.Name {
-	case "chat":
-		b.WriteString(str(at(v, "choices", 0, "message", "content")))
-	case "responses":
-		for _, item := range list(at(v, "output")) {
-			for _, part := range list(at(item, "content")) {
-				b.WriteString(str(at(part, "text")))
-			}
+	if t.own {
+		if a.Status != 401 { // a key that is revoked may be replaced (GAP-119)
+			t.Equal(wire.RetryHeader(a.Status, code), a.Header.Get("X-Should-Retry"), fmt.Sprintf("%s: x-should-retry", a.call))
 		}
-	default:
-		for _, block := range list(at(v, "content")) {
-			b.WriteString(str(at(block, "text")))
-		}
+		final := a.Header.Get("X-Should-Retry") == "false"
+		err := wire.CheckAdvice(message, final)
+		t.True(err == nil, "%s: the message: %v", a.call, err)
 	}
-	return b.String()
 }
 
-// finish is why a reply ended; on responses the status, with the reason after a slash when it is incomplete.
-func (s shape) finish(v map[string]any) string {
-	switch s.Name {
-	case "chat":
-		return str(at(v, "choices", 0, "finish_reason"))
-	case "responses":
-		if reason := str(at(v, "incomplete_details", "reason")); reason != "" {
-			return str(at(v, "status")) + "/" + reason
-		}
-		return str(at(v, "status"))
-	}
-	return str(at(v, "stop_reason"))
-}
+// stopEnds are the ends of a reply at a stop sequence. On messages, who found it decides between two (STOP-24).
+func stopEnds(s shape) []string { return []string{s.Ended("matched"), s.Ended("natural")} }
 
-// Natural, stopped and cut are the finishes of a reply that ended by itself, at a stop sequence, and at the
-// allowance. On messages, who found the stop sequence decides between two (STOP-24).
-func (s shape) natural() string {
-	return map[string]string{"chat": "stop", "responses": "completed", "messages": "end_turn"}[s.Name]
-}
+// weather is the function that the suite declares. No argument is required, so that any call of it is good.
+var weather = wire.Function{Name: "get_weather", Description: "Tells the weather in a city.",
+	Schema: `{"type":"object","properties":{"city":{"type":"string"}}}`}
 
-func (s shape) stopped() []string {
-	if s.Name == "messages" {
-		return []string{"stop_sequence", "end_turn"}
-	}
-	return []string{s.natural()}
-}
+var toolName = weather.Name
 
-func (s shape) cut() string {
-	return map[string]string{"chat": "length", "responses": "incomplete/max_output_tokens",
-		"messages": "max_tokens"}[s.Name]
-}
+// weatherPrompt asks for it.
+const weatherPrompt = "What is the weather in Oslo? Use the tool."
 
-// toolCall is a call of a tool as a reply brings it.
-type toolCall struct{ ID, Name, Arguments string }
-
-// calls are the tool calls of a reply, in native form (TOOL-01).
-func (s shape) calls(v map[string]any) []toolCall {
-	var all []toolCall
-	switch s.Name {
-	case "chat":
-		for _, c := range list(at(v, "choices", 0, "message", "tool_calls")) {
-			if at(c, "type") == "function" {
-				all = append(all, toolCall{str(at(c, "id")), str(at(c, "function", "name")), str(at(c, "function", "arguments"))})
-			}
-		}
-	case "responses":
-		for _, item := range list(at(v, "output")) {
-			if at(item, "type") == "function_call" {
-				all = append(all, toolCall{str(at(item, "call_id")), str(at(item, "name")), str(at(item, "arguments"))})
-			}
-		}
-	default:
-		for _, block := range list(at(v, "content")) {
-			if input, ok := at(block, "input").(map[string]any); ok && at(block, "type") == "tool_use" {
-				arguments, err := json.Marshal(input)
-				if err != nil {
-					panic(err) // it was decoded from JSON
-				}
-				all = append(all, toolCall{str(at(block, "id")), str(at(block, "name")), string(arguments)})
-			}
-		}
-	}
-	return all
-}
-
-func list(v any) []any {
-	l, _ := v.([]any)
-	return l
-}
-
-// toolName is the one function that the suite declares. No argument is required, so that any call of it is good.
-const toolName = "get_weather"
-
-// tools is the member that declares it in the shape's native form.
-func (s shape) tools() string {
-	const schema = `{"type":"object","properties":{"city":{"type":"string"}}}`
-	fields := `"name":"` + toolName + `","description":"Tells the weather in a city."`
-	switch s.Name {
-	case "chat":
-		return `"tools":[{"type":"function","function":{` + fields + `,"parameters":` + schema + `}}]`
-	case "responses":
-		return `"tools":[{"type":"function",` + fields + `,"parameters":` + schema + `}]`
-	}
-	return `"tools":[{` + fields + `,"input_schema":` + schema + `}]`
-}
-
-// forced is the member that demands a call.
-func (s shape) forced() string {
-	if s.Name == "messages" {
-		return `"tool_choice":{"type":"any"}`
-	}
-	return `"tool_choice":"required"`
-}
-
-// answered is the conversation after a call: the user's turn, the call as it came, and its result.
-func (s shape) answered(c toolCall, result string) string {
-	user := `{"role":"user","content":` + quote(prompt) + `}`
-	switch s.Name {
-	case "chat":
-		return fmt.Sprintf(
-			`"messages":[%s,{"role":"assistant","content":null,"tool_calls":[{"id":%q,"type":"function","function":{"name":%q,`+
-				`"arguments":%s}}]},{"role":"tool","tool_call_id":%q,"content":%s}]`,
-			user, c.ID, c.Name, quote(c.Arguments), c.ID, quote(result))
-	case "responses":
-		return fmt.Sprintf(
-			`"input":[%s,{"type":"function_call","call_id":%q,"name":%q,"arguments":%s},{"type":"function_call_output",`+
-				`"call_id":%q,"output":%s}]`,
-			user, c.ID, c.Name, quote(c.Arguments), c.ID, quote(result))
-	}
-	return fmt.Sprintf(
-		`"messages":[%s,{"role":"assistant","content":[{"type":"tool_use","id":%q,"name":%q,"input":%s}]},{"role":"user",`+
-			`"content":[{"type":"tool_result","tool_use_id":%q,"content":%s}]}]`,
-		user, c.ID, c.Name, c.Arguments, c.ID, quote(result))
-}
+// weatherTool is the member that declares it.
+func weatherTool(s shape) string { return s.Tools(weather) }
 
 // oneOf reports whether s is in list.
 func oneOf(s string, list ...string) bool { return slices.Contains(list, s) }

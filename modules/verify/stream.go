@@ -3,16 +3,11 @@ package verify
 import (
 	"fmt"
 	"strings"
+
+	"github.com/fareway/fareway/modules/verify/wire"
 )
 
-// frame is one block of an event stream: the lines before a blank one.
-type frame struct {
-	Event, Comment string
-	Data           string
-	JSON           map[string]any // of Data; nil for an end marker
-}
-
-func (f frame) quiet() bool { return f.Comment != "" || f.Event == "ping" }
+type frame = wire.Frame
 
 // stream is a whole streamed reply.
 type stream struct {
@@ -33,22 +28,35 @@ func (t *T) readStream(s shape, a *answer) *stream {
 		t.unserved(s, a)
 	}
 	if media, _, _ := strings.Cut(a.Header.Get("Content-Type"), ";"); media != "text/event-stream" {
-		t.Failf("%s: the Content-Type is %q", a.call, a.Header.Get("Content-Type"))
+		t.Fatalf("%s: the Content-Type is %q", a.call, a.Header.Get("Content-Type"))
 	}
 	if a.Cut != nil {
 		t.Pendingf("%s: the stream broke off: %v", a.call, a.Cut)
 	}
 	r := &stream{answer: a}
-	text := string(a.Raw)
-	t.True(strings.HasSuffix(text, "\n\n"), "%s: the stream does not end with a blank line", a.call)
-	for block := range strings.SplitSeq(strings.TrimSuffix(text, "\n\n"), "\n\n") {
-		f := t.frame(block)
+	for _, f := range t.frames(a) {
 		if f.JSON["error"] != nil || f.Event == "error" {
 			t.Pendingf("%s: the stream ended with an error: %s", a.call, brief(f.Data))
 		}
 		r.take(s, f)
 	}
+	if t.own {
+		s.Judge(t, r.Frames)
+	}
 	return r
+}
+
+// frames are those of a whole stream; a gateway of the run's own writes them as GAP-67 has them.
+func (t *T) frames(a *answer) []frame {
+	frames := wire.ReadFrames(t, a.Raw)
+	if t.own {
+		var again strings.Builder
+		for _, f := range frames {
+			again.WriteString(f.String() + "\n\n")
+		}
+		t.Equal(again.String(), string(a.Raw), "the stream")
+	}
+	return frames
 }
 
 // take adds a frame.
@@ -69,37 +77,11 @@ func (r *stream) take(s shape, f frame) {
 	}
 }
 
-func (t *T) frame(block string) frame {
-	var f frame
-	for line := range strings.SplitSeq(block, "\n") {
-		name, value, _ := strings.Cut(line, ":")
-		value = strings.TrimPrefix(value, " ")
-		switch name {
-		case "":
-			f.Comment = value
-		case "event":
-			f.Event = value
-		case "data":
-			f.Data += value
-		default:
-			t.Failf("a line of a stream is %s", brief(line))
-		}
-	}
-	if f.Data != "" && f.Data != "[DONE]" {
-		v, err := decode([]byte(f.Data))
-		if err != nil {
-			t.Failf("the data of an event are no JSON object (%v): %s", err, brief(f.Data))
-		}
-		f.JSON = v
-	}
-	return f
-}
-
 // loud are the frames that are not keep-alives.
 func (r *stream) loud() []frame {
 	var all []frame
 	for _, f := range r.Frames {
-		if !f.quiet() {
+		if !f.IsKeepAlive() {
 			all = append(all, f)
 		}
 	}
@@ -154,10 +136,10 @@ func (r *stream) usage(t *T, s shape) map[string]any {
 }
 
 // finish is why the reply ended, as shape.finish.
-func (r *stream) finish(s shape) string {
+func (r *stream) Finish(s shape) string {
 	switch s.Name {
 	case "responses":
-		return s.finish(r.Final)
+		return s.Finish(r.Final)
 	case "chat":
 		for _, f := range r.Frames {
 			if reason := str(at(f.JSON, "choices", 0, "finish_reason")); reason != "" {

@@ -35,8 +35,8 @@ type Result struct {
 // apiChecks are all checks that any deployment can be put to.
 func apiChecks() []*Check {
 	return slices.Concat(generalChecks(), modelChecks(), accountChecks(), moneyChecks(), countChecks(), httpChecks(),
-		chatChecks(), responsesChecks(), messagesChecks(), toolChecks(), mediaChecks(), profileChecks(), stopChecks(),
-		structChecks(), authChecks(), streamChecks(), errorChecks())
+		shapeChecks(), fieldChecks(), toolChecks(), profileChecks(), stopChecks(), authChecks(), streamChecks(),
+		errorChecks())
 }
 
 // Run puts the target to all checks and returns a result for each clause of the register, in its order. An
@@ -168,41 +168,4 @@ func check(ids, does string, run func(*T)) *Check {
 // quiet makes a check of money.
 func quiet(ids, does string, run func(*T)) *Check {
 	return &Check{IDs: strings.Fields(ids), Does: does, Quiet: true, Run: run}
-}
-
-// row is a check of a field: the shape's smallest request with these members more, and the code with which it
-// is refused, "" for a reply.
-type row struct {
-	ids     string
-	shape   shape
-	members string
-	code    string
-}
-
-// rows makes checks of rows. What is refused is refused alike streamed and not.
-func rows(all ...row) []*Check {
-	var checks []*Check
-	for _, r := range all {
-		does := r.shape.Name + " with " + r.members
-		checks = append(checks, check(r.ids, does, func(t *T) {
-			if r.code == "" {
-				t.ok(r.shape, t.ask(r.shape, r.members))
-				return
-			}
-			t.refused(r.shape, t.ask(r.shape, r.members), 400, r.code)
-			if !strings.Contains(r.members, `"stream":`) {
-				t.refused(r.shape, t.ask(r.shape, r.members, `"stream":true`), 400, r.code)
-			}
-		}))
-	}
-	return checks
-}
-
-// values makes a row for each value of a member.
-func values(ids string, s shape, member, code string, values ...string) []*Check {
-	var all []row
-	for _, v := range values {
-		all = append(all, row{ids, s, quote(member) + ":" + v, code})
-	}
-	return rows(all...)
 }

@@ -3,17 +3,19 @@ package verify
 import (
 	"bytes"
 	"context"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
 	"net/http"
 	"net/url"
+	"regexp"
 	"strconv"
 	"strings"
 	"sync"
 	"sync/atomic"
 	"time"
+
+	"github.com/fareway/fareway/modules/verify/wire"
 )
 
 // Limits bound what a run may do to a deployment.
@@ -34,6 +36,7 @@ type Target struct {
 	base   string // scheme and host, without a slash at the end
 	key    string
 	limits Limits
+	own    bool // a gateway of the run's own: what it writes is judged whole
 	client *http.Client
 	memory memory
 
@@ -148,12 +151,21 @@ func (t *T) send(c call) *answer {
 	return t.read(c, resp)
 }
 
+// requestID is how the service writes the ids of requests.
+var requestID = regexp.MustCompile(`^req_[0-9a-f]{32}$`)
+
 // read reads the rest of a reply.
 func (t *T) read(c call, resp *http.Response) *answer {
 	a := &answer{call: c, Status: resp.StatusCode, Header: resp.Header}
 	a.Raw, a.Cut = io.ReadAll(io.LimitReader(resp.Body, maxReply))
 	if hidden := t.hide(string(a.Raw)); hidden != string(a.Raw) {
 		a.Raw, a.Leaked = []byte(hidden), true
+	}
+	if t.own && a.Cut == nil {
+		err := wire.CheckSchema(c.Path, a.Status, a.Header, a.Raw)
+		t.True(err == nil, "%s: %v", c, err)
+		t.True(requestID.MatchString(a.Header.Get("X-Request-Id")), "%s: X-Request-Id is %q", c,
+			a.Header.Get("X-Request-Id"))
 	}
 	t.account(a)
 	return a
@@ -177,7 +189,7 @@ func (t *T) open(ctx context.Context, c call) *http.Response {
 	}
 	req, err := http.NewRequestWithContext(ctx, c.method(), t.base+c.Path, strings.NewReader(c.Body))
 	if err != nil {
-		t.Failf("making %s: %v", c, err)
+		t.Fatalf("making %s: %v", c, err)
 	}
 	if c.Body == "" {
 		req.Body, req.ContentLength = nil, 0
@@ -222,56 +234,9 @@ func (t *Target) account(a *answer) {
 
 // JSON is the body, which must be one JSON object. Numbers are json.Number.
 func (a *answer) JSON(t *T) map[string]any {
-	v, err := decode(a.Raw)
+	v, err := wire.Decode(a.Raw)
 	if err != nil {
-		t.Failf("%s: the body of the %d is no JSON object (%v): %s", a.call, a.Status, err, brief(string(a.Raw)))
+		t.Fatalf("%s: the body of the %d is no JSON object (%v): %s", a.call, a.Status, err, brief(string(a.Raw)))
 	}
 	return v
-}
-
-func decode(raw []byte) (map[string]any, error) {
-	var v map[string]any
-	d := json.NewDecoder(bytes.NewReader(raw))
-	d.UseNumber()
-	if err := d.Decode(&v); err != nil {
-		return nil, err
-	}
-	if _, err := d.Token(); !errors.Is(err, io.EOF) {
-		return nil, errors.New("something follows it")
-	}
-	return v, nil
-}
-
-// at walks into decoded JSON: names of members and indexes of arrays. It is nil where there is nothing.
-func at(v any, path ...any) any {
-	for _, step := range path {
-		switch s := step.(type) {
-		case string:
-			m, _ := v.(map[string]any)
-			v = m[s]
-		case int:
-			l, _ := v.([]any)
-			if s >= len(l) {
-				return nil
-			}
-			v = l[s]
-		}
-	}
-	return v
-}
-
-// str is a JSON string, "" for anything else.
-func str(v any) string {
-	s, _ := v.(string)
-	return s
-}
-
-// integer is a JSON integer written without a fraction.
-func integer(v any) (int64, bool) {
-	n, ok := v.(json.Number)
-	if !ok {
-		return 0, false
-	}
-	i, err := strconv.ParseInt(n.String(), 10, 64)
-	return i, err == nil
 }

@@ -52,19 +52,7 @@ func heldOut(key string) bool {
 }
 
 // Work is the kind of work that a prompt is.
-func (g *Graded) Work() predict.Kind {
-	switch g.Kind {
-	case "code":
-		return predict.Code
-	case "math":
-		return predict.Math
-	case "tools":
-		return predict.Tools
-	case "writing", "translate":
-		return predict.Writing
-	}
-	return predict.Knowledge
-}
+func (g *Graded) Work() predict.Kind { return predict.KindOfSort(predict.SortOf(g.Kind)) }
 
 // Ease is how much easier than usual a prompt of a grade is, in log odds: a route whose quality is usually .55, .75 or
 // .95 serves one of grade 1 in 97, 99 and 99.8 of 100 cases, of grade 3 in 57, 77 and 95, of grade 5 in 8, 18 and 58.

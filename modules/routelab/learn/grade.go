@@ -12,13 +12,14 @@ import (
 // How the grader is fitted. Chosen by cross-validation on the graded prompts of training, see README.md.
 const (
 	gradeCost   = 0.5 // c of the regressions
-	kindCost    = 6
-	givesWay    = 0.5 // log odds by which what is no other kind gives way to the others
-	gradeEpochs = 12  // passes over the data
-	gradeText   = 8   // weight of words and runs of characters beside statistics and concepts
-	kindText    = 0.5 // of that, for kinds
-	gradeStats  = 0.3 // weight of a statistic
-	gradeIdea   = 1   // weight of a concept
+	sortCost    = 0.7
+	noOther     = 0.15 // log odds that sorts of what is no other kind have more than others
+	gradeEpochs = 12   // passes over the data
+	gradeText   = 8    // weight of words and runs of characters beside statistics and concepts
+	sortText    = 0.5  // of that, for sorts
+	gradeStats  = 0.3  // weight of a statistic
+	gradeIdea   = 1    // weight of a concept
+	gradeEdge   = 0.3  // of one in how the question begins or ends
 )
 
 // graded is a row that the grader is trained on. What is not known of it counts for nothing.
@@ -26,23 +27,23 @@ type graded struct {
 	req    *llm.Request
 	ease   float64 // log odds; NaN where nobody knows
 	length float64 // logarithm of tokens; NaN
-	kind   predict.Kind
-	told   bool // the kind is known
+	sort   int     // of work
+	told   bool    // the sort is known
 	fold   int
 
 	words []uint32
 	chars []uint16
 	extra []float32
 	x     sparse
-	kindX sparse // with less of words
+	sortX sparse // with less of words
 }
 
 // vector is what a head reads.
 func (r *graded) vector(head int) *sparse {
-	if head < predict.GradeKind {
+	if head < predict.GradeSort {
 		return &r.x
 	}
-	return &r.kindX
+	return &r.sortX
 }
 
 // gradedRows are the rows of a corpus that training may see, and of recorded answers what tells kinds.
@@ -53,7 +54,8 @@ func gradedRows(c *Corpus, sets []*Dataset) []graded {
 		if g.Held() {
 			continue
 		}
-		row := graded{req: (&Row{Prompt: g.Prompt}).Request(), ease: math.NaN(), length: math.NaN(), kind: g.Work(),
+		sort := predict.SortOf(g.Kind)
+		row := graded{req: (&Row{Prompt: g.Prompt}).Request(), ease: math.NaN(), length: math.NaN(), sort: sort,
 			told: true, fold: int(question(g.Same+g.ID) % folds)}
 		if g.Same != "" {
 			row.fold = int(question(g.Same) % folds)
@@ -82,8 +84,9 @@ func gradedRows(c *Corpus, sets []*Dataset) []graded {
 		}
 		step := max(len(list)/most, 1)
 		for i := 0; i < len(list); i += step {
+			sort := predict.SortOf(kind.String())
 			rows = append(rows, graded{req: (&Row{Prompt: list[i].Prompt}).Request(), ease: math.NaN(), length: math.NaN(),
-				kind: kind, told: true, fold: int(question(list[i].Prompt) % folds)})
+				sort: sort, told: true, fold: int(question(list[i].Prompt) % folds)})
 		}
 	}
 	return rows
@@ -230,10 +233,10 @@ func (g *grader) read() {
 				r.x.value = append(r.x.value, v)
 			}
 		}
-		r.kindX = sparse{r.x.at, slices.Clone(r.x.value)}
-		for j, at := range r.kindX.at {
+		r.sortX = sparse{r.x.at, slices.Clone(r.x.value)}
+		for j, at := range r.sortX.at {
 			if int(at) < 2*predict.Buckets {
-				r.kindX.value[j] *= kindText
+				r.sortX.value[j] *= sortText
 			}
 		}
 	}
@@ -242,6 +245,9 @@ func (g *grader) read() {
 func (g *grader) weight(j int) float32 {
 	if j < predict.NumStats {
 		return gradeStats
+	}
+	if predict.IsEdge(j) {
+		return gradeEdge
 	}
 	return gradeIdea
 }
@@ -254,7 +260,7 @@ func (r *graded) target(h int) (y float64, ok bool) {
 	case predict.GradeLength:
 		return r.length, !math.IsNaN(r.length)
 	}
-	if predict.Kind(h-predict.GradeKind) == r.kind {
+	if h-predict.GradeSort == r.sort {
 		return 1, r.told
 	}
 	return 0, r.told
@@ -276,17 +282,17 @@ func (g *grader) fit(h int, of []int) (w []float32, bias float64) {
 		return make([]float32, g.dim), 0
 	}
 	bias = sum / float64(len(pick))
-	linear := h < predict.GradeKind
+	linear := h < predict.GradeSort
 	offset := make([][]float64, len(g.rows))
 	if !linear {
-		bias = -1.4 // no kind is more usual than others
+		bias = -2 // no sort is more usual than others
 	}
 	for _, i := range pick {
 		offset[i] = []float64{bias}
 	}
 	cost := gradeCost
 	if !linear {
-		cost = kindCost
+		cost = sortCost
 	}
 	return logistic(xs, y, pick, g.dim, 1, offset, []bool{linear}, cost, gradeEpochs, g.seed), bias
 }
@@ -311,18 +317,21 @@ const mostSlope = 3
 
 // quantise puts the heads into the grader.
 func (g *grader) quantise(w [][]float32, bias []float64) {
-	const lanes = 8
+	const lanes = predict.GradeLanes
 	out := g.out
 	out.Table, out.Scale = make([]byte, 2*predict.Buckets*lanes), make([]float32, lanes)
 	part := func(b int) float64 { // words and characters come at their full length
 		return gradeText * g.rarity[b]
 	}
 	for lane := range lanes {
-		value := func(b int) float64 { return g.rarity[b] * g.rarity[b] }
-		if lane < predict.GradeHeads {
+		value := func(int) float64 { return 0 }
+		switch {
+		case lane == lanes-1:
+			value = func(b int) float64 { return g.rarity[b] * g.rarity[b] }
+		case lane < predict.GradeHeads:
 			weight := 1.0
-			if lane >= predict.GradeKind {
-				weight = kindText
+			if lane >= predict.GradeSort {
+				weight = sortText
 			}
 			value = func(b int) float64 { return float64(w[lane][b]) * part(b) * weight }
 		}
@@ -336,7 +345,11 @@ func (g *grader) quantise(w [][]float32, bias []float64) {
 			out.Table[b*lanes+lane] = byte(128 + math.Round(value(b)/scale))
 		}
 	}
-	bias[predict.GradeKind+int(predict.Knowledge)] -= givesWay
+	for sort := range predict.NumSorts {
+		if predict.KindOfSort(sort) == predict.Knowledge {
+			bias[predict.GradeSort+sort] += noOther
+		}
+	}
 	for h := range w {
 		l := predict.Linear{Bias: float32(bias[h])}
 		for j := range g.dim - 2*predict.Buckets {

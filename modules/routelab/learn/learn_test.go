@@ -177,7 +177,7 @@ func TestTrain(t *testing.T) {
 			tokens, ok := pool.Routes[1].OutputOf(s)
 			require.True(t, ok)
 			require.InDelta(t, 40, tokens, 1)
-			cost, ok := pool.Routes[0].CostOf(s)
+			cost, ok := pool.CostOf(0, s)
 			require.True(t, ok)
 			require.InDelta(t, 0.001, cost, 1e-5)
 		}

@@ -184,11 +184,14 @@ func EvalGraded(m *predict.Model, c *learn.Corpus, seed uint64, rates map[string
 	}
 	add("length in the right order", len(bare), func(pick []int) float64 { return inOrder(bare, pick) })
 	drawn := c.Traffic(4000, true, seed+1)
-	traffic := make([]asked, len(drawn))
+	traffic, groups := make([]asked, len(drawn)), make(map[*learn.Graded]int)
 	for i := range drawn {
 		traffic[i] = g.look(drawn[i].Graded, drawn[i].Request)
 		traffic[i].priced(float64(drawn[i].Input), traffic[i].length)
-		traffic[i].group = i
+		if _, ok := groups[drawn[i].Graded]; !ok {
+			groups[drawn[i].Graded] = len(groups)
+		}
+		traffic[i].group = groups[drawn[i].Graded]
 	}
 	for _, profile := range profiles {
 		rate := rates[profile]

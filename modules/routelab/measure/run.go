@@ -212,7 +212,7 @@ func Predict(m *predict.Model, d *learn.Dataset) (*Table, []int, error) {
 			score, predicted = append(score, row.Score[k]), append(predicted, quality[at[k]])
 			switch {
 			case priced:
-				expected, _ := pool.Routes[at[k]].CostOf(s)
+				expected, _ := pool.CostOf(at[k], s)
 				cost, paid = append(cost, expected), append(paid, row.Cost[k])
 			case k == strong:
 				cost, paid = append(cost, 1), append(paid, 1)

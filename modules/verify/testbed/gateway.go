@@ -1,5 +1,5 @@
 // Package testbed is what the conformance suite and tests need to see what no client can: gateways of this build over
-// a scripted upstream, faults in their ledger, and a provider whose receipts come when they are asked for. It is no
+// a scripted upstream, what is in their ledger, and a provider whose receipts come when they are asked for. It is no
 // part of a gateway.
 package testbed
 

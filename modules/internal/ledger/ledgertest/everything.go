@@ -47,20 +47,7 @@ type payer struct {
 func testEverythingAtOnce(t *testing.T, open Open) {
 	t.Run("what everyone saw is what the journal says", func(t *testing.T) {
 		t.Parallel()
-		c := &crowd{
-			fixture: newFixture(t, open, 100_000, ledger.Terms{MonthlyCredits: 2, FairUse: 40_000}),
-			net:     map[string]int64{}, settled: map[string]ledger.Settlement{}, payer: map[string]string{},
-			unproven: map[string]bool{}, receipts: map[string]llm.Usage{},
-		}
-		for i := range 3 {
-			if i > 0 {
-				c.newAccount(100_000)
-			}
-			c.payers = append(c.payers, payer{c.account, c.key})
-			c.net[c.account.ID] = 100_000_000_000
-		}
-		seed := rand.Uint64()
-		t.Logf("seed %d", seed)
+		c, seed := newCrowd(t, open)
 		errs := make(chan error, crowdWorkers+1)
 		var wg sync.WaitGroup
 		for w := range crowdWorkers {
@@ -86,6 +73,38 @@ func testEverythingAtOnce(t *testing.T, open Open) {
 		}
 		c.reconcile()
 	})
+}
+
+func newCrowd(t *testing.T, open Open) (c *crowd, seed uint64) {
+	c = &crowd{
+		fixture: newFixture(t, open, 100_000, ledger.Terms{MonthlyCredits: 2, FairUse: 40_000}),
+		net:     map[string]int64{}, settled: map[string]ledger.Settlement{}, payer: map[string]string{},
+		unproven: map[string]bool{}, receipts: map[string]llm.Usage{},
+	}
+	for i := range 3 {
+		if i > 0 {
+			c.newAccount(100_000)
+		}
+		c.payers = append(c.payers, payer{c.account, c.key})
+		c.net[c.account.ID] = 100_000_000_000
+	}
+	seed = rand.Uint64()
+	t.Logf("seed %d", seed)
+	return c, seed
+}
+
+// Walk takes random steps, a hundred thousand of them in 20,000 rounds, one after the other, and verifies the ledger
+// at four moments and in the end: what the rules do the audit finds right.
+func Walk(t *testing.T, open Open, rounds int) {
+	c, seed := newCrowd(t, open)
+	random := rand.New(rand.NewPCG(seed, 0))
+	for n := range rounds {
+		require.NoError(t, c.round(random, fmt.Sprintf("%06d", n)))
+		if n%(rounds/4+1) == 0 {
+			c.verify()
+		}
+	}
+	c.reconcile()
 }
 
 // round is one request with its company.

@@ -68,6 +68,7 @@ func Run(t *testing.T, open Open) {
 		{"settlements race", testSettlementRace},
 		{"receipts race", testReceiptRace},
 		{"everything at once", testEverythingAtOnce},
+		{"faults", testFaults},
 		{"model", testModel},
 	} {
 		t.Run(test.name, func(t *testing.T) {

@@ -21,12 +21,13 @@ import (
 func OpenMemory(t testing.TB, o Options) ledger.Store {
 	kept, known := memories.LoadOrStore(o.Dir, &rows{
 		accounts: map[string]*accountRow{}, keys: map[string]*keyRow{}, running: map[string]*runningRow{},
-		settled: map[string]*settledRow{}, prices: map[string][]book.Price{},
+		settled: map[string]*settledRow{}, prices: map[string][]book.Price{}, about: map[string][]int{},
 	})
 	if !known {
 		t.Cleanup(func() { memories.Delete(o.Dir) })
 	}
 	r, _ := kept.(*rows)
+	r.owners = append(r.owners, o.BootID)
 	return &memory{rows: r, o: o}
 }
 
@@ -43,6 +44,7 @@ type memory struct {
 // rows are what a store keeps.
 type rows struct {
 	made        int // ids
+	owners      []string
 	accounts    map[string]*accountRow
 	keys        map[string]*keyRow
 	running     map[string]*runningRow
@@ -50,6 +52,7 @@ type rows struct {
 	pruned      []ledger.RequestRecord
 	prunedUntil time.Time
 	entries     []ledger.Entry
+	about       map[string][]int // where entries about requests lie
 	acts        []ledger.Act
 	trail       book.Trail // of the acts about no account
 	prices      map[string][]book.Price
@@ -153,6 +156,7 @@ func (m *memory) look(id string) (*accountRow, error) {
 
 func (m *memory) post(a *accountRow, e book.Entry) {
 	a.entries = append(a.entries, len(m.entries))
+	m.about[e.Request] = append(m.about[e.Request], len(m.entries))
 	m.entries = append(m.entries, e.Entry)
 }
 

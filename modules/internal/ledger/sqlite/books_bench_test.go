@@ -10,6 +10,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/fareway/fareway/modules/internal/ledger"
+	"github.com/fareway/fareway/modules/internal/ledger/book"
 )
 
 // reading is what operators and auditors ask of a ledger that prefill made; it returns how many rows it read.
@@ -99,7 +100,8 @@ func BenchmarkBooks(b *testing.B) {
 		for b.Loop() {
 			conn, err := openReader(path, time.Second)
 			require.NoError(b, err)
-			_, err = sealed(conn, ledger.Checkpoint{Entries: accounts + charges}, ledger.Checkpoint{})
+			all := ledger.Checkpoint{Entries: accounts + charges}
+			_, err = book.SealCheckpoint(all, ledger.Checkpoint{}, auditRows{conn: conn})
 			require.NoError(b, err)
 			require.NoError(b, conn.Close())
 		}

@@ -7,6 +7,7 @@ import (
 	"zombiezen.com/go/sqlite"
 
 	"github.com/fareway/fareway/modules/internal/ledger"
+	"github.com/fareway/fareway/modules/internal/ledger/book"
 )
 
 const selectCheckpoint = `SELECT n, entries, created, prev, hash, format, acts, trail FROM checkpoints `
@@ -73,41 +74,5 @@ func following(conn *sqlite.Conn, last ledger.Checkpoint, now time.Time) (ledger
 	if err != nil || next.Entries <= last.Entries && next.Acts <= last.Acts {
 		return last, err
 	}
-	return sealed(conn, next, last)
-}
-
-// The heads of the chains that grew between two checkpoints, in the order of their accounts' ids.
-const (
-	movedEntries = `SELECT a.id, e.seq, e.hash
-		FROM (SELECT max(n) AS n FROM entries WHERE n > ? AND n <= ? GROUP BY account) AS moved
-		CROSS JOIN entries AS e ON e.n = moved.n CROSS JOIN accounts AS a ON a.n = e.account ORDER BY a.id`
-	movedActs = `SELECT coalesce(a.id, '') AS id, u.seq, u.hash
-		FROM (SELECT max(n) AS n FROM audit WHERE n > ? AND n <= ? GROUP BY account) AS moved
-		CROSS JOIN audit AS u ON u.n = moved.n LEFT JOIN accounts AS a ON a.n = u.account ORDER BY id`
-)
-
-// sealed hashes the heads of the chains that grew after the checkpoint last.
-func sealed(conn *sqlite.Conn, c, last ledger.Checkpoint) (ledger.Checkpoint, error) {
-	c.Trail = ledger.Digest{}
-	var err error
-	if c.Format < 3 {
-		err = run(conn, `SELECT hash FROM audit WHERE n = ?`, to(&c.Trail), c.Acts)
-	} else {
-		var acts ledger.Heads
-		acts, err = headsOf(conn, movedActs, last.Acts, c.Acts)
-		c.Trail = acts.Sum()
-	}
-	if err != nil {
-		return c, err
-	}
-	heads, err := headsOf(conn, movedEntries, last.Entries, c.Entries)
-	return heads.Seal(c), err
-}
-
-func headsOf(conn *sqlite.Conn, moved string, after, upTo int64) (heads ledger.Heads, err error) {
-	err = run(conn, moved, func(row *sqlite.Stmt) error {
-		heads.Add(row.ColumnText(0), row.ColumnInt64(1), columnHash(row, 2))
-		return nil
-	}, after, upTo)
-	return heads, err
+	return book.SealCheckpoint(next, last, auditRows{conn: conn})
 }

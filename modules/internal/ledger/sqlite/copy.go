@@ -99,9 +99,10 @@ func Lock(path string) (release func() error, err error) {
 	if path, err = resolve(path); err != nil {
 		return nil, err
 	}
-	l, err := lock(path, "restore")
+	l := newFileLease(path)
+	g, err := l.Acquire("restore")
 	if err != nil {
 		return nil, err
 	}
-	return l.Unlock, nil
+	return func() error { return l.Release(g) }, nil
 }

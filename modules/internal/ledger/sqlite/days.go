@@ -6,6 +6,8 @@ import (
 	"zombiezen.com/go/sqlite"
 
 	"github.com/fareway/fareway/modules/internal/ledger"
+	"github.com/fareway/fareway/modules/internal/ledger/audit"
+	"github.com/fareway/fareway/modules/internal/ledger/book"
 )
 
 const (
@@ -26,14 +28,14 @@ type unsummed struct {
 	n     int64  // at most so many
 	cells *usage // of all of them, where whole
 	whole bool
-	d     detail // the one that is counted
+	r     audit.Request // the one that is counted
 }
 
 // newCells counts requests by day, key and route, in memory.
 func newCells(conn *sqlite.Conn) *usage {
 	return &usage{
 		conn: conn, by: map[ledger.Dimension]bool{ledger.ByKey: true, ledger.ByDay: true, ledger.ByRoute: true},
-		routed: true, prices: newTariffs(conn), groups: map[group]*sums{}, most: math.MaxInt,
+		routed: true, prices: newTariffs(conn), groups: map[group]*book.Usage{}, most: math.MaxInt,
 	}
 }
 
@@ -55,18 +57,15 @@ func (u *unsummed) count(conn *sqlite.Conn, e *ended) error {
 	if !u.whole {
 		return nil
 	}
-	u.d = detail{
-		account: e.key.account, key: e.key.n, endpoint: e.Endpoint, charge: e.Charge, waived: e.Waived, over: e.Over,
-		pending: e.pending, settled: e.settled.UnixNano(), attempts: u.d.attempts[:0],
-	}
+	u.r = audit.Request{AccountNumber: e.key.account, KeyNumber: e.key.n, RequestRecord: ledger.RequestRecord{
+		Endpoint: e.Endpoint, Microcents: e.Charge, Waived: e.Waived, Over: e.Over, Pending: e.pending, Settled: e.settled,
+		Attempts: u.r.Attempts[:0],
+	}}
 	for i := range e.Attempts {
-		a := &e.Attempts[i]
-		u.d.attempts = append(u.d.attempts, tried{
-			route: a.Route, version: a.PriceVersion, usage: a.Usage, operator: a.Operator,
-		})
+		u.r.Attempts = append(u.r.Attempts, e.Attempts[i].AttemptRecord)
 	}
-	u.cells.conn, u.cells.prices.conn = conn, conn // it may have been opened anew
-	return u.cells.count(&u.d)
+	u.cells.conn = conn // it may have been opened anew
+	return u.cells.countPriced(&u.r)
 }
 
 // rollUp adds the settlements that are in no sum yet to those of their days. All of them are in the tables.
@@ -141,7 +140,7 @@ const addDay = `INSERT INTO days (day, key, route, pruned, parts, settled, reque
 // addToDays adds cells to the sums, or takes them away: sign is 1 or -1.
 func addToDays(conn *sqlite.Conn, cells *usage, pruned bool, sign int64) error {
 	for g, s := range cells.groups {
-		row := append([]any{g.day, g.key, g.route, pruned}, s.values()...)
+		row := append([]any{g.day, g.key, g.route, pruned}, usageValues(s)...)
 		for i := range row[4:] {
 			switch v := row[4+i].(type) {
 			case int64:

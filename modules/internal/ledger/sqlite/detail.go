@@ -1,55 +1,12 @@
 package sqlite
 
 import (
-	"fmt"
-
 	"zombiezen.com/go/sqlite"
 
 	"github.com/fareway/fareway/config"
 	"github.com/fareway/fareway/modules/internal/ledger"
-	"github.com/fareway/fareway/plugins/llm"
+	"github.com/fareway/fareway/modules/internal/ledger/audit"
 )
-
-// detail is a settled request as the tables have it, with its attempts. Times are nanoseconds since 1970.
-type detail struct {
-	id           string
-	account, key int64
-	owner        string
-	endpoint     string
-	profile      string
-	hold         int64
-	status       int
-	reason       string
-	free         bool
-	serviceLimit bool
-	surcharge    int64
-	charge       int64
-	waived       int64
-	over         int64
-	tokens       int64
-	refunded     int64
-	pending      bool
-	created      int64
-	settled      int64
-	entry        *int64 // of its charge
-	attempts     []tried
-}
-
-// tried is one attempt of a detail.
-type tried struct {
-	seq             int64
-	route           string
-	provider, model string
-	version         int64 // of the route's price
-	outcome         ledger.Outcome
-	usage           llm.Usage
-	created         int64
-	receipt         *int64 // when it came
-	worst           int64  // below zero: not known
-	estimate        *llm.Usage
-	key             string // of the provider
-	operator        bool   // it is the operator's
-}
 
 const selectDetails = `SELECT r.id, t.seq, t.route, t.provider, t.model, t.price_version, t.outcome,
 	t.input, t.cache_read, t.cache_write, t.output, t.reasoning, t.estimated, t.created, t.receipt,
@@ -58,47 +15,48 @@ const selectDetails = `SELECT r.id, t.seq, t.route, t.provider, t.model, t.price
 	r.over, t.worst, t.estimate_input, t.estimate_output, t.provider_key, t.operator
 	FROM requests AS r LEFT JOIN attempts AS t ON t.request = r.id `
 
-// eachDetail reads settled requests in the order of their ids, one at a time: each must not keep the detail that it
-// is given. where narrows requests AS r.
-func eachDetail(conn *sqlite.Conn, where string, each func(*detail) error, args ...any) error {
-	var d detail
+// eachDetail reads settled requests with their attempts, in the order of their ids, one at a time: each must not keep
+// the one that it is given. where narrows requests AS r. Ids of accounts and keys are not filled in, nor are prices.
+func eachDetail(conn *sqlite.Conn, where string, each func(*audit.Request) error, args ...any) error {
+	var r audit.Request
 	err := run(conn, selectDetails+where+` ORDER BY r.id, t.seq`,
 		func(row *sqlite.Stmt) error {
 			id := row.ColumnText(0)
-			if id != d.id {
-				if d.id != "" {
-					if err := each(&d); err != nil {
+			if id != r.ID {
+				if r.ID != "" {
+					if err := each(&r); err != nil {
 						return err
 					}
 				}
-				d.scan(row)
+				scanRequest(row, &r)
 			}
 			if !row.ColumnIsNull(1) {
-				d.attempts = append(d.attempts, scanTried(row))
+				r.Attempts = append(r.Attempts, scanAttempt(row, id))
 			}
 			return nil
 		}, args...)
-	if err != nil || d.id == "" {
+	if err != nil || r.ID == "" {
 		return err
 	}
-	return each(&d)
+	return each(&r)
 }
 
-func (d *detail) scan(row *sqlite.Stmt) {
-	*d = detail{attempts: d.attempts[:0]}
-	readColumns(row, 0, &d.id)
-	readColumns(row, 15, &d.account, &d.key, &d.owner, &d.endpoint, &d.profile, &d.hold, &d.status, &d.reason, &d.free,
-		&d.serviceLimit, &d.surcharge, &d.charge, &d.waived, &d.tokens, &d.refunded, &d.pending, &d.created, &d.settled,
-		&d.entry, &d.over)
+func scanRequest(row *sqlite.Stmt, r *audit.Request) {
+	*r = audit.Request{RequestRecord: ledger.RequestRecord{Attempts: r.Attempts[:0]}}
+	readColumns(row, 0, &r.ID)
+	readColumns(row, 15, &r.AccountNumber, &r.KeyNumber, &r.Owner, &r.Endpoint, &r.Profile, &r.Held, &r.Status, &r.Reason,
+		&r.Free, &r.ServiceLimit, &r.Surcharge, &r.Microcents, &r.Waived, &r.Tokens, &r.Refunded, &r.Pending, &r.Created,
+		&r.Settled, &r.Entry, &r.Over)
 }
 
-func scanTried(row *sqlite.Stmt) (t tried) {
-	u := &t.usage
-	readColumns(row, 1, &t.seq, &t.route, &t.provider, &t.model, &t.version, (*string)(&t.outcome), &u.Input,
-		&u.CacheRead, &u.CacheWrite, &u.Output, &u.Reasoning, &u.Estimated, &t.created, &t.receipt)
-	t.worst, t.estimate = columnWorst(row, 35), columnEstimate(row, 36)
-	readColumns(row, 38, &t.key, &t.operator)
-	return t
+func scanAttempt(row *sqlite.Stmt, request string) (a ledger.AttemptRecord) {
+	var seq int64
+	u := &a.Usage
+	readColumns(row, 1, &seq, &a.Route, &a.Provider, &a.Model, &a.PriceVersion, (*string)(&a.Outcome), &u.Input,
+		&u.CacheRead, &u.CacheWrite, &u.Output, &u.Reasoning, &u.Estimated, &a.Created, &a.Receipt)
+	a.ID, a.Worst, a.Estimate = ledger.AttemptID(request, seq), columnWorst(row, 35), columnEstimate(row, 36)
+	readColumns(row, 38, &a.Key, &a.Operator)
+	return a
 }
 
 // tariff is what a price version says, in microcents per million tokens.
@@ -110,40 +68,35 @@ type tariff struct {
 // tariffs reads price versions once. There are as many as prices were changed, some hundred bytes each.
 type tariffs struct {
 	conn *sqlite.Conn
-	read map[version]tariff
+	read map[priceID]tariff
 }
 
-type version struct {
-	route string
-	n     int64
-}
+func newTariffs(conn *sqlite.Conn) *tariffs { return &tariffs{conn: conn, read: map[priceID]tariff{}} }
 
-func newTariffs(conn *sqlite.Conn) *tariffs { return &tariffs{conn: conn, read: map[version]tariff{}} }
-
-// of is the tariff of a route's price version; found is false when there is none.
-func (t *tariffs) of(route string, n int64) (tariff, error) {
-	v := version{route, n}
-	if p, ok := t.read[v]; ok {
-		return p, nil
+// fill fills in the prices of attempts; those of a version that does not exist are zero.
+func (t *tariffs) fill(attempts []ledger.AttemptRecord) error {
+	for i := range attempts {
+		a := &attempts[i]
+		id := priceID{a.Route, a.PriceVersion}
+		p, ok := t.read[id]
+		if !ok {
+			var err error
+			if p, err = readTariff(t.conn, a.Route, a.PriceVersion); err != nil {
+				return err
+			}
+			t.read[id] = p
+		}
+		a.Price, a.Cost = p.price, p.cost
 	}
-	p, err := readTariff(t.conn, route, n)
-	if err == nil {
-		t.read[v] = p
-	}
-	return p, err
+	return nil
 }
 
 func readTariff(conn *sqlite.Conn, route string, n int64) (p tariff, err error) {
 	err = run(conn, `SELECT `+priceColumns+` FROM prices WHERE route = ? AND version = ?`,
 		func(row *sqlite.Stmt) (err error) {
-			if p.price, p.cost, err = scanPrices(row, 0); err != nil {
-				return disagree(fmt.Sprintf("%s@%d", route, n), "%v", err)
-			}
 			p.found = true
-			return nil
+			p.price, p.cost, err = scanPrices(row, 0)
+			return err
 		}, route, n)
-	if err != nil {
-		err = fmt.Errorf("reading price %s@%d: %w", route, n, err)
-	}
-	return p, err
+	return p, wrap(err, "reading price %s@%d", route, n)
 }

@@ -57,7 +57,6 @@ func TestBothWaysLeadToTheSameEntries(t *testing.T) {
 func TestLargeTablesAreNotSorted(t *testing.T) {
 	t.Parallel()
 	conn := openForWriting(t, newScene(t, "").store.opts.Path)
-	require.NoError(t, (&verification{conn: conn}).sum())
 	for query, want := range map[string]string{
 		wholeJournal: "SEARCH e USING INTEGER PRIMARY KEY (rowid<?); SEARCH a USING INTEGER " +
 			"PRIMARY KEY (rowid=?)",
@@ -72,12 +71,10 @@ func TestLargeTablesAreNotSorted(t *testing.T) {
 			`WHERE r.account = ? ORDER BY r.id, t.seq`: "SCAN r; SEARCH t USING PRIMARY KEY (request=?) LEFT-JOIN",
 		selectDetails + `WHERE r.id = ? ORDER BY r.id, t.seq`: "SEARCH r USING PRIMARY KEY (id=?); SEARCH t USING " +
 			"PRIMARY KEY (request=?) LEFT-JOIN",
-		accountsWithSums: "SCAN a; SEARCH b USING INTEGER PRIMARY KEY (rowid=?) LEFT-JOIN; SEARCH e USING " +
-			"INTEGER PRIMARY KEY (rowid=?) LEFT-JOIN; SEARCH w USING INTEGER PRIMARY KEY (rowid=?) LEFT-JOIN",
-		strayBalances: "SCAN b; SEARCH a USING INTEGER PRIMARY KEY (rowid=?) LEFT-JOIN",
-		keysWithSums: "SCAN k; SEARCH a USING INTEGER PRIMARY KEY (rowid=?) LEFT-JOIN; SEARCH b USING " +
-			"INTEGER PRIMARY KEY (rowid=?) LEFT-JOIN; SEARCH r USING INTEGER PRIMARY KEY (rowid=?) LEFT-JOIN; SEARCH s USING " +
-			"INTEGER PRIMARY KEY (rowid=?) LEFT-JOIN",
+		accountsWithBalances: "SCAN a; SEARCH b USING INTEGER PRIMARY KEY (rowid=?) LEFT-JOIN",
+		strayBalances:        "SCAN b; SEARCH a USING INTEGER PRIMARY KEY (rowid=?) LEFT-JOIN",
+		auditEntries + `WHERE e.n BETWEEN ? AND ? ORDER BY e.n`: "SEARCH e USING INTEGER PRIMARY KEY (rowid>? AND rowid<?); " +
+			"SEARCH a USING INTEGER PRIMARY KEY (rowid=?) LEFT-JOIN",
 		selectPrunable:             "SEARCH r USING PRIMARY KEY (id>?)",
 		selectAct + `ORDER BY u.n`: "SCAN u; SEARCH a USING INTEGER PRIMARY KEY (rowid=?) LEFT-JOIN",
 		allAccounts:                "SCAN a; SEARCH b USING INTEGER PRIMARY KEY (rowid=?)",

@@ -32,13 +32,19 @@ const sceneStep = time.Second // of its clock, at each operation
 // newScene opens a store at path, or at one of its own.
 func newScene(t testing.TB, path string) *scene {
 	t.Helper()
+	return newSceneOf(t, path, "")
+}
+
+// newSceneOf is newScene by a process of that name; "" for one of its own.
+func newSceneOf(t testing.TB, path, bootID string) *scene {
+	t.Helper()
 	if path == "" {
 		path = filepath.Join(t.TempDir(), "fareway.db")
 	}
 	s := &scene{t: t, now: time.Date(2026, 1, 31, 12, 0, 0, 123, time.UTC), fairUse: 1_000}
 	var err error
 	s.store, err = Open(Options{
-		Path: path, Logger: slog.New(slog.DiscardHandler), WaitTimeout: time.Minute,
+		Path: path, BootID: bootID, Logger: slog.New(slog.DiscardHandler), WaitTimeout: time.Minute,
 		Now: func() time.Time { return s.now },
 		Terms: func(plan string) ledger.Terms {
 			if plan == "" {

@@ -85,7 +85,7 @@ func TestOpenLocks(t *testing.T) {
 	}
 	text, err := os.ReadFile(s.opts.Path + ".lock")
 	require.NoError(t, err)
-	require.Equal(t, fmt.Sprintf("%d %s\n", os.Getpid(), s.opts.BootID), string(text))
+	require.Equal(t, fmt.Sprintf("%d %s 1\n", os.Getpid(), s.opts.BootID), string(text))
 	_, err = s.CreateAccount(t.Context(), "a", "")
 	require.NoError(t, err, "the one that has it goes on")
 }

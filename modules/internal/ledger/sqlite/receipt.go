@@ -8,6 +8,7 @@ import (
 	"zombiezen.com/go/sqlite"
 
 	"github.com/fareway/fareway/modules/internal/ledger"
+	"github.com/fareway/fareway/modules/internal/ledger/audit"
 	"github.com/fareway/fareway/modules/internal/ledger/book"
 	"github.com/fareway/fareway/plugins/llm"
 )
@@ -158,16 +159,13 @@ func (t *tx) attemptsOf(request string) ([]book.Attempt, error) {
 		return nil, err
 	}
 	var all []book.Attempt
-	prices := newTariffs(t.conn)
-	err := eachDetail(t.conn, `WHERE r.id = ?`, func(d *detail) error {
-		for _, tried := range d.attempts {
-			if _, err := t.price(t.conn, tried.route, tried.version); err != nil {
-				return err
-			}
-			a, err := tried.record(request, prices)
+	err := eachDetail(t.conn, `WHERE r.id = ?`, func(r *audit.Request) error {
+		for _, a := range r.Attempts {
+			p, err := t.price(t.conn, a.Route, a.PriceVersion)
 			if err != nil {
 				return err
 			}
+			a.Price, a.Cost = p.price, p.cost
 			all = append(all, book.Attempt{AttemptRecord: a})
 		}
 		return nil

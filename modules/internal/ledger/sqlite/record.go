@@ -8,6 +8,7 @@ import (
 	"zombiezen.com/go/sqlite"
 
 	"github.com/fareway/fareway/modules/internal/ledger"
+	"github.com/fareway/fareway/modules/internal/ledger/audit"
 )
 
 // Request implements ledger.Books. ErrNotFound also for a request whose detail was pruned; its entries are still
@@ -29,86 +30,18 @@ func (b *books) Request(ctx context.Context, id string) (ledger.RequestRecord, e
 }
 
 func settledRecord(conn *sqlite.Conn, id string) (r ledger.RequestRecord, found bool, err error) {
-	err = eachDetail(conn, `WHERE r.id = ?`, func(d *detail) error {
+	err = eachDetail(conn, `WHERE r.id = ?`, func(is *audit.Request) (err error) {
 		found = true
-		r, err = recordOf(conn, d)
+		if err = newTariffs(conn).fill(is.Attempts); err == nil {
+			err = named(conn, &is.RequestRecord, is.AccountNumber, is.KeyNumber)
+		}
+		if err == nil {
+			is.Entries, err = entriesOf(conn, is)
+		}
+		r = is.RequestRecord
 		return err
 	}, id)
 	return r, found, err
-}
-
-func recordOf(conn *sqlite.Conn, d *detail) (ledger.RequestRecord, error) {
-	r := d.head()
-	if err := d.addAttempts(&r, newTariffs(conn)); err != nil {
-		return r, err
-	}
-	err := named(conn, &r, d.account, d.key)
-	if err != nil {
-		return r, err
-	}
-	r.Entries, err = entriesOf(conn, d)
-	return r, err
-}
-
-// head is the record without its attempts and entries, and without the ids of the account and the key.
-func (d *detail) head() ledger.RequestRecord {
-	return ledger.RequestRecord{
-		ID:           d.id,
-		Endpoint:     d.endpoint,
-		Profile:      d.profile,
-		Owner:        d.owner,
-		Held:         d.hold,
-		Created:      moment(d.created),
-		Settled:      moment(d.settled),
-		Status:       d.status,
-		Reason:       d.reason,
-		Free:         d.free,
-		ServiceLimit: d.serviceLimit,
-		Surcharge:    d.surcharge,
-		Microcents:   d.charge,
-		Waived:       d.waived,
-		Over:         d.over,
-		Refunded:     d.refunded,
-		Pending:      d.pending,
-	}
-}
-
-func (d *detail) addAttempts(r *ledger.RequestRecord, prices *tariffs) error {
-	for i := range d.attempts {
-		a, err := d.attempts[i].record(d.id, prices)
-		if err != nil {
-			return err
-		}
-		r.Attempts = append(r.Attempts, a)
-	}
-	return nil
-}
-
-// record is the attempt with its prices; those of a version that does not exist are zero.
-func (t tried) record(request string, prices *tariffs) (ledger.AttemptRecord, error) {
-	p, err := prices.of(t.route, t.version)
-	a := ledger.AttemptRecord{
-		Attempt: ledger.Attempt{
-			ID:           ledger.AttemptID(request, t.seq),
-			Route:        t.route,
-			Provider:     t.provider,
-			Model:        t.model,
-			PriceVersion: t.version,
-			Worst:        t.worst,
-			Key:          t.key,
-		},
-		Outcome:  t.outcome,
-		Usage:    t.usage,
-		Price:    p.price,
-		Cost:     p.cost,
-		Created:  moment(t.created),
-		Estimate: t.estimate,
-		Operator: t.operator,
-	}
-	if t.receipt != nil {
-		a.Receipt = moment(*t.receipt)
-	}
-	return a, err
 }
 
 // named fills in the ids of the account and the key.
@@ -158,40 +91,39 @@ const (
 )
 
 // entriesOf are those that moved money for a request: its charge, and what came later.
-func entriesOf(conn *sqlite.Conn, d *detail) (entries []ledger.Entry, err error) {
+func entriesOf(conn *sqlite.Conn, r *audit.Request) (entries []ledger.Entry, err error) {
 	row := appendTo(&entries, func(row *sqlite.Stmt) ledger.Entry { return published(scanEntry(row)) })
-	if d.entry != nil {
-		if err := run(conn, entryByNumber, row, *d.entry); err != nil {
-			return nil, err
-		}
+	if err := run(conn, entryByNumber, row, r.Entry); err != nil {
+		return nil, err
 	}
-	err = run(conn, laterEntries, row, d.id)
+	err = run(conn, laterEntries, row, r.ID)
 	return entries, err
 }
 
 func runningRecord(conn *sqlite.Conn, id string) (r ledger.RequestRecord, found bool, err error) {
-	prices := newTariffs(conn)
 	var account, key int64
 	err = run(conn, `SELECT seq, route, provider, model, price_version, created, account, key, owner, endpoint, profile,
 		hold, worst
 		FROM holds WHERE request = ? ORDER BY seq`, func(row *sqlite.Stmt) error {
-		var t tried
+		var seq int64
+		var a ledger.AttemptRecord
 		is := ledger.RequestRecord{ID: id, Running: true}
-		readColumns(row, 0, &t.seq, &t.route, &t.provider, &t.model, &t.version, &t.created, &account, &key, &is.Owner,
+		readColumns(row, 0, &seq, &a.Route, &a.Provider, &a.Model, &a.PriceVersion, &a.Created, &account, &key, &is.Owner,
 			&is.Endpoint, &is.Profile, &is.Held)
-		t.worst = columnWorst(row, 12)
 		if !found {
 			found = true
 			r = is
-			r.Created = moment(t.created)
+			r.Created = a.Created
 		}
-		if t.seq == 0 { // the hold's own
-			return nil
+		if seq > 0 { // 0 is the hold's own
+			a.ID, a.Worst = ledger.AttemptID(id, seq), columnWorst(row, 12)
+			r.Attempts = append(r.Attempts, a)
 		}
-		a, err := t.record(id, prices)
-		r.Attempts = append(r.Attempts, a)
-		return err
+		return nil
 	}, id)
+	if err == nil {
+		err = newTariffs(conn).fill(r.Attempts)
+	}
 	if err != nil || !found {
 		return r, found, err
 	}

@@ -1,8 +1,6 @@
 package sqlite
 
 import (
-	"crypto/sha256"
-	"encoding/binary"
 	"fmt"
 	"slices"
 	"time"
@@ -63,30 +61,12 @@ func (m *memory) raise(k keyRef, microcents int64) {
 	}
 }
 
-// mark is a hash of a row of holds, as a number. Rows come and go with their requests, so that no
-// chain can have them: the sum of their marks shows that none was changed, removed or put in. Those of an older
-// ledger have none.
+// mark is the mark of a row of holds.
 func (m *memory) mark(r *running, seq int, hold int64) int64 {
 	a := r.row(seq)
-	if a.Worst < 0 {
-		return 0
-	}
-	b := m.scratch[:0]
-	for _, s := range [...]string{r.ID, r.Owner, r.Endpoint, r.Profile, a.Route, a.Provider, a.Model} {
-		b = binary.BigEndian.AppendUint32(b, uint32(len(s)))
-		b = append(b, s...)
-	}
-	for _, n := range [...]int64{
-		int64(seq), r.key.account, r.key.n, hold, a.PriceVersion, a.Created.UnixNano(), a.Worst,
-	} {
-		b = binary.BigEndian.AppendUint64(b, uint64(n))
-	}
-	if a.Beside { // rows of an older ledger are none
-		b = append(b, 1)
-	}
-	m.scratch = b
-	sum := sha256.Sum256(b)
-	return int64(binary.BigEndian.Uint64(sum[:8]))
+	row := book.Hold{Request: r.ID, Seq: int64(seq), AccountNumber: r.key.account, KeyNumber: r.key.n, Owner: r.Owner,
+		Endpoint: r.Endpoint, Profile: r.Profile, Hold: hold, Attempt: a.Attempt, Created: a.Created, Beside: a.Beside}
+	return row.Mark(&m.scratch)
 }
 
 const updateHolds = `UPDATE meta SET holds = ?, held = ?, marks = ?`

@@ -2,7 +2,6 @@ package sqlite
 
 import (
 	"context"
-	"fmt"
 	"strings"
 	"time"
 
@@ -74,28 +73,4 @@ func (s *Store) SetRequires(ctx context.Context, id string, change ledger.Requir
 		return book.SetRequires(a.Account, change, by)
 	})
 	return wrapResult(v, err, "setting what account %q requires", id)
-}
-
-// quotedSettings are what was set for accounts AS a as the audit trail says it, and unsetSettings are what they are
-// where it says nothing: there is none that was set without an act.
-var quotedSettings, unsetSettings = func() (columns string, unset map[string]string) {
-	unset = map[string]string{"profile": `""`, "requires_region": `""`, "requires_retention": `""`}
-	columns = `, json_quote(a.profile) AS profile, json_quote(a.requires_region) AS requires_region,
-		json_quote(a.requires_retention) AS requires_retention`
-	for i, limit := range ledger.AllLimits {
-		unset[string(limit)] = "null"
-		columns += fmt.Sprintf(`, json_quote(a.%s) AS "%s"`, limitColumns[i], limit)
-	}
-	return columns, unset
-}()
-
-// verifyUnsaid looks for settings of accounts about which the audit trail says nothing at all.
-func (v *verification) verifyUnsaid() error {
-	limits := strings.Join(limitColumns[:], ", ")
-	return run(v.conn, `SELECT a.id FROM accounts AS a WHERE (a.profile <> '' OR a.requires_region <> ''
-		OR a.requires_retention <> '' OR coalesce(`+limits+`) IS NOT NULL)
-		AND a.id NOT IN (SELECT subject FROM audit WHERE action LIKE 'account.%') LIMIT 1`, func(row *sqlite.Stmt) error {
-		return disagree(row.ColumnText(0), "it has a limit, a profile or a requirement of its own, and the audit trail "+
-			"does not say who set it")
-	})
 }

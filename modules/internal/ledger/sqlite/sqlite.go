@@ -13,7 +13,6 @@ import (
 	"sync/atomic"
 	"time"
 
-	"github.com/gofrs/flock"
 	"zombiezen.com/go/sqlite"
 
 	"github.com/fareway/fareway/modules/internal/files"
@@ -82,7 +81,8 @@ func (o *Options) fill() {
 type Store struct {
 	*books
 	opts    Options
-	lock    *flock.Flock
+	lease   ledger.Lease
+	grant   ledger.Grant
 	db      *database // the writer's once it runs
 	writer  *writer
 	readers *pool
@@ -100,13 +100,13 @@ func Open(opts Options) (_ *Store, err error) {
 	if opts.Path, err = resolve(opts.Path); err != nil {
 		return nil, err
 	}
-	s := &Store{opts: opts}
+	s := &Store{opts: opts, lease: newFileLease(opts.Path)}
 	defer func() {
 		if err != nil {
 			err = errors.Join(err, s.Close())
 		}
 	}()
-	if s.lock, err = lock(opts.Path, opts.BootID); err != nil {
+	if s.grant, err = s.lease.Acquire(opts.BootID); err != nil {
 		return nil, err
 	}
 	if err := s.open(); err != nil {
@@ -175,9 +175,7 @@ func (s *Store) Close() error {
 		if s.db != nil {
 			errs = append(errs, s.db.close(), s.db.progress.close())
 		}
-		if s.lock != nil {
-			errs = append(errs, s.lock.Unlock())
-		}
+		errs = append(errs, s.lease.Release(s.grant))
 		if err := errors.Join(errs...); err != nil {
 			s.closeErr = fmt.Errorf("closing the ledger: %w", err)
 		}

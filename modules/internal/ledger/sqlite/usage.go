@@ -3,15 +3,15 @@ package sqlite
 import (
 	"context"
 	"fmt"
-	"math/bits"
 	"slices"
 	"strings"
-	"sync"
 	"time"
 
 	"zombiezen.com/go/sqlite"
 
 	"github.com/fareway/fareway/modules/internal/ledger"
+	"github.com/fareway/fareway/modules/internal/ledger/audit"
+	"github.com/fareway/fareway/modules/internal/ledger/book"
 )
 
 // group is what a row of usage is about; what is not grouped by is zero.
@@ -21,20 +21,6 @@ type group struct {
 	day          int64 // since 1970
 }
 
-// sums are what the requests of a group come to. Those of routes are in requests and pending once for each route that
-// they were tried on, and in wholes on one of them only.
-type sums struct {
-	parts, settled               int64 // like requests and wholes, with calls for comparison
-	requests, pending            int64
-	wholes, wholesPending        int64
-	attempts                     int64
-	charge, waived, over         int64
-	refunded, cost               int64
-	input, cacheRead, cacheWrite *int64
-	output, reasoning            *int64
-	estimated                    int64 // attempts
-}
-
 // usage groups settled requests.
 type usage struct {
 	conn   *sqlite.Conn
@@ -42,13 +28,9 @@ type usage struct {
 	by     map[ledger.Dimension]bool
 	routed bool // grouped or narrowed by route
 	prices *tariffs
-	groups map[group]*sums
+	groups map[group]*book.Usage
 	most   int // groups in memory
-	// shared is held while the table is written to, where others write to it, too.
-	shared sync.Locker
-	routes []string // of the request at hand, to count it once for each
-	worth  []int64  // of the request at hand, see weigh
-	payers int      // of the request at hand: how many attempts there are up to the last one that is the account's
+	over   book.Divider
 }
 
 // Usage implements ledger.Books. Without a dimension there is one row, of everything. Whole days are read from their
@@ -84,7 +66,7 @@ func (b *books) Usage(ctx context.Context, q ledger.UsageQuery, each func(ledger
 
 func newUsage(conn *sqlite.Conn, q ledger.UsageQuery) (*usage, error) {
 	u := &usage{
-		conn: conn, query: q, by: map[ledger.Dimension]bool{}, prices: newTariffs(conn), groups: map[group]*sums{},
+		conn: conn, query: q, by: map[ledger.Dimension]bool{}, prices: newTariffs(conn), groups: map[group]*book.Usage{},
 		most: maxGroups,
 	}
 	for _, d := range q.By {
@@ -98,7 +80,7 @@ func newUsage(conn *sqlite.Conn, q ledger.UsageQuery) (*usage, error) {
 		return nil, err
 	}
 	if len(q.By) == 0 {
-		u.groups[group{}] = &sums{}
+		u.groups[group{}] = &book.Usage{}
 	}
 	return u, nil
 }
@@ -134,185 +116,46 @@ func keyNumber(conn *sqlite.Conn, id string) (n int64, err error) {
 }
 
 // count adds a request to its group, or to those of its routes.
-func (u *usage) count(d *detail) error {
+func (u *usage) count(r *audit.Request) error {
+	if err := u.prices.fill(r.Attempts); err != nil {
+		return err
+	}
+	return u.countPriced(r)
+}
+
+// countPriced is count for a request whose prices are filled in.
+func (u *usage) countPriced(r *audit.Request) error {
 	g := group{}
 	if u.by[ledger.ByAccount] || u.by[ledger.ByKey] {
-		g.account = d.account
+		g.account = r.AccountNumber
 	}
 	if u.by[ledger.ByKey] {
-		g.key = d.key
+		g.key = r.KeyNumber
 	}
 	if u.by[ledger.ByDay] {
-		g.day = dayOf(d.settled)
+		g.day = book.DayOf(r.Settled)
 	}
-	if u.routed {
-		return u.countRoutes(d, g)
+	if !u.routed {
+		row, err := u.at(g)
+		if err == nil {
+			row.Count(&r.RequestRecord)
+		}
+		return err
 	}
-	return u.countWhole(d, g)
+	return u.over.Count(&r.RequestRecord, func(route string) (*book.Usage, error) {
+		if u.query.Route != "" && route != u.query.Route {
+			return nil, nil
+		}
+		if u.by[ledger.ByRoute] {
+			g.route = route
+		}
+		return u.at(g)
+	})
 }
 
 // dateOf writes a day.
 func dateOf(day int64) string {
 	return time.Unix(0, 0).UTC().AddDate(0, 0, int(day)).Format(time.DateOnly)
-}
-
-// dayOf is the day of a time, since 1970 in UTC.
-func dayOf(ns int64) int64 { return floorDiv(ns, int64(24*time.Hour)) }
-
-// countWhole adds a request to one group.
-func (u *usage) countWhole(d *detail, g group) error {
-	row, err := u.at(g)
-	if err != nil {
-		return err
-	}
-	row.tried(d)
-	row.whole(d)
-	row.charge += d.charge
-	row.waived += d.waived
-	row.over += d.over
-	row.refunded += d.refunded
-	for i := range d.attempts {
-		if err := u.countAttempt(row, &d.attempts[i]); err != nil {
-			return err
-		}
-	}
-	return nil
-}
-
-// tried counts a request on a route, or where there are none.
-func (s *sums) tried(d *detail) {
-	s.parts++
-	s.requests += d.asked()
-	if d.pending {
-		s.pending++
-	}
-}
-
-// whole counts a request once.
-func (s *sums) whole(d *detail) {
-	s.settled++
-	s.wholes += d.asked()
-	if d.pending {
-		s.wholesPending++
-	}
-}
-
-// asked is how many requests of a client it is: a call for comparison is none.
-func (d *detail) asked() int64 {
-	if d.endpoint == ledger.Shadow {
-		return 0
-	}
-	return 1
-}
-
-// countRoutes adds the attempts of a request to the groups of their routes, each with its share of what the request
-// came to, and the request once to each.
-func (u *usage) countRoutes(d *detail, g group) error {
-	if err := u.weigh(d); err != nil {
-		return err
-	}
-	if len(d.attempts) == 0 && u.query.Route == "" {
-		return u.countWhole(d, g) // of no route
-	}
-	u.routes = u.routes[:0]
-	for i := range d.attempts {
-		t := &d.attempts[i]
-		if u.query.Route != "" && t.route != u.query.Route {
-			continue
-		}
-		if u.by[ledger.ByRoute] {
-			g.route = t.route
-		}
-		row, err := u.at(g)
-		if err != nil {
-			return err
-		}
-		if !slices.Contains(u.routes, t.route) {
-			u.routes = append(u.routes, t.route)
-			row.tried(d)
-		}
-		if i == u.payers-1 {
-			row.whole(d)
-		}
-		if err := u.countAttempt(row, t); err != nil {
-			return err
-		}
-		row.charge += u.share(d.charge, i)
-		row.waived += u.share(d.waived, i)
-		row.over += u.share(d.over, i)
-		row.refunded += u.share(d.refunded, i)
-	}
-	return nil
-}
-
-// weigh notes what the first attempts of a request come to by themselves: worth[n] is that of the first n. Those that
-// are the operator's come to nothing.
-func (u *usage) weigh(d *detail) error {
-	u.worth, u.payers = append(u.worth[:0], 0), len(d.attempts)
-	for u.payers > 1 && d.attempts[u.payers-1].operator {
-		u.payers--
-	}
-	for i := range d.attempts {
-		p, err := u.prices.of(d.attempts[i].route, d.attempts[i].version)
-		if err != nil {
-			return err
-		}
-		m, _ := ledger.Cost(d.attempts[i].usage, p.price) // usage that cannot be priced was charged nothing
-		if d.attempts[i].operator {
-			m = 0
-		}
-		u.worth = append(u.worth, u.worth[i]+m)
-	}
-	return nil
-}
-
-// share is what falls to an attempt, the first is 0, of an amount of the request that was weighed: in proportion to
-// what the attempts come to by themselves. All shares together are the amount, for each is the difference of two sums.
-func (u *usage) share(amount int64, attempt int) int64 {
-	return u.upTo(amount, attempt+1) - u.upTo(amount, attempt)
-}
-
-// upTo is the share of the first n attempts, rounded down. What no attempt accounts for falls to the last one that is
-// the account's, which is the one that answered.
-func (u *usage) upTo(amount int64, n int) int64 {
-	all := u.worth[len(u.worth)-1]
-	switch {
-	case n >= u.payers:
-		return amount
-	case all == 0:
-		return 0
-	}
-	hi, lo := bits.Mul64(uint64(amount), uint64(u.worth[n]))
-	q, _ := bits.Div64(hi, lo, uint64(all)) // at most the amount
-	return int64(q)
-}
-
-// countAttempt adds what an attempt used and what it cost the operator.
-func (u *usage) countAttempt(row *sums, t *tried) error {
-	p, err := u.prices.of(t.route, t.version)
-	if err != nil {
-		return err
-	}
-	cost, _ := ledger.Cost(t.usage, p.cost) // the same for what it cost
-	row.attempts++
-	row.cost += cost
-	addTokens(&row.input, t.usage.Input)
-	addTokens(&row.cacheRead, t.usage.CacheRead)
-	addTokens(&row.cacheWrite, t.usage.CacheWrite)
-	addTokens(&row.output, t.usage.Output)
-	addTokens(&row.reasoning, t.usage.Reasoning)
-	row.estimated += one(t.usage.Estimated)
-	return nil
-}
-
-// addTokens keeps a sum nil for as long as nothing was reported.
-func addTokens(sum **int64, n *int64) {
-	if n != nil {
-		if *sum == nil {
-			*sum = new(int64)
-		}
-		**sum += *n
-	}
 }
 
 // floorDiv divides, rounding down also below zero.
@@ -329,7 +172,7 @@ func floorDiv(n, by int64) int64 {
 const maxGroups = 1 << 13
 
 // at is the row of a group, to be added to at once.
-func (u *usage) at(g group) (*sums, error) {
+func (u *usage) at(g group) (*book.Usage, error) {
 	if row, ok := u.groups[g]; ok {
 		return row, nil
 	}
@@ -338,7 +181,7 @@ func (u *usage) at(g group) (*sums, error) {
 			return nil, err
 		}
 	}
-	row := &sums{}
+	row := &book.Usage{}
 	u.groups[g] = row
 	return row, nil
 }
@@ -371,12 +214,8 @@ const (
 
 // flush moves all groups to the table.
 func (u *usage) flush() error {
-	if u.shared != nil {
-		u.shared.Lock()
-		defer u.shared.Unlock()
-	}
 	for g, s := range u.groups {
-		row := append([]any{g.account, g.key, g.route, g.day}, s.values()...)
+		row := append([]any{g.account, g.key, g.route, g.day}, usageValues(s)...)
 		if err := run(u.conn, insertUsageRow, nil, row...); err != nil {
 			return err
 		}
@@ -385,10 +224,14 @@ func (u *usage) flush() error {
 	return nil
 }
 
-// values are the columns of sums, from parts to estimated.
-func (s *sums) values() []any {
-	return []any{s.parts, s.settled, s.requests, s.pending, s.wholes, s.wholesPending, s.attempts, s.charge,
-		s.waived, s.over, s.refunded, s.cost, s.input, s.cacheRead, s.cacheWrite, s.output, s.reasoning, s.estimated}
+// usageValues are the columns of sums, from parts to estimated; NULL for what was never reported.
+func usageValues(s *book.Usage) []any {
+	var all [18]any
+	for i, n := range s.Columns() {
+		all[i] = n
+	}
+	copy(all[12:], []any{s.Input, s.CacheRead, s.CacheWrite, s.Output, s.Reasoning})
+	return all[:]
 }
 
 // list gives the groups in the order of what they are grouped by: accounts by name, keys by account and name.

@@ -4,20 +4,30 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"math/bits"
+	"maps"
+	"runtime"
 	"slices"
-	"sync/atomic"
+	"sync"
 
 	"zombiezen.com/go/sqlite"
 
 	"github.com/fareway/fareway/modules/internal/ledger"
+	"github.com/fareway/fareway/modules/internal/ledger/audit"
 )
 
-// Verify implements ledger.Books. It reads one snapshot, beside the running operations, and recomputes the journal by
-// itself and every settled request with its entries, on all processors, and then in this order: the checkpoints, the
-// accounts and keys as the sums of those, the running requests, what waits for receipts, prices and the audit trail,
-// and the database's own structure. Each large table is read from end to end twice, once of these times for sums by
-// account and key, which SQLite sorts on the disk.
+const (
+	// maxVerifiers bounds the connections of a verification, each with a cache of its own.
+	maxVerifiers = 8
+	// oneMoment is how often connections are begun anew until all see the same moment.
+	oneMoment = 100
+)
+
+// verifiers is how many connections verify.
+func verifiers() int { return min(runtime.GOMAXPROCS(0), maxVerifiers) }
+
+// Verify implements ledger.Books. It reads one snapshot, beside the running operations, on all processors; package
+// audit says in which order what is looked at. Each large table is read from end to end twice, once of these times for
+// sums by account and key, which SQLite sorts on the disk.
 func (b *books) Verify(ctx context.Context, kept ...ledger.Checkpoint) (ledger.Report, error) {
 	return b.VerifyAs(ctx, ledger.Verification{Kept: kept})
 }
@@ -47,157 +57,90 @@ func (b *books) VerifyAs(ctx context.Context, how ledger.Verification) (ledger.R
 	return r, nil
 }
 
-// finding is something that disagrees. As an error it ends the step that met it.
-type finding struct {
-	n     int64 // of the entry that it is about; 0 when it is about none
-	where string
-	what  string
-}
-
-func (f *finding) Error() string { return f.where + ": " + f.what }
-
-func disagree(where, format string, args ...any) error {
-	return &finding{where: where, what: fmt.Sprintf(format, args...)}
-}
-
-func entryDisagrees(n int64, where, format string, args ...any) error {
-	return &finding{n: n, where: where, what: fmt.Sprintf(format, args...)}
-}
-
-// verification is one run of Verify.
-type verification struct {
-	conn    *sqlite.Conn
-	readers []*sqlite.Conn // of the same moment, for the parts
-	how     ledger.Verification
-	from    int64             // the last entry that is taken as it is
-	seen    *extent           // by the witness; nil: there is none
-	log     *ledger.LogDamage // of the write-ahead log; nil: it is whole
-	looked  []uint64          // a bit for each account that an entry was looked at of, by its number
-	done    *atomic.Int64
-	all     int64 // how much there is to be done, about
-	report  ledger.Report
-	first   *finding // of those that were met so far
-	prices  *tariffs
-	days    *usage // of the requests that are in the sums of days
-	summed  int64  // the last settlement that is
-	pruned  int64  // requests that were settled before this moment may be missing
-
-	counted  map[ledger.EntryKind]tally // entries that are about requests
-	found    map[ledger.EntryKind]tally // those of them that a request accounts for
-	waiting  int64                      // attempts that should wait for a receipt
-	attempts int64                      // of settled requests
-	owners   map[string]bool
-	names    map[[2]int64][2]string // ids of accounts and keys, by their numbers
-	damage   error                  // that verifyPages has found
-}
-
-// tally counts entries, and those of them that no pruned request can have.
-type tally struct{ all, young int64 }
-
-func verify(conn *sqlite.Conn, seen *extent, kept []ledger.Checkpoint) (ledger.Report, error) {
-	return verifyAs(conn, nil, seen, nil, ledger.Verification{Kept: kept})
-}
-
-func newVerification(conn *sqlite.Conn) *verification {
-	return &verification{
-		conn:    conn,
-		report:  ledger.Report{Sums: map[string]int64{}},
-		prices:  newTariffs(conn),
-		counted: map[ledger.EntryKind]tally{},
-		found:   map[ledger.EntryKind]tally{},
-		owners:  map[string]bool{},
-		names:   map[[2]int64][2]string{},
-	}
-}
-
+// verifyAs verifies what connections see, readers the same as conn, and the file.
 func verifyAs(conn *sqlite.Conn, readers []*sqlite.Conn, seen *extent, damage *ledger.LogDamage,
 	how ledger.Verification) (ledger.Report, error) {
-	v := newVerification(conn)
-	v.readers, v.seen, v.log, v.how, v.done = readers, seen, damage, how, new(atomic.Int64)
-	if v.report.Witnessed = seen != nil; how.From != nil {
-		v.from, v.report.From = how.From.Entries, how.From.N
-		v.how.Kept = append(slices.Clone(how.Kept), *how.From)
+	l := audit.Ledger{
+		Rows: newAuditRows(conn), Form: func() error { return verifyVersion(conn) },
+		Loss:    func() (*ledger.Loss, string, error) { return lossOf(conn, seen, damage) },
+		Storage: verifyPages, Schema: func() error { return verifySchema(conn) },
 	}
-	err := v.run()
-	damaged := sqlite.ErrCode(err).ToPrimary()
-	switch {
-	case damaged == sqlite.ResultCorrupt || damaged == sqlite.ResultNotADB:
-		v.first = &finding{where: "database", what: "the file is damaged: " + err.Error()}
-	case err != nil:
+	for _, reader := range readers {
+		l.Beside = append(l.Beside, newAuditRows(reader))
+	}
+	r, err := audit.Verify(l, how)
+	r.Witnessed = seen != nil
+	if damaged := sqlite.ErrCode(err).ToPrimary(); damaged == sqlite.ResultCorrupt || damaged == sqlite.ResultNotADB {
+		r.OK, r.Entry, r.Problem = false, "database", "the file is damaged: "+err.Error()
+		return r, nil
+	}
+	if err != nil {
 		return ledger.Report{}, err
 	}
-	if v.report.OK = v.first == nil; !v.report.OK {
-		if v.report.Accounts == 0 {
-			for _, accounts := range v.looked {
-				v.report.Accounts += int64(bits.OnesCount64(accounts))
+	return r, nil
+}
+
+// selectMoment is the moment of a ledger, as far as its parts are read: what they look at changes with an entry or a
+// pruning only.
+const selectMoment = `SELECT (SELECT coalesce(max(n), 0) FROM entries) || ' ' || pruned_before || ' '
+	|| (SELECT coalesce(sum(requests), 0) FROM pruned) || ' ' || (SELECT count(*) FROM owners) FROM meta`
+
+// beside opens up to n connections that see what conn sees; fewer, or none, where the ledger never stands still.
+// conn and they are begun anew until they do.
+func (b *books) beside(ctx context.Context, conn *sqlite.Conn, n int) (readers []*sqlite.Conn, err error) {
+	same := false
+	defer func() {
+		if err != nil || !same {
+			for _, reader := range readers {
+				err = errors.Join(err, reader.Close())
+			}
+			readers = nil
+		}
+	}()
+	for range n {
+		reader, err := openReader(b.path, b.busy)
+		if err != nil {
+			return readers, err
+		}
+		reader.SetInterrupt(ctx.Done())
+		readers = append(readers, reader)
+		if err := run(reader, `BEGIN`, nil); err != nil {
+			return readers, err
+		}
+	}
+	all := append([]*sqlite.Conn{conn}, readers...)
+	for range oneMoment {
+		moments := map[string]bool{}
+		for _, c := range all {
+			var at string
+			if err := run(c, selectMoment, to(&at)); err != nil {
+				return readers, err
+			}
+			moments[at] = true
+		}
+		if same = len(moments) == 1; same {
+			return readers, nil
+		}
+		for _, c := range all {
+			for _, again := range []string{`ROLLBACK`, `BEGIN`} {
+				if err := run(c, again, nil); err != nil {
+					return readers, err
+				}
 			}
 		}
-		v.report.Problem, v.report.Entry = v.first.what, v.first.where
 	}
-	return v.report, nil
+	return readers, nil
 }
 
-// run goes on after a finding in the journal: an earlier entry may disagree with its request. What rests on sums is
-// looked at only when everything that is summed is right.
-func (v *verification) run() error {
-	for _, step := range []func() error{v.prepare, v.verifyParts} {
-		if err := v.note(step()); err != nil {
-			return err
-		}
+// verifyVersion checks that the ledger says once that it is of this version.
+func verifyVersion(conn *sqlite.Conn) error {
+	var version, rows int
+	err := run(conn, `SELECT version, count(*) FROM meta`, to(&version, &rows))
+	if err == nil && (version != len(migrations) || rows != 1) {
+		err = audit.Disagree("meta", "it has %d rows and says version %d; one row with version %d is what it should have",
+			rows, version, len(migrations))
 	}
-	for _, step := range []func() error{
-		v.verifyWitness, v.verifyPairs, v.verifyAttempts, v.verifyCheckpoints, v.sum, v.verifyDays, v.verifyAccounts,
-		v.verifyKeys, v.verifyRunning, v.verifyWaiting, v.verifyPrices, v.verifyTrail, v.verifyMade,
-		v.verifyLines, v.verifySaid, v.verifyMoved, v.verifyStructure,
-	} {
-		if v.first != nil {
-			v.report.Stopped = true
-			return nil
-		}
-		if err := v.note(step()); err != nil {
-			return err
-		}
-	}
-	return nil
-}
-
-// note keeps a finding when it is the first: of entries the earliest in the journal, of everything else what was
-// met first, and entries before everything else. It returns every other error.
-func (v *verification) note(err error) error {
-	var f *finding
-	if !errors.As(err, &f) {
-		return err
-	}
-	if v.first == nil || f.n > 0 && (v.first.n == 0 || f.n < v.first.n) {
-		v.first = f
-	}
-	return nil
-}
-
-func (v *verification) prepare() error {
-	var err error
-	v.days, err = newUsage(v.conn,
-		ledger.UsageQuery{By: []ledger.Dimension{ledger.ByKey, ledger.ByDay, ledger.ByRoute}})
-	if err != nil {
-		return err
-	}
-	return run(v.conn, `SELECT pruned_before, version, count(*), summed FROM meta`, func(row *sqlite.Stmt) error {
-		v.pruned, v.summed = row.ColumnInt64(0), row.ColumnInt64(3)
-		if row.ColumnInt(1) != len(migrations) || row.ColumnInt(2) != 1 {
-			return disagree("meta", "it has %d rows and says version %d; one row with version %d is what it should have",
-				row.ColumnInt(2), row.ColumnInt(1), len(migrations))
-		}
-		return nil
-	})
-}
-
-// verifyWitness checks that the ledger has all that its witness has seen, and that its log is whole (GAP-133).
-func (v *verification) verifyWitness() error {
-	loss, where, err := lossOf(v.conn, v.seen, v.log)
-	if v.report.Loss = loss; err != nil || loss == nil {
-		return err
-	}
-	return disagree(where, "a part of the ledger is missing: %s; %s", loss, ledger.LossAdvice)
+	return err
 }
 
 // lossOf is what a ledger does not have of what was seen of it, nil for no witness, or of its log, and what tells so.
@@ -251,12 +194,63 @@ func FindLoss(ctx context.Context, database string) (loss *ledger.Loss, err erro
 	return loss, nil
 }
 
-// count adds an entry to those of its kind.
-func (v *verification) count(to map[ledger.EntryKind]tally, kind ledger.EntryKind, created int64) {
-	t := to[kind]
-	t.all++
-	if created >= v.pruned {
-		t.young++
+// verifyPages lets SQLite look for damage in the file and for rows that break what the schema demands.
+func verifyPages(rows audit.Rows) error {
+	of, _ := rows.(auditRows)
+	var text string
+	err := run(of.conn, `PRAGMA integrity_check(1)`, to(&text))
+	if err == nil && text != "ok" {
+		err = audit.Disagree("database", "%s", text)
 	}
-	to[kind] = t
+	return err
+}
+
+// verifySchema compares the schema with the one that this fareway makes: the journal's triggers and unique indexes
+// keep what is relied on.
+func verifySchema(conn *sqlite.Conn) error {
+	want, err := newestSchema()
+	if err != nil {
+		return err
+	}
+	is, err := schemaOf(conn)
+	if err != nil {
+		return err
+	}
+	for _, name := range slices.Sorted(maps.Keys(want)) {
+		if is[name] != want[name] {
+			return audit.Disagree("database", "%s is missing, or not as this fareway makes it", name)
+		}
+	}
+	for _, name := range slices.Sorted(maps.Keys(is)) {
+		if _, ok := want[name]; !ok {
+			return audit.Disagree("database", "%s is not of this fareway", name)
+		}
+	}
+	return nil
+}
+
+// newestSchema is the schema of a ledger that is made now.
+var newestSchema = sync.OnceValues(func() (map[string]string, error) {
+	conn, err := sqlite.OpenConn(":memory:", sqlite.OpenReadWrite|sqlite.OpenCreate)
+	if err != nil {
+		return nil, err
+	}
+	defer func() { _ = conn.Close() }() // nothing is kept
+	if err := migrate(conn, 0); err != nil {
+		return nil, err
+	}
+	return schemaOf(conn)
+})
+
+// schemaOf is what makes each table, index, trigger and view of a database, by kind and name. Statistics and the
+// like, which SQLite keeps for itself, begin with sqlite_.
+func schemaOf(conn *sqlite.Conn) (map[string]string, error) {
+	objects := map[string]string{}
+	err := run(conn,
+		`SELECT type, name, coalesce(sql, '') FROM main.sqlite_schema WHERE name NOT LIKE 'sqlite\_%' ESCAPE '\'`,
+		func(row *sqlite.Stmt) error {
+			objects[row.ColumnText(0)+" "+row.ColumnText(1)] = row.ColumnText(2)
+			return nil
+		})
+	return objects, err
 }

@@ -1,6 +1,7 @@
 package sqlite
 
 import (
+	"strconv"
 	"testing"
 	"time"
 
@@ -51,7 +52,7 @@ func TestVerifyComparesAnEntryWithItsRequest(t *testing.T) {
 			}
 			return run(v.conn, `UPDATE balances SET head = ? WHERE n = 2`, nil, forged.Hash())
 		})
-		require.Equal(t, whereOf(e)+": "+problem, p)
+		require.Equal(t, e.Account+"/"+strconv.FormatInt(e.Seq, 10)+": "+problem, p)
 	}
 }
 
@@ -84,6 +85,6 @@ func TestVerifyComparesAnEntryThatIsFreeInPart(t *testing.T) {
 			}
 			return run(v.conn, `UPDATE balances SET head = ? WHERE n = 4`, nil, forged.Hash())
 		})
-		require.Contains(t, p, whereOf(e)+": it charges ", problem)
+		require.Contains(t, p, e.Account+"/"+strconv.FormatInt(e.Seq, 10)+": it charges ", problem)
 	}
 }

@@ -9,12 +9,13 @@ import (
 	"zombiezen.com/go/sqlite"
 
 	"github.com/fareway/fareway/modules/internal/ledger"
+	"github.com/fareway/fareway/modules/internal/ledger/audit"
 )
 
 // However many look, they find the same, also where something is missing at a border of parts.
 func TestVerifyInParts(t *testing.T) {
 	t.Parallel()
-	const charges = 3 * partLeast
+	const charges = 3 * audit.PartLeast
 	path := filepath.Join(t.TempDir(), "fareway.db")
 	prefill(t, path, 50, charges)
 	conn := openForWriting(t, path)
@@ -87,7 +88,7 @@ func TestVerifyFromACheckpoint(t *testing.T) {
 	require.Positive(t, r.Requests)
 	other := from
 	other.Hash[0]++
-	require.Equal(t, checkpointName(from.N), look(s, other).Entry)
+	require.Equal(t, audit.CheckpointName(from.N), look(s, other).Entry)
 
 	path := s.store.opts.Path
 	require.NoError(t, s.store.Close())

@@ -16,7 +16,13 @@ import (
 	"zombiezen.com/go/sqlite"
 
 	"github.com/fareway/fareway/modules/internal/ledger"
+	"github.com/fareway/fareway/modules/internal/ledger/audit"
 )
+
+// verify verifies what one connection sees.
+func verify(conn *sqlite.Conn, seen *extent, kept []ledger.Checkpoint) (ledger.Report, error) {
+	return verifyAs(conn, nil, seen, nil, ledger.Verification{Kept: kept})
+}
 
 func TestVerifyClean(t *testing.T) {
 	t.Parallel()
@@ -296,7 +302,7 @@ func TestVerifyComparesKeptCheckpoints(t *testing.T) {
 			r, err := forged.store.Verify(t.Context(), k)
 			require.NoError(t, err)
 			require.False(t, r.OK)
-			require.Equal(t, checkpointName(k.N), r.Entry)
+			require.Equal(t, audit.CheckpointName(k.N), r.Entry)
 			require.Contains(t, r.Problem, "it is not the one that was kept")
 		}
 	}

@@ -31,7 +31,7 @@ func decide(f *Features, s *Signal, m *Model, pool *Pool, at []int, req *llm.Req
 	pool.Quality(s, quality)
 	total := 0.0
 	for _, k := range at {
-		cost, _ := pool.Routes[k].CostOf(s)
+		cost, _ := pool.CostOf(k, s)
 		total += quality[k] + cost
 	}
 	return total

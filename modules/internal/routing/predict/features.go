@@ -12,6 +12,8 @@ const (
 	tailBytes = 1280
 	maxBytes  = headBytes + tailBytes
 
+	edgeBytes = 160 // in which what is asked often stands, before or behind a text that it is about
+
 	bucketBits = 15
 	buckets    = 1 << bucketBits // of word n-grams, and as many of character n-grams
 )
@@ -90,9 +92,10 @@ type Features struct {
 	words []uint32 // hashes of word n-grams, one for each bucket that they hit
 	chars []uint16 // buckets of character n-grams, each once
 
-	concepts [maxConcepts]uint8 // how often each of the vocabulary's is in the question
-	asked    Asked              // length, by the question or what frames it
-	tools    bool               // there are some to be called
+	concepts [maxConcepts]uint8    // how often each of the vocabulary's is in the question
+	edges    [2][maxConcepts]uint8 // and how often in its first and its last bytes (edgeBytes)
+	asked    Asked                 // length, by the question or what frames it
+	tools    bool                  // there are some to be called
 
 	framer  framer
 	raw     []byte   // of a message, what is searched for the question
@@ -131,6 +134,9 @@ func (f *Features) Read(req *llm.Request) {
 		f.text = appendFolded(f.text, question[len(question)-tailBytes:])
 	}
 	f.readText()
+	n = min(len(f.norm), edgeBytes)
+	concepts().found(f.norm[:n], nil, &f.edges[0])
+	concepts().found(f.norm[len(f.norm)-n:], nil, &f.edges[1])
 	f.asked = f.framer.asked.or(concepts().found(f.norm, f.numbers, &f.concepts))
 }
 
@@ -186,6 +192,7 @@ func (f *Features) reset() {
 	f.seen = [64]uint64{}
 	f.stats = [numStats]float32{}
 	f.concepts = [maxConcepts]uint8{}
+	f.edges = [2][maxConcepts]uint8{}
 	f.words, f.chars, f.text, f.norm, f.numbers = f.words[:0], f.chars[:0], f.text[:0], f.norm[:0], f.numbers[:0]
 }
 

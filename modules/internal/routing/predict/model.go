@@ -144,7 +144,7 @@ type Route struct {
 	Cost       *Linear   // log of the cost in US dollars, nil where no data set has it
 }
 
-const magic = "fareway route model 6\n"
+const magic = "fareway route model 7\n"
 
 // ErrModel is wrapped by errors about a model file that cannot be used.
 var ErrModel = errors.New("the model file is not usable: train it again with `fareway gateway route train`")

@@ -248,13 +248,16 @@ func (p *Pool) quality(k int, common float64, s *Signal) float64 {
 	return at.trust*q/n + (1-at.trust)*shifted(float64(r.Expected), s.easier())
 }
 
-// CostOf predicts what an answer of one model costs, in US dollars at the prices of its data set; ok is false where no
-// data set has costs.
-func (r *Route) CostOf(s *Signal) (cost float64, ok bool) {
-	if r.Cost == nil {
+// CostOf predicts what an answer of the pool's k-th model costs, in US dollars at the prices of its data set; ok is
+// false where no data set has costs. As far as the pool does not know such a task it is what the model's answers cost
+// in the mean: what makes one dearer on some tasks says nothing of others.
+func (p *Pool) CostOf(k int, s *Signal) (cost float64, ok bool) {
+	by := p.Routes[k].Cost
+	if by == nil {
 		return 0, false
 	}
-	return math.Exp(r.Cost.at(s)), true
+	usual := float64(by.Bias)
+	return math.Exp(usual + p.Trust(s)*(by.at(s)-usual)), true
 }
 
 // OutputOf predicts how many tokens an answer has; ok is false where no data set counts them.

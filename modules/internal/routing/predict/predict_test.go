@@ -42,7 +42,7 @@ func TestDefault_isSmallAndSane(t *testing.T) {
 	require.Greater(t, s.Kinds[Math], s.Kinds[Code])
 	ease(strings.Repeat("qzx vkj wqp ", 40))
 	require.Less(t, s.Trust, float32(0.2))
-	cost, ok := pool.Routes[at[0]].CostOf(s)
+	cost, ok := pool.CostOf(at[0], s)
 	require.True(t, ok)
 	require.Positive(t, cost)
 }
