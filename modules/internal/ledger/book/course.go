@@ -1,6 +1,11 @@
 package book
 
-import "github.com/fareway/fareway/modules/internal/ledger"
+import (
+	"context"
+
+	"github.com/fareway/fareway/config"
+	"github.com/fareway/fareway/modules/internal/ledger"
+)
 
 // Course is a request as the process that runs it has decided it, for a store that has not taken part in that: it is
 // to keep the request as it is here, whatever it has of it. Taking up the same course again changes nothing, and
@@ -26,4 +31,30 @@ type TakenUp struct {
 	Charge ledger.Charge
 	Before bool  // it was settled before, at Charge
 	Err    error // why it cannot be taken up
+}
+
+// Store is a store that takes up what was decided in its process's memory (package live).
+type Store interface {
+	ledger.Store
+	Taker
+}
+
+// Taker is what package live needs of a store beside the ledger's operations.
+type Taker interface {
+	// BootID names this process as the owner of what it holds.
+	BootID() string
+	// HighestRequest is the largest id of a settled request, "" without one.
+	HighestRequest(ctx context.Context) (string, error)
+	// IsSettled reports whether a request is on record as settled.
+	IsSettled(ctx context.Context, request string) (bool, error)
+	// AccountOf is the id of the account of a request, an attempt or a key; "" without one.
+	AccountOf(ctx context.Context, id string) (string, error)
+	// ReadPrice finds a version of a route's price, and what it costs the operator.
+	ReadPrice(ctx context.Context, route string, version int64) (price, cost config.Price, err error)
+	// ReadPayer reads what the holds of a key are decided on, with the account's periods up to date.
+	ReadPayer(ctx context.Context, account, key string) (Rows, error)
+	// TakeUp brings requests to where they are in their courses, in one transaction and in their order. It returns what
+	// each ended one comes to on record, with the account's balance then, or why it cannot be taken up, which hinders no
+	// other. An error is that nothing was.
+	TakeUp(ctx context.Context, courses []Course) ([]TakenUp, error)
 }

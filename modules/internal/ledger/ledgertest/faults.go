@@ -11,6 +11,7 @@ import (
 
 	"github.com/fareway/fareway/config"
 	"github.com/fareway/fareway/modules/internal/ledger"
+	"github.com/fareway/fareway/modules/internal/ledger/book"
 	"github.com/fareway/fareway/plugins/llm"
 )
 
@@ -34,6 +35,28 @@ var Lost = Fault{Err: Away.Err, Behind: true}
 
 // WithFaults is a store whose operations fail by a plan: those that readers of the books do not ask for.
 func WithFaults(store ledger.Store, plan Plan) ledger.Store { return &faulty{Store: store, plan: plan} }
+
+// WithTakingFaults is WithFaults of a store that takes up what was decided in memory: "take_up" is an operation, too.
+func WithTakingFaults(store book.Store, plan Plan) book.Store {
+	f := &faulty{Store: store, plan: plan}
+	return struct {
+		*faulty
+		faultyTaker
+	}{f, faultyTaker{store, f}}
+}
+
+type faultyTaker struct {
+	book.Taker
+	faults *faulty
+}
+
+func (f faultyTaker) TakeUp(ctx context.Context, courses []book.Course) ([]book.TakenUp, error) {
+	return try(f.faults, "take_up", func() ([]book.TakenUp, error) { return f.Taker.TakeUp(ctx, courses) })
+}
+
+func (f faultyTaker) ReadPayer(ctx context.Context, account, key string) (book.Rows, error) {
+	return try(f.faults, "read_payer", func() (book.Rows, error) { return f.Taker.ReadPayer(ctx, account, key) })
+}
 
 type faulty struct {
 	ledger.Store

@@ -23,7 +23,7 @@ import (
 
 // flaky is a store that takes nothing up when it is told so, or does and loses the answer.
 type flaky struct {
-	Store
+	book.Store
 	mu           sync.Mutex
 	away, unsure bool
 }

@@ -14,28 +14,6 @@ import (
 	"github.com/fareway/fareway/modules/internal/ledger/book"
 )
 
-// Store is what a store does for the Ledger over it.
-type Store interface {
-	ledger.Store
-
-	// BootID names this process as the owner of what it holds.
-	BootID() string
-	// HighestRequest is the largest id of a settled request, "" without one.
-	HighestRequest(ctx context.Context) (string, error)
-	// IsSettled reports whether a request is on record as settled.
-	IsSettled(ctx context.Context, request string) (bool, error)
-	// AccountOf is the id of the account of a request, an attempt or a key; "" without one.
-	AccountOf(ctx context.Context, id string) (string, error)
-	// ReadPrice finds a version of a route's price, and what it costs the operator.
-	ReadPrice(ctx context.Context, route string, version int64) (price, cost config.Price, err error)
-	// ReadPayer reads what the holds of a key are decided on, with the account's periods up to date.
-	ReadPayer(ctx context.Context, account, key string) (book.Rows, error)
-	// TakeUp brings requests to where they are in their courses, in one transaction and in their order. It returns what
-	// each ended one comes to on record, with the account's balance then, or why it cannot be taken up, which hinders no
-	// other. An error is that nothing was.
-	TakeUp(ctx context.Context, courses []book.Course) ([]book.TakenUp, error)
-}
-
 // Log keeps what has ended until the store has taken it up.
 type Log interface {
 	// Append keeps a request that has ended: it survives what the log is to survive when it returns nil. number is what
@@ -90,7 +68,7 @@ func (o *Options) fill() {
 
 // Ledger decides requests in memory, over a store. Its methods may be called concurrently.
 type Ledger struct {
-	store Store
+	store book.Store
 	log   Log
 	o     Options
 	owner string
@@ -117,7 +95,7 @@ type priceID struct {
 type prices struct{ price, cost config.Price }
 
 // Open decides over a store, which it closes in the end. The store has taken up what was in the log before.
-func Open(ctx context.Context, store Store, log Log, o Options) (*Ledger, error) {
+func Open(ctx context.Context, store book.Store, log Log, o Options) (*Ledger, error) {
 	o.fill()
 	highest, err := store.HighestRequest(ctx)
 	if err != nil {

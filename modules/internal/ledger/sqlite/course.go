@@ -12,7 +12,7 @@ import (
 	"github.com/fareway/fareway/modules/internal/ledger/book"
 )
 
-// What package live needs of a store: see live.Store.
+// What package live needs of a store: see book.Store.
 
 // BootID is how this process is named as the owner of what it holds.
 func (s *Store) BootID() string { return s.opts.BootID }
