@@ -15,6 +15,7 @@ import (
 
 	"github.com/fareway/fareway/config"
 	"github.com/fareway/fareway/modules/internal/ledger"
+	"github.com/fareway/fareway/modules/internal/ledger/book"
 	"github.com/fareway/fareway/modules/internal/ledger/ledgertest"
 	"github.com/fareway/fareway/modules/internal/stores"
 	"github.com/fareway/fareway/plugins/providertest/upstream"
@@ -26,12 +27,12 @@ type ledgerFaulter struct {
 }
 
 // open opens a store with them.
-func (f *ledgerFaulter) open(at config.Store, data string, o ledger.Options) (ledger.Store, error) {
+func (f *ledgerFaulter) open(at config.Store, data string, o ledger.Options) (book.Store, error) {
 	store, err := stores.Open(at, data, o)
 	if err != nil {
 		return nil, err
 	}
-	return ledgertest.WithFaults(store, func(n int64, operation string) ledgertest.Fault {
+	return ledgertest.WithTakingFaults(store, func(n int64, operation string) ledgertest.Fault {
 		if plan := f.plan.Load(); plan != nil {
 			return (*plan)(n, operation)
 		}
@@ -62,7 +63,7 @@ var ledgerFaults = []struct {
 		return func() { execute(t, db, `ROLLBACK`) }
 	}},
 	{"every write fails", func(_ testing.TB, s *service) (end func()) {
-		return s.faults.begin(ledgertest.Away, "hold", "begin", "settle", "settle_free", "ping")
+		return s.faults.begin(ledgertest.Away, "take_up", "ping")
 	}},
 }
 

@@ -195,9 +195,9 @@ func (q *queue) takeUp() error {
 		}
 	}
 	if was := q.failed.Swap(err != nil); err != nil && !was {
-		q.l.o.Logger.Error("the ledger takes nothing up; settlements are kept in its log until it does", "error", err)
+		q.l.o.Logger.Error("the ledger is away; settlements are kept in the spool until it is back", "error", err)
 	} else if err == nil && was {
-		q.l.o.Logger.Info("the ledger takes up what was decided again")
+		q.l.o.Logger.Info("the ledger is back; the settlements of the spool are applied")
 	}
 	q.mu.Lock()
 	q.ends = append(ends, q.ends...)
