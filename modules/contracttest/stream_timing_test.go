@@ -68,21 +68,6 @@ func TestAdmission(t *testing.T) {
 			require.Equal(t, "Hel", v.Text)
 			require.Zero(t, v.KeepAlives, "the interval has not passed (SSE-25)")
 		})
-		t.Run("SSE-44 BILL-15 without credits "+sh.Name, func(t *testing.T) {
-			t.Parallel()
-			c := g.caller(t, 0)
-			requireError(t, sh, c.Ask(sh, streamField), 402, "budget_exceeded")
-			c.RequireUntouched(t)
-		})
-		t.Run("SSE-44 too large "+sh.Name, func(t *testing.T) {
-			t.Parallel()
-			c := g.rich(t)
-			field := map[string]string{"chat": "max_tokens", "responses": "max_output_tokens", "messages": "max_tokens"}[sh.Name]
-			a := c.Ask(sh, streamField, `"`+field+`":10000000`)
-			requireError(t, sh, a, 503, "feature_unavailable")
-			require.Equal(t, "false", a.Header.Get("X-Should-Retry"))
-			c.RequireUntouched(t)
-		})
 	}
 }
 
