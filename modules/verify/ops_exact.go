@@ -82,10 +82,7 @@ func requireHoldBesideAccrued(o *ops, s shape) {
 		c.spend(s, 250_000, 250_000)
 		_, b := c.blockedWith(charges(1_336_350), s, c.body(s, allow(s, 3_301_350), mode))
 		c.Equal(balance{Balance: 10, Reserved: 4, Accrued: 250_000, Available: 5}, c.balance(), "the account during it")
-		c.gate.up.Open(b.gate)
-		a := <-b.done
-		c.True(a != nil, "the request got no reply")
-		c.record(a)
+		c.letGo(b)
 		c.Equal(balance{Balance: 9, Accrued: 586_350, Available: 8}, c.balance(), "the account after it")
 	}
 }
@@ -137,8 +134,7 @@ func (c admission) run(o *ops, s shape) {
 		o.Equal(c.before, account.balance(), "the account after it")
 		account.requireFreeCalls()
 		if running != nil {
-			o.gate.up.Open(running.gate)
-			o.True(<-running.done != nil, "the request got no reply")
+			account.letGo(running)
 			o.Equal(200, account.ask(s, allow(s, 1), mode).Status, "the status when the hold is free again")
 		}
 	}
@@ -175,10 +171,7 @@ func (c roundedHold) run(o *ops, s shape) {
 		enough := o.customer(c.high)
 		_, b := enough.liveBlocked(s, body)
 		o.Equal(balance{Balance: c.high, Reserved: c.high}, enough.balance(), "the account during the request")
-		o.gate.up.Open(b.gate)
-		a := <-b.done
-		o.True(a != nil, "the request got no reply")
-		enough.record(a)
+		enough.letGo(b)
 		o.Equal(balance{Balance: c.high, Accrued: helloCost, Available: c.high - 1}, enough.balance(),
 			"the account after it")
 	}
@@ -235,10 +228,7 @@ func requireCapCrossed(o *ops, s shape) {
 			waiting = append(waiting, b)
 		}
 		for _, b := range waiting {
-			o.gate.up.Open(b.gate)
-			a := <-b.done
-			o.True(a != nil && a.Status == 200, "a request in flight has failed")
-			o.record(a)
+			o.Equal(200, o.letGo(b).Status, "the status of a request in flight")
 		}
 		o.Equal(int64(100*credit), before.net()-c.balance().net(), "what NET fell by")
 		c.requireStatus(s, c.ask(s, allow(s, 1), mode), 402, "budget_exceeded")
@@ -260,10 +250,7 @@ func requireCreditsSaid(o *ops, s shape) {
 		_, b := c.liveBlocked(s, c.body(s, mode, allow(s, 1000)))
 		says(c, "held by requests that run", 1000)
 		says(c, tooLittle, 10_000)
-		o.gate.up.Open(b.gate)
-		a := <-b.done
-		o.True(a != nil, "the request got no reply")
-		c.record(a)
+		c.letGo(b)
 		says(c, tooLittle, 1000)
 	}
 }
