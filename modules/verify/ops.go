@@ -313,6 +313,7 @@ func (o *ops) forget() {
 // opsChecks are all checks on gateways of the run's own.
 func opsChecks() []opsCheck {
 	return slices.Concat(opsServiceChecks(), opsProfileChecks(), opsHTTPChecks(), opsAccountChecks(), opsMoneyChecks(),
+		opsExactChecks(),
 		opsCountChecks(),
 		opsFieldRows(), opsFieldChecks(), opsToolChecks(), opsStructChecks(), opsStopChecks(), opsErrorChecks(),
 		opsEndingChecks(),
