@@ -40,6 +40,11 @@ func DayOf(t time.Time) int64 {
 	return n
 }
 
+// DateOf writes a day, "2026-11-20".
+func DateOf(day int64) string {
+	return time.Unix(0, 0).UTC().AddDate(0, 0, int(day)).Format(time.DateOnly)
+}
+
 // Count adds a whole request.
 func (u *Usage) Count(r *ledger.RequestRecord) {
 	u.countPart(r)

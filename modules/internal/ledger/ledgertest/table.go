@@ -166,7 +166,7 @@ func (t *Tables) LaterEntries(request string) iter.Seq2[audit.Entry, error] {
 
 // ChargeFrom implements audit.Rows.
 func (t *Tables) ChargeFrom(place int64) (string, error) {
-	for e := range t.Entries(place, math.MaxInt64, false) {
+	for _, e := range t.entriesBetween(place, math.MaxInt64) {
 		if e.Kind == ledger.Charged {
 			return e.Request, nil
 		}
