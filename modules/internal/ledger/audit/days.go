@@ -174,8 +174,8 @@ func (v *verification) differingDay(day int64) error {
 			}
 		}
 	}
-	return Disagree("day/"+book.DateOf(day), "the sums of its requests with key number %d and route %q are not what these make",
-		first.key, first.route)
+	return Disagree("day/"+book.DateOf(day), "the sums of its requests with key number %d and route %q are not what "+
+		"these make", first.key, first.route)
 }
 
 // verifyPrunedDays compares what was written down of pruned requests with the sums of their days, key by key.

@@ -173,6 +173,10 @@ func TestChecksOfAStore(t *testing.T) {
 	storage := func(audit.Rows) error { return wrong("storage")() }
 	all := audit.Ledger{Form: wrong("form"), Schema: wrong("schema"), Storage: storage,
 		Loss: func() (*ledger.Loss, string, error) { return &ledger.Loss{SeenEntries: 50}, "witness", nil }}
+	reason := rows.EntryRows[0].Reason
+	rows.EntryRows[0].Reason += "x"
+	require.Equal(t, "it is not what its hash was made of", look(all).Problem, "the first entry comes before all else")
+	rows.EntryRows[0].Reason = reason
 	for _, want := range []string{"form", "witness", "storage", "schema", ""} {
 		r := look(all)
 		require.Equal(t, want, r.Entry)

@@ -6,7 +6,9 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"github.com/fareway/fareway/config"
 	"github.com/fareway/fareway/modules/internal/ledger"
+	"github.com/fareway/fareway/plugins/llm"
 )
 
 // What an entry of each kind can be, and what it cannot, at the bounds.
@@ -145,4 +147,65 @@ func TestRequestsOfOldFormats(t *testing.T) {
 	require.ErrorContains(t, c.settlement(nil), "r: it has no entry of its settlement")
 	require.ErrorContains(t, c.settlement(&Entry{Entry: ledger.Entry{Format: 2}}), "r: it has no entry of its settlement")
 	require.NoError(t, c.settlement(&Entry{Entry: ledger.Entry{Format: 4, Detail: r.Detail(), Created: r.Settled}}))
+}
+
+// Receipts of before format 3 say only what they moved: each is found by its cost, within the microcent of rounding,
+// and those that moved nothing have no entry.
+func TestOldReceipts(t *testing.T) {
+	t.Parallel()
+	at := time.Date(2026, 1, 31, 12, 0, 0, 123, time.UTC)
+	receipt := func(route string, tokens int64) ledger.AttemptRecord {
+		return ledger.AttemptRecord{
+			Attempt: ledger.Attempt{ID: "r." + route, Route: route, PriceVersion: 1, Worst: -1}, Outcome: ledger.Unproven,
+			Usage: llm.Usage{Output: llm.Count(tokens)}, Price: config.Price{Output: 300_000}, Receipt: at,
+		}
+	}
+	entry := func(route string, microcents int64) *Entry {
+		return &Entry{Entry: ledger.Entry{Kind: ledger.Receipt, Format: 2, Microcents: -microcents, Prices: route + "@1",
+			Created: at}}
+	}
+	for name, c := range map[string]struct {
+		attempts []ledger.AttemptRecord
+		limit    bool // it ended at a limit of the service
+		entries  []*Entry
+		says     string // "": nothing
+		counted  int64
+		unsure   int64
+		many     bool
+	}{
+		"one": {[]ledger.AttemptRecord{receipt("a", 10)}, false,
+			[]*Entry{entry("a", 3)}, "", 10, 0, false},
+		"one more by rounding": {[]ledger.AttemptRecord{receipt("a", 10)}, false,
+			[]*Entry{entry("a", 4)}, "", 10, 0, false},
+		"two more": {[]ledger.AttemptRecord{receipt("a", 10)}, false,
+			[]*Entry{entry("a", 5)}, "no attempt has", 0, 0, false},
+		"of another price": {[]ledger.AttemptRecord{receipt("a", 10)}, false,
+			[]*Entry{entry("b", 3)}, "no attempt has", 0, 0, false},
+		"twice": {[]ledger.AttemptRecord{receipt("a", 10)}, false,
+			[]*Entry{entry("a", 3), entry("a", 3)}, "no attempt has", 10, 0, false},
+		"none": {[]ledger.AttemptRecord{receipt("a", 10)}, false,
+			nil, "came to 3 microcents, and no entry", 0, 0, false},
+		"none, at a limit": {[]ledger.AttemptRecord{receipt("a", 10)}, true,
+			nil, "", 0, 0, false},
+		"of nothing": {[]ledger.AttemptRecord{receipt("a", 3)}, false,
+			nil, "", 3, 0, false},
+		"of nothing, at a limit": {[]ledger.AttemptRecord{receipt("a", 3)}, true,
+			nil, "", 0, 3, false},
+		"the right one of two": {[]ledger.AttemptRecord{receipt("a", 10), receipt("a", 13)}, false,
+			[]*Entry{entry("a", 4), entry("a", 3)}, "", 23, 0, false},
+		"two at a limit": {[]ledger.AttemptRecord{receipt("a", 10), receipt("b", 10)}, true,
+			[]*Entry{entry("a", 3)}, "", 10, 0, true},
+	} {
+		r := &Request{RequestRecord: ledger.RequestRecord{ID: "r", ServiceLimit: c.limit, Attempts: c.attempts}}
+		claim, err := claimOf(r)
+		require.NoError(t, err)
+		err = claim.oldReceipts(c.entries)
+		if c.says == "" {
+			require.NoError(t, err, name)
+		} else {
+			require.ErrorContains(t, err, c.says, name)
+		}
+		require.Equal(t, []int64{c.counted, c.unsure}, []int64{claim.counted, claim.unsure}, name)
+		require.Equal(t, c.many, claim.many, name)
+	}
 }

@@ -13,8 +13,8 @@ import (
 	"github.com/fareway/fareway/modules/internal/ledger/book"
 )
 
-// Tables are the rows of a ledger, to be verified as they are, or after they were changed: audit.Rows over slices. What
-// other rows make, such as sums, follows from them.
+// Tables are the rows of a ledger, to be verified as they are, or after they were changed: audit.Rows over slices.
+// What other rows make, such as sums, follows from them.
 type Tables struct {
 	Meta         audit.Head // without what it counts of rows
 	OwnerRows    []string
