@@ -187,13 +187,12 @@ func (p *accountPass) strangers(s RequestSum, pruned bool) error {
 	if pruned {
 		return keep(&p.books.strangers, Disagree("pruned", "it names the key number %d, which does not exist", s.Key))
 	}
-	r, found, err := find(p.Requests(Span{}), func(r *Request) bool {
-		return r.AccountNumber == s.Account && r.KeyNumber == s.Key
-	})
-	if found {
-		err = keep(&p.books.strangers, Disagree(r.ID, "its key, number %d, is none of its account's", s.Key))
-	}
-	return err
+	return keep(&p.books.strangers, each(p.Requests(Span{}), func(r *Request) error {
+		if r.AccountNumber != s.Account || r.KeyNumber != s.Key {
+			return nil
+		}
+		return Disagree(r.ID, "its key, number %d, is none of its account's", s.Key)
+	}))
 }
 
 // verifyCounters compares what an account counts with what its entries and requests come to.

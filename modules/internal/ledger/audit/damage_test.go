@@ -64,11 +64,13 @@ var excuses = [...]struct {
 	{regexp.MustCompile(` Pruned(Day)?Rows?\[\d+\]\.Account `), "its key's"},
 	{regexp.MustCompile(` ActRows\[\d+\]\.(N|Account|AccountName) `), "its account's, or not filled since format 2"},
 	{regexp.MustCompile(` ActRows\[\d+\]\.Place `), "only the order of the rows"},
-	{regexp.MustCompile(` AccountRows\[\d+\]\.Before\.`), "when a plan gains credits is nowhere recorded, so there are bounds only"},
+	{regexp.MustCompile(` AccountRows\[\d+\]\.Before\.`),
+		"when a plan gains credits is nowhere recorded, so there are bounds only"},
 	{regexp.MustCompile(` KeyRows\[\d+\]\.Line\.Before `), "the same"},
 	{regexp.MustCompile(` AccountRows\[\d+\]\.Allotted `), "what a plan gives is nowhere recorded"},
 	{regexp.MustCompile(` KeyRows\[\d+\]\.Hash\[(8|9|[1-3]\d)\] `), "the trail has the first bytes"},
-	{regexp.MustCompile(`^schema\d+ PriceRows\[\d+\]\.(Price|Cost)\.\w+ [+-]1$`), "it comes to nothing in rounding, and no hash had it"},
+	{regexp.MustCompile(`^schema\d+ PriceRows\[\d+\]\.(Price|Cost)\.\w+ [+-]1$`),
+		"it comes to nothing in rounding, and no hash had it"},
 	{regexp.MustCompile(`^schema1 (AccountRows|KeyRows)`), "there was no trail"},
 	{regexp.MustCompile(`^schema4 (AccountRows\[\d+\]|KeyRows\[\d+\]\.Key)\.Created `), "the trail did not say it yet"},
 	{regexp.MustCompile(`^schema[14] HoldRows\[\d+\]\.\w+ `), "rows had no marks"},
@@ -117,9 +119,10 @@ func eachChange(path string, v reflect.Value, do func(path, to string)) {
 			set(reflect.Zero(v.Type()).Interface(), "nil")
 			return
 		}
-		if k := v.Type().Elem().Kind(); k == reflect.Int64 || k == reflect.Bool || v.Type().Elem() == reflect.TypeFor[time.Time]() {
-			p := reflect.New(v.Type().Elem())
-			if k == reflect.Int64 {
+		of := v.Type().Elem()
+		if of.Kind() == reflect.Int64 || of.Kind() == reflect.Bool || of == reflect.TypeFor[time.Time]() {
+			p := reflect.New(of)
+			if of.Kind() == reflect.Int64 {
 				p.Elem().SetInt(1)
 			}
 			set(p.Interface(), "something")

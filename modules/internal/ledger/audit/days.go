@@ -4,7 +4,6 @@ import (
 	"errors"
 	"hash/maphash"
 	"math/bits"
-	"time"
 
 	"github.com/fareway/fareway/modules/internal/ledger"
 	"github.com/fareway/fareway/modules/internal/ledger/book"
@@ -175,8 +174,8 @@ func (v *verification) differingDay(day int64) error {
 			}
 		}
 	}
-	return Disagree("day/"+dateOf(day), "the sums of its requests with key number %d and route %q are not what these make",
-		first.key, first.route)
+	return Disagree("day/"+book.DateOf(day), "the sums of its requests with key number %d and route %q are not what "+
+		"these make", first.key, first.route)
 }
 
 // verifyPrunedDays compares what was written down of pruned requests with the sums of their days, key by key.
@@ -196,9 +195,4 @@ func (v *verification) verifyPrunedDays() (err error) {
 		err = errors.Join(pruned.advance(), days.advance())
 	}
 	return err
-}
-
-// dateOf writes a day.
-func dateOf(day int64) string {
-	return time.Unix(0, 0).UTC().AddDate(0, 0, int(day)).Format(time.DateOnly)
 }

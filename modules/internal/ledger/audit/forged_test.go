@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"path/filepath"
 	"reflect"
+	"slices"
 	"strings"
 	"testing"
 
@@ -101,5 +102,110 @@ func TestRowsThatCannotBeRead(t *testing.T) {
 				require.False(t, r.OK)
 			}
 		})
+	}
+}
+
+// What is damaged in a certain way is said so.
+func TestFindings(t *testing.T) {
+	t.Parallel()
+	rows := tables(t, "everything")
+	account := func(n int64) *audit.Account {
+		for i := range rows.AccountRows {
+			if rows.AccountRows[i].Number == n {
+				return &rows.AccountRows[i]
+			}
+		}
+		return nil
+	}
+	for name, c := range map[string]struct {
+		change func()
+		says   string
+	}{
+		"GAP-118 credits that a period does not know of": {func() { account(1).Allotted = new(false) },
+			"of the account does not say that it has its credits, and the journal has them"},
+		"what was pruned is too much": {func() { rows.PrunedRows[0].Tokens = 1<<63 - 1 },
+			"pruned: what pruned requests came to is more than any ledger can hold"},
+		"what was pruned is of no key": {func() {
+			rows.PrunedRows = append(rows.PrunedRows, audit.RequestSum{Key: 99})
+			rows.PrunedDayRow = append(rows.PrunedDayRow, audit.RequestSum{Key: 99})
+		}, "pruned: it names the key number 99, which does not exist"},
+		"sums of days of another key": {func() { rows.PrunedDayRow[0].Key = 2 },
+			"pruned: the sums by day of the pruned requests of key number 1 are not what they came to"},
+		"no sums of days": {func() { rows.PrunedDayRow = nil },
+			"pruned: the sums by day of the pruned requests of key number 1 are not what they came to"},
+		"nothing was pruned": {func() { rows.PrunedRows = nil },
+			"pruned: the sums by day of the pruned requests of key number 1 are not what they came to"},
+		"a stray balance": {func() { rows.AccountRows = append(rows.AccountRows, audit.Account{Number: 77}) },
+			"balance/77: it is of no account"},
+		"days that end at another entry": {func() { rows.Meta.Summed = 1 },
+			"days: they say that they go up to entry 1 of the journal, which is no settlement"},
+		"days that end nowhere": {func() { rows.Meta.Summed = 1000 },
+			"days: they say that they go up to entry 1000 of the journal, which is no settlement"},
+		"more attempts": {func() { rows.Meta.Attempts++ }, "stray: there are attempts of it, and no request"},
+		"a key of no account": {func() {
+			rows.KeyRows = append(rows.KeyRows, audit.Key{Number: 70, AccountNumber: 70, Root: 70})
+			rows.KeyRows[len(rows.KeyRows)-1].ID = "key_stray"
+		}, "key_stray: the key belongs to an account that does not exist"},
+	} {
+		was := *rows
+		was.AccountRows, was.PrunedRows = slices.Clone(rows.AccountRows), slices.Clone(rows.PrunedRows)
+		was.PrunedDayRow = slices.Clone(rows.PrunedDayRow)
+		c.change()
+		require.Contains(t, problem(t, rows), c.says, name)
+		*rows = was
+	}
+	require.Empty(t, problem(t, rows))
+}
+
+// What a store looks at itself comes in its turn, and what was lost is said before anything else that is missing.
+func TestChecksOfAStore(t *testing.T) {
+	t.Parallel()
+	rows := tables(t, "everything")
+	wrong := func(where string) func() error {
+		return func() error { return audit.Disagree(where, "it is %s", "wrong") }
+	}
+	look := func(l audit.Ledger) ledger.Report {
+		l.Rows = rows
+		r, err := audit.Verify(l, ledger.Verification{})
+		require.NoError(t, err)
+		return r
+	}
+	storage := func(audit.Rows) error { return wrong("storage")() }
+	all := audit.Ledger{Form: wrong("form"), Schema: wrong("schema"), Storage: storage,
+		Loss: func() (*ledger.Loss, string, error) { return &ledger.Loss{SeenEntries: 50}, "witness", nil }}
+	reason := rows.EntryRows[0].Reason
+	rows.EntryRows[0].Reason += "x"
+	require.Equal(t, "it is not what its hash was made of", look(all).Problem, "the first entry comes before all else")
+	rows.EntryRows[0].Reason = reason
+	for _, want := range []string{"form", "witness", "storage", "schema", ""} {
+		r := look(all)
+		require.Equal(t, want, r.Entry)
+		require.Equal(t, want == "", r.OK)
+		require.Equal(t, want == "form" || want == "witness" || want == "storage", r.Stopped)
+		switch want {
+		case "form":
+			all.Form = nil
+		case "witness":
+			require.Contains(t, r.Problem, "a part of the ledger is missing: at least 50 movements")
+			require.NotNil(t, r.Loss)
+			all.Loss = func() (*ledger.Loss, string, error) { return nil, "", nil }
+		case "storage":
+			all.Storage = func(is audit.Rows) error {
+				require.Equal(t, audit.Rows(rows), is)
+				return nil
+			}
+		case "schema":
+			all.Schema = nil
+		}
+	}
+	broken := errors.New("broken")
+	for _, l := range []audit.Ledger{
+		{Form: func() error { return broken }}, {Schema: func() error { return broken }},
+		{Storage: func(audit.Rows) error { return broken }},
+		{Loss: func() (*ledger.Loss, string, error) { return nil, "", broken }},
+	} {
+		l.Rows = rows
+		_, err := audit.Verify(l, ledger.Verification{})
+		require.ErrorIs(t, err, broken)
 	}
 }

@@ -1,8 +1,6 @@
 package audit
 
 import (
-	"errors"
-	"iter"
 	"math"
 	"slices"
 	"sync"
@@ -165,21 +163,4 @@ func (v *verification) parts() (parts []*piece, err error) {
 		parts = append(parts, &piece{storage: true, look: func(p *verification) error { return v.of.Storage(p.Rows) }})
 	}
 	return parts, nil
-}
-
-var errEnough = errors.New("enough was read")
-
-// find gives the first row that is looked for.
-func find[T any](rows iter.Seq2[T, error], is func(T) bool) (row T, found bool, err error) {
-	err = each(rows, func(r T) error {
-		if !is(r) {
-			return nil
-		}
-		row, found = r, true
-		return errEnough
-	})
-	if errors.Is(err, errEnough) {
-		err = nil
-	}
-	return row, found, err
 }

@@ -72,8 +72,8 @@ type version struct {
 // tally counts entries, and those of them that no pruned request can have.
 type tally struct{ all, young int64 }
 
-// Verify recomputes a ledger. What it finds is in the report; an error is the store's, and the report says then how far
-// it came.
+// Verify recomputes a ledger. What it finds is in the report; an error is the store's, and the report says then how
+// far it came.
 //
 // It goes on after a finding in the journal: an earlier entry may disagree with its request. What rests on sums is
 // looked at only when everything that is summed is right.
@@ -111,10 +111,11 @@ func (v *verification) run() error {
 	}
 	for _, step := range []func() error{
 		v.verifyLoss, v.verifyPairs, v.verifyAttempts, v.verifyCheckpoints, v.readAccounts, v.told(&v.books.overflow),
-		v.verifyDays, v.told(&v.books.accounts), v.told(&v.books.strangers), v.told(&v.books.keys),
+		v.verifyDays, v.told(&v.books.accounts), v.told(&v.books.strangers),
+		v.told(&v.books.keys),
 		v.verifyRunning, v.verifyWaiting, func() error { return v.gap }, v.verifyPruned, v.verifyTrail,
-		v.told(&v.books.trail), v.told(&v.books.made), v.told(&v.books.lines), v.told(&v.books.said), v.told(&v.books.unsaid),
-		v.told(&v.books.caps), v.verifyPrunedAct, v.verifyMoved, func() error { return v.storage }, v.of.check(v.of.Schema),
+		v.told(&v.books.trail), v.told(&v.books.made), v.told(&v.books.lines), v.told(&v.books.said),
+		v.told(&v.books.unsaid), v.told(&v.books.caps), v.verifyPrunedAct, v.verifyMoved, func() error { return v.storage }, v.of.check(v.of.Schema),
 	} {
 		if v.first != nil {
 			v.report.Stopped = true

@@ -16,8 +16,9 @@ import (
 // has a longer one.)
 func TestWalkInParts(t *testing.T) {
 	t.Parallel()
-	store := ledgertest.Walk(t, ledgertest.OpenMemory, 4_500)
+	store := ledgertest.Walk(t, ledgertest.OpenMemory, 9_500)
 	rows := ledgertest.TablesOf(store)
+	require.Greater(t, len(rows.EntryRows), 3*audit.PartLeast)
 	look := func(beside int, how ledger.Verification) ledger.Report {
 		l := audit.Ledger{Rows: rows}
 		for range beside {

@@ -132,7 +132,9 @@ func (f *faulty) Settle(ctx context.Context, s ledger.Settlement) (ledger.Charge
 }
 
 func (f *faulty) AddReceipt(ctx context.Context, attempt string, u llm.Usage) (ledger.Charge, bool, error) {
-	return tryApplied(f, "add_receipt", func() (ledger.Charge, bool, error) { return f.Store.AddReceipt(ctx, attempt, u) })
+	return tryApplied(f, "add_receipt", func() (ledger.Charge, bool, error) {
+		return f.Store.AddReceipt(ctx, attempt, u)
+	})
 }
 
 func (f *faulty) CloseUnproven(ctx context.Context, before time.Time) (ledger.Closings, error) {

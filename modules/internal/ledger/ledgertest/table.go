@@ -13,8 +13,8 @@ import (
 	"github.com/fareway/fareway/modules/internal/ledger/book"
 )
 
-// Tables are the rows of a ledger, to be verified as they are, or after they were changed: audit.Rows over slices. What
-// other rows make, such as sums, follows from them.
+// Tables are the rows of a ledger, to be verified as they are, or after they were changed: audit.Rows over slices.
+// What other rows make, such as sums, follows from them.
 type Tables struct {
 	Meta         audit.Head // without what it counts of rows
 	OwnerRows    []string
@@ -166,7 +166,7 @@ func (t *Tables) LaterEntries(request string) iter.Seq2[audit.Entry, error] {
 
 // ChargeFrom implements audit.Rows.
 func (t *Tables) ChargeFrom(place int64) (string, error) {
-	for e := range t.Entries(place, math.MaxInt64, false) {
+	for _, e := range t.entriesBetween(place, math.MaxInt64) {
 		if e.Kind == ledger.Charged {
 			return e.Request, nil
 		}

@@ -26,20 +26,27 @@ func newAuditRows(conn *sqlite.Conn) auditRows { return auditRows{conn, map[[2]i
 // errEnough: who reads rows needs no more of them.
 var errEnough = errors.New("enough was read")
 
-// rowsOf are the rows of a query. Statements that are open at the same time must differ in their text.
-func rowsOf[T any](conn *sqlite.Conn, query string, scan func(*sqlite.Stmt) T, args ...any) iter.Seq2[T, error] {
+// given are the rows that read gives.
+func given[T any](read func(give func(T) error) error) iter.Seq2[T, error] {
 	return func(yield func(T, error) bool) {
-		err := run(conn, query, func(row *sqlite.Stmt) error {
-			if !yield(scan(row), nil) {
+		err := read(func(row T) error {
+			if !yield(row, nil) {
 				return errEnough
 			}
 			return nil
-		}, args...)
+		})
 		if err != nil && !errors.Is(err, errEnough) {
 			var none T
 			yield(none, err)
 		}
 	}
+}
+
+// rowsOf are the rows of a query. Statements that are open at the same time must differ in their text.
+func rowsOf[T any](conn *sqlite.Conn, query string, scan func(*sqlite.Stmt) T, args ...any) iter.Seq2[T, error] {
+	return given(func(give func(T) error) error {
+		return run(conn, query, func(row *sqlite.Stmt) error { return give(scan(row)) }, args...)
+	})
 }
 
 // scanInto reads all columns of a row into a T.
@@ -66,23 +73,17 @@ func (r auditRows) Owners() iter.Seq2[string, error] {
 
 // Prices implements audit.Rows.
 func (r auditRows) Prices() iter.Seq2[audit.Price, error] {
-	return func(yield func(audit.Price, error) bool) {
-		err := run(r.conn, `SELECT route, version, `+priceColumns+` FROM prices ORDER BY route, version`,
+	return given(func(give func(audit.Price) error) error {
+		return run(r.conn, `SELECT route, version, `+priceColumns+` FROM prices ORDER BY route, version`,
 			func(row *sqlite.Stmt) (err error) {
 				var p audit.Price
 				readColumns(row, 0, &p.Route, &p.Version)
 				if p.Price.Price, p.Cost, err = scanPrices(row, 2); err != nil {
 					return audit.Disagree(audit.PriceName(p.Route, p.Version), "%v", err)
 				}
-				if !yield(p, nil) {
-					return errEnough
-				}
-				return nil
+				return give(p)
 			})
-		if err != nil && !errors.Is(err, errEnough) {
-			yield(audit.Price{}, err)
-		}
-	}
+	})
 }
 
 const (
@@ -150,20 +151,14 @@ func (r auditRows) Requests(s audit.Span) iter.Seq2[*audit.Request, error] {
 	if s.Pending {
 		where += ` AND r.pending`
 	}
-	return func(yield func(*audit.Request, error) bool) {
-		err := eachDetail(r.conn, where, func(d *audit.Request) error {
+	return given(func(give func(*audit.Request) error) error {
+		return eachDetail(r.conn, where, func(d *audit.Request) error {
 			if err := r.named(d); err != nil {
 				return err
 			}
-			if !yield(d, nil) {
-				return errEnough
-			}
-			return nil
+			return give(d)
 		}, args...)
-		if err != nil && !errors.Is(err, errEnough) {
-			yield(nil, err)
-		}
-	}
+	})
 }
 
 // named fills in the ids of a request's account and key.

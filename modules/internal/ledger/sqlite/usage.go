@@ -5,7 +5,6 @@ import (
 	"fmt"
 	"slices"
 	"strings"
-	"time"
 
 	"zombiezen.com/go/sqlite"
 
@@ -153,11 +152,6 @@ func (u *usage) countPriced(r *audit.Request) error {
 	})
 }
 
-// dateOf writes a day.
-func dateOf(day int64) string {
-	return time.Unix(0, 0).UTC().AddDate(0, 0, int(day)).Format(time.DateOnly)
-}
-
 // floorDiv divides, rounding down also below zero.
 func floorDiv(n, by int64) int64 {
 	q := n / by
@@ -254,7 +248,7 @@ func (u *usage) list(each func(ledger.UsageRow) error) error {
 			r.Requests, r.Pending = requests, pending
 		}
 		if u.by[ledger.ByDay] && day != undated {
-			r.Day = dateOf(day)
+			r.Day = book.DateOf(day)
 		}
 		return give(each, r)
 	})
