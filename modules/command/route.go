@@ -225,7 +225,8 @@ func (e *evaluation) addFlags(cmd *cobra.Command) {
 	cmd.Flags().StringVar(&e.report, "report", "",
 		"write drawings as SVG and a page with all of them into the folder `DIR`")
 	cmd.Flags().Uint64Var(&e.seed, "seed", 1, "what samples, ties and training follow from, a number `N`")
-	cmd.Flags().StringVar(&e.agree, "agree", "", "measure agreement: `A,B,C`, two seats and what is escalated to, or best")
+	cmd.Flags().StringVar(&e.agree, "agree", "",
+		"measure agreement: `A,B,C`, two seats and what is escalated to, or best")
 	cmd.Flags().BoolVar(&e.conversations, "conversations", false, "play conversations, in place of recorded answers")
 	cmd.Flags().StringVar(&e.hcl, "hcl", "",
 		"the configuration `FILE` whose routes and profiles are judged, or play --conversations (default there: made ones)")
@@ -600,7 +601,7 @@ func noDataFolder(cmd *cobra.Command) {
 	var was string
 	cmd.Flags().StringVar(&was, "data", "", "")
 	_ = cmd.Flags().MarkHidden("data") // it is there
-	before(cmd, func(cmd *cobra.Command) error {
+	addPreCheck(cmd, func(cmd *cobra.Command) error {
 		if cmd.Flags().Changed("data") {
 			return errNoDataFolder(was)
 		}
