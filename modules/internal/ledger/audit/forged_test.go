@@ -209,3 +209,20 @@ func TestChecksOfAStore(t *testing.T) {
 		require.ErrorIs(t, err, broken)
 	}
 }
+
+// Each column of a checkpoint that was kept elsewhere is compared.
+func TestKeptCheckpoints(t *testing.T) {
+	t.Parallel()
+	rows := tables(t, "everything")
+	for i := range rows.CheckRows {
+		kept := []ledger.Checkpoint{rows.CheckRows[i]}
+		eachChange("Kept", reflect.ValueOf(&kept[0]).Elem(), func(path, to string) {
+			r, err := audit.Verify(audit.Ledger{Rows: rows}, ledger.Verification{Kept: kept})
+			require.NoError(t, err)
+			require.Equal(t, path == "Kept.Format", r.OK, "%s %s: only one without a trail has another format", path, to)
+		})
+		r, err := audit.Verify(audit.Ledger{Rows: rows}, ledger.Verification{Kept: kept})
+		require.NoError(t, err)
+		require.True(t, r.OK)
+	}
+}

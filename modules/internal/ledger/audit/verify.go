@@ -113,9 +113,10 @@ func (v *verification) run() error {
 		v.verifyLoss, v.verifyPairs, v.verifyAttempts, v.verifyCheckpoints, v.readAccounts, v.told(&v.books.overflow),
 		v.verifyDays, v.told(&v.books.accounts), v.told(&v.books.strangers),
 		v.told(&v.books.keys),
-		v.verifyRunning, v.verifyWaiting, func() error { return v.gap }, v.verifyPruned, v.verifyTrail,
+		v.verifyRunning, v.verifyWaiting, v.told(&v.gap), v.verifyPruned, v.verifyTrail,
 		v.told(&v.books.trail), v.told(&v.books.made), v.told(&v.books.lines), v.told(&v.books.said),
-		v.told(&v.books.unsaid), v.told(&v.books.caps), v.verifyPrunedAct, v.verifyMoved, func() error { return v.storage }, v.of.check(v.of.Schema),
+		v.told(&v.books.unsaid), v.told(&v.books.caps), v.verifyPrunedAct, v.verifyMoved, v.told(&v.storage),
+		v.of.check(v.of.Schema),
 	} {
 		if v.first != nil {
 			v.report.Stopped = true

@@ -35,7 +35,7 @@ func TestFileLeaseOverWhatIsThere(t *testing.T) {
 		require.NoError(t, err)
 		require.Equal(t, strconv.Itoa(os.Getpid())+" ME "+strconv.FormatInt(generation, 10)+"\n", string(is))
 		_, err = newFileLease(path).Acquire("YOU")
-		require.ErrorContains(t, err, 
+		require.ErrorContains(t, err,
 			"ledger in use: process "+strconv.Itoa(os.Getpid())+" has "+path+".lock; stop it first")
 	}
 }
