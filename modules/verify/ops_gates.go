@@ -86,12 +86,18 @@ route %[1]q {
 		or(r.input, 3), or(r.output, 15))
 }
 
+// carriedBy is who makes the upstream calls of all gates but singleGate, "" for the default: tests try both ways.
+var carriedBy string
+
 // upProvider is the provider block of nearly all gates. On the gate where checks end the provider's process, traffic
 // is in that process; on the others the gateway carries it.
 func (k gateKind) upProvider(base string) string {
-	carry := ""
+	way, carry := carriedBy, ""
 	if k == singleGate {
-		carry = " carry = \"process\"\n"
+		way = "process"
+	}
+	if way != "" {
+		carry = fmt.Sprintf(" carry = %q\n", way)
 	}
 	return fmt.Sprintf("provider \"up\" {\n plugin = \"openai\"\n start_timeout = \"1m\"\n"+
 		"%s config {\n base_url = %q\n }\n}\n", carry, base)
