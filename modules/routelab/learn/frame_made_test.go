@@ -100,9 +100,7 @@ func trainLines(c *Corpus, seed uint64) *predict.FrameModel {
 		add(d.Text, false)
 	}
 	for i := range c.Prompts {
-		if !bringsFrame(&c.Prompts[i]) {
-			add(c.Prompts[i].Prompt, false)
-		}
+		add(c.Prompts[i].Prompt, false)
 	}
 	var pick []int
 	for i := range xs {
@@ -168,18 +166,11 @@ func markLines(question string) string {
 	return strings.ReplaceAll(question, "\n", asMarked+"\n") + asMarked
 }
 
-// bringsFrame reports whether a prompt is of the third batch, whose prompts come as tickets, mails and posts, with
-// records pasted beside what is asked: their own lines are like those of frames, and no examples of questions.
-func bringsFrame(g *Graded) bool { return strings.Contains(g.ID, "3-") }
-
 // courseRows are the lines of messages put together of a corpus's prompts and dresses, and of its prompts alone.
 func courseRows(m *predict.FrameModel, c *Corpus, seed uint64) []courseRow {
 	var rows []courseRow
 	o := composer{c: c, random: rand.New(rand.NewPCG(seed, 21))}
 	for i := range c.Prompts {
-		if bringsFrame(&c.Prompts[i]) {
-			continue
-		}
 		for n := range bareTimes + dressedTimes {
 			text := markLines(c.Prompts[i].Prompt)
 			if n >= bareTimes {
