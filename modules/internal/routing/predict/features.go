@@ -165,6 +165,9 @@ func edges(text []byte) (before, behind int) {
 
 var paragraphs = [][]byte{[]byte("\n\n"), []byte("\n")}
 
+// Beside reports whether what is asked stands beside a text that it is about, until the next Read.
+func (f *Features) Beside() bool { return f.beside }
+
 // readEdges looks for concepts in the first and last bytes of what was read, by edges; where it has none, in a few.
 func (f *Features) readEdges(before, behind int) {
 	f.beside = before+behind > 0
