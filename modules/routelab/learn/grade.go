@@ -31,12 +31,11 @@ type graded struct {
 	told   bool    // the sort is known
 	fold   int
 
-	beside bool // what is asked stands beside a text
-	words  []uint32
-	chars  []uint16
-	extra  []float32
-	x      sparse
-	sortX  sparse // with less of words
+	words []uint32
+	chars []uint16
+	extra []float32
+	x     sparse
+	sortX sparse // with less of words
 }
 
 // vector is what a head reads.
@@ -189,7 +188,6 @@ func (g *grader) read() {
 		g.model.Look(f, sig)
 		r.words, r.chars = slices.Clone(f.Words()), slices.Clone(f.Chars())
 		r.extra = g.model.Graded(f, sig, make([]float32, n))
-		r.beside = f.Beside()
 		for _, h := range r.words {
 			frequency[predict.Bucket(h)]++
 		}
@@ -239,8 +237,6 @@ func (g *grader) read() {
 		for j, at := range r.sortX.at {
 			if int(at) < 2*predict.Buckets {
 				r.sortX.value[j] *= sortText
-			} else if r.beside && int(at) < 2*predict.Buckets+predict.NumStats {
-				r.x.value[j] = 0
 			}
 		}
 	}

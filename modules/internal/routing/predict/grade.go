@@ -56,19 +56,11 @@ func IsEdge(at int) bool {
 
 const maxGraded = int(numStats) + 4*maxConcepts + 1
 
-// besideWeight is how much a concept in the whole of a question counts where what is asked stands beside a text.
-const besideWeight = 0.5
-
-// Graded are these numbers, as they are. out has room for them. Where what is asked stands beside a text that it is
-// about, that text's concepts count less.
+// Graded are these numbers, as they are. out has room for them.
 func (m *Model) Graded(f *Features, s *Signal, out []float32) []float32 {
 	out = append(out[:0], s.x[s.heads:s.heads+NumStats]...)
-	weight := float32(1)
-	if f.beside {
-		weight = besideWeight
-	}
 	for _, n := range f.concepts[:len(concepts().names)] {
-		out = append(out, weight*logs[n], weight*min(float32(n), 1))
+		out = append(out, logs[n], min(float32(n), 1))
 	}
 	for e := range f.edges {
 		for _, n := range f.edges[e][:len(concepts().names)] {
@@ -124,13 +116,7 @@ func (m *Model) grade(f *Features, s *Signal) {
 	sumRows(g.Table, g.Scale, f.chars, buckets, 0, &sums[1])
 	norm := [2]float32{root(sums[0][GradeLanes-1]), CharWeight * root(sums[1][GradeLanes-1])}
 	var z [GradeHeads]float32
-	var less [maxGraded]float32
 	for h := range z {
-		x := x
-		if f.beside && h < GradeSort { // of a text that is pasted statistics tell the sort alone
-			x = less[:copy(less[:], x)]
-			clear(x[:NumStats])
-		}
 		z[h] = sums[0][h]*norm[0] + sums[1][h]*norm[1] + g.Heads[h].Bias + dot(g.Heads[h].Weights, x)
 	}
 	s.Grade, s.Length = g.Slope*z[GradeEase]+g.Shift, f.asked.bound(z[GradeLength])
