@@ -1,7 +1,6 @@
 package predict
 
 import (
-	"bytes"
 	"math"
 
 	"github.com/fareway/fareway/plugins/llm"
@@ -14,7 +13,6 @@ const (
 	maxBytes  = headBytes + tailBytes
 
 	edgeBytes = 160 // in which what is asked often stands, before or behind a text that it is about
-	askBytes  = 600 // of a first or last paragraph that is what is asked, at most
 
 	bucketBits = 15
 	buckets    = 1 << bucketBits // of word n-grams, and as many of character n-grams
@@ -95,8 +93,7 @@ type Features struct {
 	chars []uint16 // buckets of character n-grams, each once
 
 	concepts [maxConcepts]uint8    // how often each of the vocabulary's is in the question
-	edges    [2][maxConcepts]uint8 // and how often in its first and its last paragraph or bytes (readEdges)
-	beside   bool                  // what is asked stands beside a text that it is about
+	edges    [2][maxConcepts]uint8 // and how often in its first and its last bytes (edgeBytes)
 	asked    Asked                 // length, by the question or what frames it
 	tools    bool                  // there are some to be called
 
@@ -136,43 +133,11 @@ func (f *Features) Read(req *llm.Request) {
 		f.text = appendFolded(f.text, question[:headBytes])
 		f.text = appendFolded(f.text, question[len(question)-tailBytes:])
 	}
-	before, behind := edges(f.text)
 	f.readText()
-	f.readEdges(before, behind)
+	n = min(len(f.norm), edgeBytes)
+	concepts().found(f.norm[:n], nil, &f.edges[0])
+	concepts().found(f.norm[len(f.norm)-n:], nil, &f.edges[1])
 	f.asked = f.framer.asked.or(concepts().found(f.norm, f.numbers, &f.concepts))
-}
-
-// edges are the bytes of a text's first and last paragraphs, or else lines, where either can be what is asked of a
-// longer text; 0 for one that cannot.
-func edges(text []byte) (before, behind int) {
-	text = bytes.TrimSpace(text)
-	if len(text) < 2*edgeBytes {
-		return 0, 0
-	}
-	for _, mark := range paragraphs {
-		if i := bytes.Index(text, mark); i >= 0 && i <= askBytes {
-			before = i
-		}
-		if i := bytes.LastIndex(text, mark); i >= 0 && len(text)-i-len(mark) <= askBytes {
-			behind = len(text) - i - len(mark)
-		}
-		if before+behind > 0 {
-			break
-		}
-	}
-	return before, behind
-}
-
-var paragraphs = [][]byte{[]byte("\n\n"), []byte("\n")}
-
-// readEdges looks for concepts in the first and last bytes of what was read, by edges; where it has none, in a few.
-func (f *Features) readEdges(before, behind int) {
-	f.beside = before+behind > 0
-	if !f.beside {
-		before, behind = edgeBytes, edgeBytes
-	}
-	concepts().found(f.norm[:min(before, len(f.norm))], nil, &f.edges[0])
-	concepts().found(f.norm[max(len(f.norm)-behind, 0):], nil, &f.edges[1])
 }
 
 // find finds the question: what is left of the last of the users' messages of which something is left. Where no user

@@ -56,20 +56,11 @@ func IsEdge(at int) bool {
 
 const maxGraded = int(numStats) + 4*maxConcepts + 1
 
-// besideWeight is how much a concept in the whole of a question counts where what is asked stands beside a text.
-const besideWeight = 0.5
-
-// Graded are these numbers, as they are. out has room for them. Where what is asked stands beside a text that it is
-// about, statistics are of that text and say nothing, and its concepts count less.
+// Graded are these numbers, as they are. out has room for them.
 func (m *Model) Graded(f *Features, s *Signal, out []float32) []float32 {
 	out = append(out[:0], s.x[s.heads:s.heads+NumStats]...)
-	weight := float32(1)
-	if f.beside {
-		clear(out)
-		weight = besideWeight
-	}
 	for _, n := range f.concepts[:len(concepts().names)] {
-		out = append(out, weight*logs[n], weight*min(float32(n), 1))
+		out = append(out, logs[n], min(float32(n), 1))
 	}
 	for e := range f.edges {
 		for _, n := range f.edges[e][:len(concepts().names)] {
