@@ -91,7 +91,7 @@ func LoadLedger(path string) (Store, *Config, *Diagnostics) {
 		if file == nil {
 			return nil
 		}
-		*l.diags = Diagnostics{} // those of other blocks
+		l.diags.keepWithin(file.refused, "store") // and not those of other blocks
 		l.config.Store = l.store(file)
 		if l.diags.HasErrors() {
 			return nil
