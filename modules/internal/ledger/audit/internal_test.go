@@ -1,6 +1,7 @@
 package audit
 
 import (
+	"math"
 	"testing"
 	"time"
 
@@ -207,5 +208,18 @@ func TestOldReceipts(t *testing.T) {
 		}
 		require.Equal(t, []int64{c.counted, c.unsure}, []int64{claim.counted, claim.unsure}, name)
 		require.Equal(t, c.many, claim.many, name)
+	}
+}
+
+// A part that panics is an error, and shares of places do not overflow.
+func TestPartsThatPanic(t *testing.T) {
+	t.Parallel()
+	p := piece{look: func(v *verification) error { return v.verifyJournal(1, 2) }} // of nothing
+	p.run()
+	require.ErrorContains(t, p.err, "verifying a part of the ledger: runtime error")
+	require.EqualValues(t, math.MaxInt64, share(math.MaxInt64, 7, 7))
+	require.EqualValues(t, math.MaxInt64/2, share(math.MaxInt64, 1, 2))
+	for i := range int64(6) {
+		require.Equal(t, 17*i/5, share(17, i, 5))
 	}
 }
