@@ -161,9 +161,11 @@ func (p *accountPass) requestsOf(h *holder) error {
 			if fits {
 				return nil
 			}
-			// Requests were looked at one by one, and none is as large as that.
-			return keep(&p.books.overflow, Disagree("pruned",
-				"what pruned requests came to is more than any ledger can hold"))
+			// Requests were looked at one by one, but for those before Verification.From.
+			if rows == p.requests {
+				return keep(&p.books.overflow, TooLarge("requests", "requests"))
+			}
+			return keep(&p.books.overflow, TooLarge("pruned", "pruned requests"))
 		})
 		if err != nil {
 			return err

@@ -28,6 +28,11 @@ func Disagree(where, format string, args ...any) error {
 	return &finding{where: where, what: fmt.Sprintf(format, args...)}
 }
 
+// TooLarge is a finding: a sum of something has more than 63 bits.
+func TooLarge(where, what string) error {
+	return Disagree(where, "what %s came to is more than any ledger can hold", what)
+}
+
 // disagree is a finding about an entry.
 func (e *Entry) disagree(format string, args ...any) error {
 	return &finding{n: e.N, where: e.where(), what: fmt.Sprintf(format, args...)}
