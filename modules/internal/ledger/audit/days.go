@@ -66,16 +66,17 @@ func (d *days) count(r *Request) {
 	}
 }
 
-// row adds what requests come to.
+// row adds what requests come to. No two of day, key, route and column have the same bytes, whatever a route is called.
 func (d *days) row(day, key int64, route string, u *book.Usage) {
 	var h maphash.Hash
 	h.SetSeed(d.seed)
 	maphash.WriteComparable(&h, day)
 	maphash.WriteComparable(&h, key)
+	maphash.WriteComparable(&h, len(route))
 	_, _ = h.WriteString(route)
 	sum := d.sums[day]
-	for _, n := range u.Columns() {
-		_ = h.WriteByte(0)
+	for i, n := range u.Columns() {
+		_ = h.WriteByte(byte(i))
 		times := h.Sum64()
 		hi, lo := bits.Mul64(times, uint64(n))
 		if n < 0 {
@@ -173,6 +174,9 @@ func (v *verification) differingDay(day int64) error {
 				first = &c
 			}
 		}
+	}
+	if first == nil {
+		return Disagree("day/"+book.DateOf(day), "a sum of its requests is of none of them")
 	}
 	return Disagree("day/"+book.DateOf(day), "the sums of its requests with key number %d and route %q are not what "+
 		"these make", first.key, first.route)

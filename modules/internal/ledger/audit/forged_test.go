@@ -141,6 +141,10 @@ func TestFindings(t *testing.T) {
 			"days: they say that they go up to entry 1 of the journal, which is no settlement"},
 		"days that end nowhere": {func() { rows.Meta.Summed = 1000 },
 			"days: they say that they go up to entry 1000 of the journal, which is no settlement"},
+		"a sum of days of no request": {func() {
+			is := rows.DayRows[0]
+			rows.DayRows = append(rows.DayRows, audit.Day{Day: is.Day, Key: is.Key, Route: is.Route})
+		}, ": a sum of its requests is of none of them"},
 		"more attempts": {func() { rows.Meta.Attempts++ }, "stray: there are attempts of it, and no request"},
 		"a key of no account": {func() {
 			rows.KeyRows = append(rows.KeyRows, audit.Key{Number: 70, AccountNumber: 70, Root: 70})

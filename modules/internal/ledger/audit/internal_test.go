@@ -1,6 +1,7 @@
 package audit
 
 import (
+	"fmt"
 	"math"
 	"testing"
 	"time"
@@ -9,6 +10,7 @@ import (
 
 	"github.com/fareway/fareway/config"
 	"github.com/fareway/fareway/modules/internal/ledger"
+	"github.com/fareway/fareway/modules/internal/ledger/book"
 	"github.com/fareway/fareway/plugins/llm"
 )
 
@@ -221,5 +223,20 @@ func TestPartsThatPanic(t *testing.T) {
 	require.EqualValues(t, math.MaxInt64/2, share(math.MaxInt64, 1, 2))
 	for i := range int64(6) {
 		require.Equal(t, 17*i/5, share(17, i, 5))
+	}
+}
+
+// Each column of a day's sums has a multiplier of its own, whatever routes are called.
+func TestColumnsOfDays(t *testing.T) {
+	t.Parallel()
+	d := newDays()
+	seen := map[wide]string{}
+	for _, route := range []string{"", "\x00", "a", "a\x00", "a\x00\x00", "a\x00\x01", "a\x00\x01\x02", "aa"} {
+		for i, u := range []book.Usage{{Parts: 1}, {Settled: 1}, {Requests: 1}, {Pending: 1}, {Wholes: 1}} {
+			one, what := d.part(), fmt.Sprintf("%q, column %d", route, i)
+			one.row(1, 1, route, &u)
+			require.Empty(t, seen[one.sums[1]], what)
+			seen[one.sums[1]] = what
+		}
 	}
 }
