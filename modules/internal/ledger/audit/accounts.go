@@ -1,6 +1,7 @@
 package audit
 
 import (
+	"errors"
 	"fmt"
 	"math"
 
@@ -35,12 +36,22 @@ func (s RequestSum) owner() int64 { return s.Account }
 func (k Key) owner() int64        { return k.AccountNumber }
 func (a Act) owner() int64        { return a.Number }
 
-// upTo does something for each of the next rows of an account. Those before them are of no account.
+// upTo does something for each of the next rows of an account. Those before them are of no account. Rows that do not
+// come in the order of their accounts are an error: what is compared would be passed over.
 func upTo[T owned](c *cursor[T], account int64, stray, do func(T) error) error {
-	if err := c.take(func(row T) bool { return row.owner() < account }, stray); err != nil {
+	inOrder := func(do func(T) error) func(T) error {
+		return func(row T) error {
+			if row.owner() < c.last {
+				return fmt.Errorf("the store gives a row of account %d behind one of account %d (%T)", row.owner(), c.last, row)
+			}
+			c.last = row.owner()
+			return do(row)
+		}
+	}
+	if err := c.take(func(row T) bool { return row.owner() < account }, inOrder(stray)); err != nil {
 		return err
 	}
-	return c.take(func(row T) bool { return row.owner() == account }, do)
+	return c.take(func(row T) bool { return row.owner() == account }, inOrder(do))
 }
 
 func skip[T any](T) error { return nil }
@@ -67,7 +78,9 @@ func (v *verification) readAccounts() (err error) {
 	if err := each(v.Accounts(), p.account); err != nil {
 		return err
 	}
-	if err := p.keysOf(math.MaxInt64, skip); err != nil {
+	err = errors.Join(p.keysOf(math.MaxInt64, skip), upTo(p.entries, math.MaxInt64, skip, skip),
+		upTo(p.acts, math.MaxInt64, skip, skip))
+	if err != nil {
 		return err
 	}
 	if p.madeKey > 0 && p.unmade.Number > p.madeKey {

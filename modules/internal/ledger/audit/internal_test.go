@@ -1,6 +1,7 @@
 package audit
 
 import (
+	"cmp"
 	"fmt"
 	"math"
 	"testing"
@@ -238,5 +239,39 @@ func TestColumnsOfDays(t *testing.T) {
 			require.Empty(t, seen[one.sums[1]], what)
 			seen[one.sums[1]] = what
 		}
+	}
+}
+
+// A store that gives rows of accounts in another order is told so, wherever the order breaks.
+func TestRowsOutOfOrder(t *testing.T) {
+	t.Parallel()
+	none := func(EntrySum) error { return nil }
+	for _, c := range []struct {
+		rows []int64
+		says string // "": nothing
+	}{
+		{[]int64{-1, 0, 1, 2, 2, 3, 9}, ""},
+		{[]int64{1, 3, 2}, "the store gives a row of account 2 behind one of account 3"},
+		{[]int64{2, 1}, "the store gives a row of account 1 behind one of account 2"},
+		{[]int64{-1, -2, 3}, "the store gives a row of account -2 behind one of account -1"},
+		{[]int64{8, 7}, "the store gives a row of account 7 behind one of account 8"},
+	} {
+		var err error
+		rows := open(func(yield func(EntrySum, error) bool) {
+			for _, n := range c.rows {
+				if !yield(EntrySum{Account: n}, nil) {
+					return
+				}
+			}
+		}, &err)
+		for _, account := range []int64{1, 2, 3, math.MaxInt64} {
+			err = cmp.Or(err, upTo(rows, account, none, none))
+		}
+		rows.stop()
+		if c.says == "" {
+			require.NoError(t, err)
+			continue
+		}
+		require.ErrorContains(t, err, c.says)
 	}
 }

@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"iter"
+	"math"
 	"math/bits"
 	"slices"
 	"strconv"
@@ -254,11 +255,12 @@ type cursor[T any] struct {
 	has  bool
 	next func() (T, error, bool)
 	stop func()
+	last int64 // the account of the row before, for upTo
 }
 
 // open is a cursor on the first of the rows, which is to be stopped. It adds an error to err.
 func open[T any](rows iter.Seq2[T, error], err *error) *cursor[T] {
-	c := &cursor[T]{}
+	c := &cursor[T]{last: math.MinInt64}
 	c.next, c.stop = iter.Pull2(rows)
 	*err = errors.Join(*err, c.advance())
 	return c

@@ -273,7 +273,7 @@ func (r auditRows) Keys() iter.Seq2[audit.Key, error] {
 // EntrySums implements audit.Rows.
 func (r auditRows) EntrySums() iter.Seq2[audit.EntrySum, error] {
 	return summed("journal", "entries", rowsOf(r.conn, `SELECT account, count(*), -sum(iif(kind IN ('charge', 'receipt', 'closing'), microcents, 0)),
-		sum(iif(kind = 'refund', microcents, 0)) FROM entries GROUP BY account`,
+		sum(iif(kind = 'refund', microcents, 0)) FROM entries GROUP BY account ORDER BY account`,
 		scanInto(func(s *audit.EntrySum) []any { return []any{&s.Account, &s.Entries, &s.Spent, &s.Refunded} })))
 }
 
@@ -287,7 +287,7 @@ func (r auditRows) sums(where, what, query string) iter.Seq2[audit.RequestSum, e
 // RequestSums implements audit.Rows.
 func (r auditRows) RequestSums() iter.Seq2[audit.RequestSum, error] {
 	return r.sums("requests", "requests", `SELECT account, key, count(*), sum(tokens), sum(charge), sum(waived), sum(refunded), 0
-		FROM requests GROUP BY account, key`)
+		FROM requests GROUP BY account, key ORDER BY account, key`)
 }
 
 // Pruned implements audit.Rows.
