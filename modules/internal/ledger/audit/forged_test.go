@@ -145,6 +145,13 @@ func TestFindings(t *testing.T) {
 			is := rows.DayRows[0]
 			rows.DayRows = append(rows.DayRows, audit.Day{Day: is.Day, Key: is.Key, Route: is.Route})
 		}, ": a sum of its requests is of none of them"},
+		"a hold of no account, with a key that does not exist": {func() {
+			h := rows.HoldRows[0]
+			h.Request, h.Seq, h.AccountNumber, h.KeyNumber, h.Hold.Hold = "stray", 0, 0, 99, 0
+			rows.HoldRows = append(rows.HoldRows, h)
+			rows.Meta.Rows++
+			rows.Meta.Marks += h.Mark(new([]byte))
+		}, "stray: its key is none of its account's"},
 		"more attempts": {func() { rows.Meta.Attempts++ }, "stray: there are attempts of it, and no request"},
 		"a key of no account": {func() {
 			rows.KeyRows = append(rows.KeyRows, audit.Key{Number: 70, AccountNumber: 70, Root: 70})

@@ -102,8 +102,9 @@ func (r auditRows) Prices() iter.Seq2[audit.Price, error] {
 	})
 }
 
+// A number of nothing is NULL, which is read as 0. Where 0 lies it was written over: it is read as -1, which is none.
 const (
-	auditEntries = `SELECT ` + entryColumns + `, e.hash, e.before, e.account, a.created
+	auditEntries = `SELECT ` + entryColumns + `, e.hash, iif(e.before = 0, -1, e.before), e.account, a.created
 		FROM entries AS e LEFT JOIN accounts AS a ON a.n = e.account `
 	movedOnly = `AND e.kind IN ('top_up', 'refund', 'adjustment') `
 )
@@ -321,7 +322,7 @@ func (r auditRows) Acts(byAccount, moved bool) iter.Seq2[audit.Act, error] {
 		query += `WHERE u.action LIKE 'credit.%' `
 	}
 	if byAccount {
-		order = `ORDER BY coalesce(u.account, 0), u.n`
+		order = `ORDER BY coalesce(iif(u.account = 0, -1, u.account), 0), u.n`
 	}
 	return rowsOf(r.conn, query+order, func(row *sqlite.Stmt) audit.Act {
 		a := audit.Act{Act: scanAct(row)}
