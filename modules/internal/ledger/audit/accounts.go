@@ -325,7 +325,7 @@ func (a *holder) verifyKeys() error {
 	return nil
 }
 
-// verifyPruned checks that what is pruned has a date, and compares it with the sums of its days.
+// verifyPruned checks that what is pruned has a date. verifyPrunedDays compares it with the sums of its days.
 func (v *verification) verifyPruned() error {
 	if v.pruned > 0 {
 		return nil

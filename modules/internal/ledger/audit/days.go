@@ -66,7 +66,8 @@ func (d *days) count(r *Request) {
 	}
 }
 
-// row adds what requests come to. No two of day, key, route and column have the same bytes, whatever a route is called.
+// row adds what requests come to. No two of day, key, route and column have the same bytes, however a
+// route is called.
 func (d *days) row(day, key int64, route string, u *book.Usage) {
 	var h maphash.Hash
 	h.SetSeed(d.seed)

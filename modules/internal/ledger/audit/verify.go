@@ -143,7 +143,7 @@ func (l *Ledger) check(look func() error) func() error {
 	return look
 }
 
-// told is a step that says what readAccounts has found.
+// told is a step that says what was found before its turn: by readAccounts, in prices, or in the storage.
 func (v *verification) told(found *error) func() error { return func() error { return *found } }
 
 // note keeps a finding when it is the first: of entries the earliest in the journal, of everything else what was

@@ -76,8 +76,8 @@ func scanInto[T any](into func(*T) []any) func(*sqlite.Stmt) T {
 // Head implements audit.Rows.
 func (r auditRows) Head() (h audit.Head, err error) {
 	err = run(r.conn, `SELECT (SELECT coalesce(max(n), 0) FROM entries), (SELECT count(*) FROM attempts),
-		(SELECT CAST(total(requests) AS INTEGER) FROM balances), nullif(pruned_before, 0), holds, held, marks, summed, acts, trail,
-		checkpoints, checkpoint FROM meta`, to(&h.LastEntry, &h.Attempts, &h.Requests, &h.Pruned, &h.Rows, &h.Held, &h.Marks,
+		(SELECT CAST(total(requests) AS INTEGER) FROM balances), nullif(pruned_before, 0), holds, held, marks, summed, acts,
+		trail, checkpoints, checkpoint FROM meta`, to(&h.LastEntry, &h.Attempts, &h.Requests, &h.Pruned, &h.Rows, &h.Held, &h.Marks,
 		&h.Summed, &h.Trail.Acts, &h.Trail.Head, &h.Checkpoints, &h.Checkpoint))
 	return h, err
 }
@@ -154,7 +154,8 @@ func (r auditRows) HasAllotment(account int64, reference string) (has bool, err 
 
 // Books implements audit.Rows.
 func (r auditRows) Books(last int64) iter.Seq2[audit.BookSum, error] {
-	return summed("journal", "entries", rowsOf(r.conn, `SELECT book, sum(microcents) FROM entries WHERE n <= ? GROUP BY book`,
+	return summed("journal", "entries", rowsOf(r.conn,
+		`SELECT book, sum(microcents) FROM entries WHERE n <= ? GROUP BY book`,
 		scanInto(func(s *audit.BookSum) []any { return []any{(*string)(&s.Book), &s.Microcents} }), last))
 }
 
@@ -273,7 +274,8 @@ func (r auditRows) Keys() iter.Seq2[audit.Key, error] {
 
 // EntrySums implements audit.Rows.
 func (r auditRows) EntrySums() iter.Seq2[audit.EntrySum, error] {
-	return summed("journal", "entries", rowsOf(r.conn, `SELECT account, count(*), -sum(iif(kind IN ('charge', 'receipt', 'closing'), microcents, 0)),
+	return summed("journal", "entries", rowsOf(r.conn,
+		`SELECT account, count(*), -sum(iif(kind IN ('charge', 'receipt', 'closing'), microcents, 0)),
 		sum(iif(kind = 'refund', microcents, 0)) FROM entries GROUP BY account ORDER BY account`,
 		scanInto(func(s *audit.EntrySum) []any { return []any{&s.Account, &s.Entries, &s.Spent, &s.Refunded} })))
 }
@@ -287,19 +289,21 @@ func (r auditRows) sums(where, what, query string) iter.Seq2[audit.RequestSum, e
 
 // RequestSums implements audit.Rows.
 func (r auditRows) RequestSums() iter.Seq2[audit.RequestSum, error] {
-	return r.sums("requests", "requests", `SELECT account, key, count(*), sum(tokens), sum(charge), sum(waived), sum(refunded), 0
-		FROM requests GROUP BY account, key ORDER BY account, key`)
+	return r.sums("requests", "requests",
+		`SELECT account, key, count(*), sum(tokens), sum(charge), sum(waived), sum(refunded), 0 FROM requests GROUP BY account, key ORDER BY account, key`)
 }
 
 // Pruned implements audit.Rows.
 func (r auditRows) Pruned() iter.Seq2[audit.RequestSum, error] {
-	return r.sums("pruned", "pruned requests", `SELECT coalesce(k.account, 0), p.key, p.requests, p.tokens, p.charge, p.waived, p.refunded, 0
+	return r.sums("pruned", "pruned requests", `SELECT coalesce(k.account, 0),
+		p.key, p.requests, p.tokens, p.charge, p.waived, p.refunded, 0
 		FROM pruned AS p LEFT JOIN keys AS k ON k.n = p.key ORDER BY 1, 2`)
 }
 
 // PrunedDays implements audit.Rows.
 func (r auditRows) PrunedDays() iter.Seq2[audit.RequestSum, error] {
-	return r.sums("pruned", "pruned requests", `SELECT coalesce(k.account, 0), d.key, sum(d.settled), 0, sum(d.microcents), sum(d.waived),
+	return r.sums("pruned", "pruned requests", `SELECT coalesce(k.account, 0),
+		d.key, sum(d.settled), 0, sum(d.microcents), sum(d.waived),
 		sum(d.refunded), sum(abs(d.pending) + abs(d.whole_pending))
 		FROM days AS d LEFT JOIN keys AS k ON k.n = d.key WHERE d.pruned GROUP BY 1, 2 ORDER BY 1, 2`)
 }

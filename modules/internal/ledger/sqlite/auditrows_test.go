@@ -52,6 +52,16 @@ func TestRowsAreWhatTheAuditIsTestedWith(t *testing.T) {
 	}
 }
 
+// Requests of before format 3 may have no entry, which is not entry 0.
+func TestVerifySeesEntryZeroOfARequest(t *testing.T) {
+	t.Parallel()
+	conn := openForWriting(t, opened("schema1.db.gz")(t))
+	require.NoError(t, run(conn, `UPDATE requests SET entry = 0 WHERE entry IS NULL`, nil))
+	r, err := verify(conn, nil, nil)
+	require.NoError(t, err)
+	require.Contains(t, r.Problem, "which the request names as its charge")
+}
+
 // opened opens a ledger of testdata once, which brings it up to date.
 func opened(name string) func(t *testing.T) (path string) {
 	return func(t *testing.T) string {
