@@ -15,9 +15,9 @@
 // once more for their sums, which are compared account by account, in the order of accounts, and entries for those
 // that operators made and for the heads of checkpoints; a sum that differs has them read again, to be named. What is
 // remembered is what one account has of keys and of acts, all prices, processes and days, a bit for each account, and
-// a table of the last entries of accounts. Sums of days are compared as sums of random multiples, see days. Two findings
-// take more, to be named: attempts that wait and are not listed take the whole list, and a day whose sums differ all
-// sums of the day.
+// a table of the last entries of accounts. Sums of days are compared as sums of random multiples, see days. Two
+// findings take more, to be named: attempts that wait and are not listed take the whole list, and a day whose sums
+// differ all sums of the day.
 package audit
 
 import (

@@ -77,8 +77,8 @@ func scanInto[T any](into func(*T) []any) func(*sqlite.Stmt) T {
 func (r auditRows) Head() (h audit.Head, err error) {
 	err = run(r.conn, `SELECT (SELECT coalesce(max(n), 0) FROM entries), (SELECT count(*) FROM attempts),
 		(SELECT CAST(total(requests) AS INTEGER) FROM balances), nullif(pruned_before, 0), holds, held, marks, summed, acts,
-		trail, checkpoints, checkpoint FROM meta`, to(&h.LastEntry, &h.Attempts, &h.Requests, &h.Pruned, &h.Rows, &h.Held, &h.Marks,
-		&h.Summed, &h.Trail.Acts, &h.Trail.Head, &h.Checkpoints, &h.Checkpoint))
+		trail, checkpoints, checkpoint FROM meta`, to(&h.LastEntry, &h.Attempts, &h.Requests, &h.Pruned, &h.Rows, &h.Held,
+		&h.Marks, &h.Summed, &h.Trail.Acts, &h.Trail.Head, &h.Checkpoints, &h.Checkpoint))
 	return h, err
 }
 
@@ -290,7 +290,8 @@ func (r auditRows) sums(where, what, query string) iter.Seq2[audit.RequestSum, e
 // RequestSums implements audit.Rows.
 func (r auditRows) RequestSums() iter.Seq2[audit.RequestSum, error] {
 	return r.sums("requests", "requests",
-		`SELECT account, key, count(*), sum(tokens), sum(charge), sum(waived), sum(refunded), 0 FROM requests GROUP BY account, key ORDER BY account, key`)
+		`SELECT account, key, count(*), sum(tokens), sum(charge), sum(waived), sum(refunded), 0 FROM requests
+		GROUP BY account, key ORDER BY account, key`)
 }
 
 // Pruned implements audit.Rows.
