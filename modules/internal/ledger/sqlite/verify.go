@@ -81,9 +81,9 @@ func verifyAs(conn *sqlite.Conn, readers []*sqlite.Conn, seen *extent, damage *l
 }
 
 // selectMoment is the moment of a ledger, as far as its parts are read: what they look at changes with an entry or a
-// pruning only.
+// pruning only. The sum has no more than 32 bits of each number, so that it never overflows.
 const selectMoment = `SELECT (SELECT coalesce(max(n), 0) FROM entries) || ' ' || pruned_before || ' '
-	|| (SELECT coalesce(sum(requests), 0) FROM pruned) || ' ' || (SELECT count(*) FROM owners) FROM meta`
+	|| (SELECT coalesce(sum(requests & 0xffffffff), 0) FROM pruned) || ' ' || (SELECT count(*) FROM owners) FROM meta`
 
 // beside opens up to n connections that see what conn sees; fewer, or none, where the ledger never stands still.
 // conn and they are begun anew until they do.
