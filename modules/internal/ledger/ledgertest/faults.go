@@ -153,8 +153,8 @@ func (f *faulty) Prune(ctx context.Context, before time.Time) (int64, error) {
 	return try(f, "prune", func() (int64, error) { return f.Store.Prune(ctx, before) })
 }
 
-// testFaults carries out the life of some requests once for each operation in it, whose answer is lost. Whoever repeats
-// what he was not told of comes to the same microcent, and the books are right.
+// testFaults carries out the life of some requests once for each operation in it, whose answer is lost. Whoever
+// repeats what he was not told of comes to the same microcent, and the books are right.
 func testFaults(t *testing.T, open Open) {
 	t.Run("GAP-45 BILL-08 an answer is lost", func(t *testing.T) {
 		t.Parallel()
