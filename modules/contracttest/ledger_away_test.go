@@ -51,34 +51,48 @@ func (f *ledgerFaulter) begin(fault ledgertest.Fault, operations ...string) (end
 	return func() { f.plan.Store(nil) }
 }
 
-// ledgerFaults are what takes a ledger away.
+// toobig is what SQLite fails with in the middle of a transaction, as on a disk that is full.
+const toobig = ` BEGIN SELECT zeroblob(2000000000); END`
+
+// ledgerFaults are what takes a ledger away. Repair is the statements that the copy of its file needs which was made
+// meanwhile.
 var ledgerFaults = []struct {
-	name  string
-	begin func(t testing.TB, s *service) (end func())
+	name   string
+	begin  func(t testing.TB, s *service) (end func())
+	repair []string
 }{
 	{"locked by another program", func(t testing.TB, s *service) (end func()) {
 		db := s.tamper(t)
 		execute(t, db, `BEGIN IMMEDIATE`)
 		return func() { execute(t, db, `ROLLBACK`) }
-	}},
-	{"every write fails", func(_ testing.TB, s *service) (end func()) {
-		return s.faults.begin(ledgertest.Away, "hold", "begin", "settle", "settle_free", "ping")
-	}},
+	}, nil},
+	{"its file takes no request", func(t testing.TB, s *service) (end func()) {
+		db := s.tamper(t)
+		execute(t, db, `CREATE TRIGGER a BEFORE INSERT ON holds`+toobig,
+			`CREATE TRIGGER b BEFORE INSERT ON requests`+toobig)
+		return func() { execute(t, db, `DROP TRIGGER a`, `DROP TRIGGER b`) }
+	}, []string{`DROP TRIGGER a`, `DROP TRIGGER b`}},
+	{"the store refuses what it is asked", func(_ testing.TB, s *service) (end func()) {
+		return s.faults.begin(ledgertest.Away, "hold", "begin", "settle", "settle_free", "add_receipt", "close_unproven",
+			"recover", "make_checkpoint", "ping")
+	}, nil},
 }
 
 // ledgerTimeout is how long these gateways wait for a ledger that is away, and no other test's does on a busy
 // machine.
 const ledgerTimeout = 2 * time.Second
 
-// execute runs a statement on a file of the ledger.
-func execute(t testing.TB, db *sqlite.Conn, statement string) {
+// execute runs statements on a file of the ledger.
+func execute(t testing.TB, db *sqlite.Conn, statements ...string) {
 	t.Helper()
-	require.NoError(t, sqlitex.ExecuteTransient(db, statement, nil))
+	for _, statement := range statements {
+		require.NoError(t, sqlitex.ExecuteTransient(db, statement, nil))
+	}
 }
 
 // imageOf copies the data folder of a gateway as it is at this moment, which is what a machine finds that has died:
-// without what the system keeps for open files.
-func (s *service) imageOf(t testing.TB) string {
+// without what the system keeps for open files. It repairs the copy by statements.
+func (s *service) imageOf(t testing.TB, repair []string) string {
 	t.Helper()
 	dir := t.TempDir()
 	for _, name := range []string{"fareway.db", "fareway.db-wal", "fareway.db.spool"} {
@@ -86,6 +100,10 @@ func (s *service) imageOf(t testing.TB) string {
 		require.NoError(t, err)
 		require.NoError(t, os.WriteFile(filepath.Join(dir, name), content, 0o600))
 	}
+	db, err := sqlite.OpenConn(filepath.Join(dir, "fareway.db"), sqlite.OpenReadWrite)
+	require.NoError(t, err)
+	execute(t, db, repair...)
+	require.NoError(t, db.Close())
 	return dir
 }
 
@@ -169,7 +187,7 @@ func TestLedgerAway(t *testing.T) {
 			require.InDelta(t, len(all), g.gauge(t, "fareway_spooled_settlements"), 0)
 			require.Equal(t, 1, g.says(t, "the ledger is away"))
 			g.awaitReady(t, false)
-			image := g.imageOf(t)
+			image := g.imageOf(t, fault.repair)
 
 			end()
 			g.awaitSpool(t)

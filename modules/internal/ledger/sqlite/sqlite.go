@@ -81,7 +81,7 @@ func (o *Options) fill() {
 type Store struct {
 	*books
 	opts    Options
-	lease   ledger.Lease
+	lease   *fileLease
 	grant   ledger.Grant
 	db      *database // the writer's once it runs
 	writer  *writer
@@ -131,7 +131,11 @@ func (s *Store) open() error {
 			return err
 		}
 	}
-	if err := s.db.signIn(); err != nil {
+	owners, err := s.db.signIn()
+	if err != nil {
+		return err
+	}
+	if s.grant, err = s.lease.raise(s.grant, owners); err != nil {
 		return err
 	}
 	if err := s.db.follow(); err != nil {
