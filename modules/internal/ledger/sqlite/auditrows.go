@@ -186,7 +186,7 @@ func (r auditRows) named(d *audit.Request) error {
 		d.Account, d.Key = names[0], names[1]
 		return nil
 	}
-	err := named(r.conn, &d.RequestRecord, d.AccountNumber, d.KeyNumber)
+	err := fillIDs(r.conn, &d.RequestRecord, d.AccountNumber, d.KeyNumber)
 	if len(r.names) >= recentNames {
 		clear(r.names)
 	}

@@ -135,7 +135,7 @@ func (u *usage) countPriced(r *audit.Request) error {
 		g.day = book.DayOf(r.Settled)
 	}
 	if !u.routed {
-		row, err := u.at(g)
+		row, err := u.sumsOf(g)
 		if err == nil {
 			row.Count(&r.RequestRecord)
 		}
@@ -148,7 +148,7 @@ func (u *usage) countPriced(r *audit.Request) error {
 		if u.by[ledger.ByRoute] {
 			g.route = route
 		}
-		return u.at(g)
+		return u.sumsOf(g)
 	})
 }
 
@@ -165,8 +165,8 @@ func floorDiv(n, by int64) int64 {
 // goes to a temporary table, and SQLite sums it.
 const maxGroups = 1 << 13
 
-// at is the row of a group, to be added to at once.
-func (u *usage) at(g group) (*book.Usage, error) {
+// sumsOf is the row of a group, to be added to at once.
+func (u *usage) sumsOf(g group) (*book.Usage, error) {
 	if row, ok := u.groups[g]; ok {
 		return row, nil
 	}
