@@ -75,7 +75,7 @@ func (l *fileLease) raise(g ledger.Grant, owners int64) (ledger.Grant, error) {
 // record says in the file that is locked who has the lease. The end of this process leaves the whole line, or the one
 // before; a loss of power may leave neither, which raise makes up for.
 func (l *fileLease) record(g ledger.Grant) error {
-	f, err := os.OpenFile(l.path, os.O_RDWR|os.O_CREATE, 0o600)
+	f, err := os.OpenFile(l.path, os.O_RDWR, 0) // it is there since it was locked
 	if err != nil {
 		return fmt.Errorf("writing %s: %w", l.path, err)
 	}
