@@ -92,6 +92,11 @@ func LoadLedger(path string) (Store, *Config, *Diagnostics) {
 			return nil
 		}
 		l.diags.keepWithin(file.refused, "store") // and not those of other blocks
+		for _, block := range file.refused {
+			if block.Type == "store" && !l.diags.HasErrors() { // too much stands before it
+				l.fail(block.DefRange(), "Unusable store block", "Run `fareway gateway check` and correct what it says first.")
+			}
+		}
 		l.config.Store = l.store(file)
 		if l.diags.HasErrors() {
 			return nil

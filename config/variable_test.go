@@ -142,7 +142,13 @@ func TestLedgerOfAStoreWithoutItsKind(t *testing.T) {
 		require.Len(t, diags.All(), 1, "what is wrong in other blocks does not matter")
 		require.ErrorContains(t, diags.Err(), want)
 	}
-	_, config, diags := LoadLedger(write(t, t.TempDir(), "gateway.hcl", "provider {\n}\n"+minimal))
+	many := strings.Repeat("provider {\n}\n", maxDiagnostics+1) + "store {\n}\n"
+	_, config, diags := LoadLedger(write(t, t.TempDir(), "gateway.hcl", many))
+	require.Nil(t, config)
+	require.Len(t, diags.All(), 1)
+	require.ErrorContains(t, diags.Err(), "Unusable store block", "also behind more than what is said")
+	require.NotContains(t, printed(t, diags), "more")
+	_, config, diags = LoadLedger(write(t, t.TempDir(), "gateway.hcl", "provider {\n}\n"+minimal))
 	require.NoError(t, diags.Err())
 	require.NotNil(t, config)
 }
