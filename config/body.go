@@ -73,6 +73,7 @@ type section struct {
 	header     hcl.Range // where a message about something missing points
 	attributes map[string]*hclsyntax.Attribute
 	blocks     map[string][]*hclsyntax.Block
+	refused    []*hclsyntax.Block // whose headers say something wrong
 	grammar    *grammar
 	public     bool // every known attribute may be printed
 }
@@ -164,7 +165,9 @@ func (s *section) admitBlock(block *hclsyntax.Block, g *grammar) {
 			fmt.Sprintf("The first is %s, and there can be only one. Join them.", s.place(s.blocks[rule.name][0].TypeRange)))
 	default:
 		s.blocks[rule.name] = append(s.blocks[rule.name], block)
+		return
 	}
+	s.refused = append(s.refused, block)
 }
 
 // advice says what to do about an unknown name: where it belongs, or which known name is near.

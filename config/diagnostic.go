@@ -7,6 +7,7 @@ import (
 	"slices"
 
 	"github.com/hashicorp/hcl/v2"
+	"github.com/hashicorp/hcl/v2/hclsyntax"
 )
 
 // Severity says whether a diagnostic refuses the configuration.
@@ -45,6 +46,16 @@ type Diagnostics struct {
 
 // All returns the findings in file order.
 func (d *Diagnostics) All() []Diagnostic { return slices.Clone(d.items) }
+
+// keepWithin drops all findings but those about blocks of a type.
+func (d *Diagnostics) keepWithin(blocks []*hclsyntax.Block, blockType string) {
+	d.dropped = 0
+	d.items = slices.DeleteFunc(d.items, func(i Diagnostic) bool {
+		return !slices.ContainsFunc(blocks, func(b *hclsyntax.Block) bool {
+			return b.Type == blockType && b.Range().Overlaps(i.subject)
+		})
+	})
+}
 
 // HasErrors reports whether the configuration was refused.
 func (d *Diagnostics) HasErrors() bool {

@@ -155,14 +155,14 @@ func unknownQuality(attribute string, model value, predictor *trained) string {
 	switch {
 	case !like.alike && likeSized(given) != nil:
 		k := likeSized(given)
-		return fmt.Sprintf("%s. The models of its line are of other sizes; as large as it is %s, of %s. Begin with that, and "+
-			"correct it by what you see of its replies:\n%s", detail, k.name, k.released, k.proposal(attribute))
+		return fmt.Sprintf("%s. The models of its line are of other sizes; as large as it is %s, of %s. Begin with that, "+
+			"and correct it by what you see of its replies:\n%s", detail, k.name, k.released, k.proposal(attribute))
 	case !like.alike:
 		return fmt.Sprintf("%s. The nearest relative is %s, of %s, which is of another size. Begin with that, and correct "+
 			"it by what you see of its replies:\n%s", detail, like.name, like.released, like.proposal(attribute))
 	case like.newer:
-		return fmt.Sprintf("%s. The nearest relative is %s, of %s, a later version: yours is hardly better, so write no more "+
-			"than this:\n%s", detail, like.name, like.released, like.proposal(attribute))
+		return fmt.Sprintf("%s. The nearest relative is %s, of %s, a later version: yours is hardly better, so write no "+
+			"more than this:\n%s", detail, like.name, like.released, like.proposal(attribute))
 	}
 	return fmt.Sprintf("%s. The nearest relative is %s, of %s. If yours is about as good, write this, and more if it is "+
 		"better, as newer ones mostly are:\n%s", detail, like.name, like.released, like.proposal(attribute))

@@ -122,7 +122,7 @@ func TestQualityAutoOfTheUnknown(t *testing.T) {
 		`"llama3.3:70b"`:    {"more if it is better", "# like Llama-3.1-70B-Instruct (2024-07)"},
 		`"llama3.3"`: {"does not say how large it is", "as in llama3.1:8b", "# like Llama-3.1-8B-Instruct (2024-07)",
 			"# like Llama-3.1-70B-Instruct (2024-07)", "# like Llama-3.1-405B-Instruct (2024-07)"},
-		`"claude-2.1"`:                          {"a later version: yours is hardly better", "no more than this", "# like claude-3"},
+		`"claude-2.1"`:                          {"a later version", "no more than this", "# like claude-3"},
 		`"llama2:13b-chat"`:                     {"a later version", "8B-Instruct"},
 		`"mistral:7b"`:                          {"of its line are of other sizes", "# like Qwen2.5-7B-Instruct"},
 		`"codellama:34b"`:                       {"No model of the table is of its line", "one of its size is"},

@@ -91,7 +91,12 @@ func LoadLedger(path string) (Store, *Config, *Diagnostics) {
 		if file == nil {
 			return nil
 		}
-		*l.diags = Diagnostics{} // those of other blocks
+		l.diags.keepWithin(file.refused, "store") // and not those of other blocks
+		for _, block := range file.refused {
+			if block.Type == "store" && !l.diags.HasErrors() { // too much stands before it
+				l.fail(block.DefRange(), "Unusable store block", "Run `fareway gateway check` and correct what it says first.")
+			}
+		}
 		l.config.Store = l.store(file)
 		if l.diags.HasErrors() {
 			return nil

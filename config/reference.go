@@ -202,23 +202,71 @@ func (r *blockRule) heading() string {
 	return text + " (at most one)"
 }
 
-// writeTable writes the attributes of a body, and its blocks by name.
+// writeTable writes the attributes of a body, and its blocks by name. A cell has the first sentence of what there is to
+// say of one; the rest follows in a list.
 func writeTable(b *strings.Builder, g *grammar) {
 	if len(g.attributes) == 0 && len(g.blocks) == 0 {
 		b.WriteString("It has no attributes.\n")
 		return
 	}
 	b.WriteString("| name | value | default | effect and danger |\n|---|---|---|---|\n")
+	var rest []string
+	row := func(name, value, without, doc string) {
+		first, more := splitSentence(cell(doc))
+		fmt.Fprintf(b, "| `%s` | %s | %s | %s |\n", name, value, without, first)
+		if more != "" {
+			rest = append(rest, fmt.Sprintf("- `%s`: %s\n", name, listNames(more)))
+		}
+	}
 	for _, rule := range g.attributes {
-		fmt.Fprintf(b, "| `%s` | %s | %s | %s |\n", rule.name, rule.kind.name, rule.without(), cell(rule.doc))
+		value := rule.kind.name
+		if len(value) > 2*shortDoc {
+			value = "list of the names below"
+		}
+		row(rule.name, value, rule.without(), rule.doc)
 	}
 	for _, rule := range g.blocks {
 		without := ""
 		if rule.required {
 			without = "required"
 		}
-		fmt.Fprintf(b, "| `%s` | block | %s | %s |\n", rule.name, without, cell(rule.doc))
+		row(rule.name, "block", without, rule.doc)
 	}
+	if len(rest) > 0 {
+		b.WriteString("\n" + strings.Join(rest, ""))
+	}
+}
+
+// listNames puts names that a text explains one after the other, each with what it means in brackets, into a list.
+func listNames(text string) string {
+	intro, names, found := strings.Cut(text, "The names: ")
+	if !found {
+		return text
+	}
+	return intro + "The names:\n  - " + strings.ReplaceAll(strings.TrimSuffix(names, "."), "; `", "\n  - `")
+}
+
+// shortDoc is how long a text may be that stands in a cell whole, in bytes.
+const shortDoc = 100
+
+// splitSentence parts a long text behind its first sentence: at a full stop, or at a semicolon or colon where that is
+// far. What is in backquotes is not parted.
+func splitSentence(doc string) (first, rest string) {
+	if len(doc) <= shortDoc {
+		return doc, ""
+	}
+	for _, ends := range []string{". ", "; ", ": "} {
+		quoted := false
+		for i := range len(doc) - 2 {
+			if doc[i] == '`' {
+				quoted = !quoted
+			}
+			if !quoted && doc[i:i+2] == ends && i <= 2*shortDoc {
+				return doc[:i] + ".", doc[i+2:]
+			}
+		}
+	}
+	return doc, ""
 }
 
 var cells = strings.NewReplacer("|", `\|`, "\n", " ", "\r", "")

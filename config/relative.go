@@ -135,8 +135,8 @@ func likeSized(model string) (found *knownQuality) {
 		if of.size == 0 || l.size == 0 {
 			continue
 		}
-		if apart := math.Abs(math.Log(l.size / of.size)); apart < least-1e-9 || found != nil && apart < least+1e-9 &&
-			k.released > found.released {
+		apart := math.Abs(math.Log(l.size / of.size))
+		if apart < least || apart == least && found != nil && k.released > found.released {
 			least, found = apart, k
 		}
 	}

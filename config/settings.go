@@ -168,15 +168,14 @@ func (s *section) setting(a *settings.Attribute, d decoded) {
 		return
 	}
 	v := value{Value: raw, name: a.Name, expr: attr.Expr, at: attr.Expr.Range(), outside: raw.HasMarkDeep(fromOutside{})}
+	if v.Value, _ = raw.UnmarkDeep(); v.IsNull() {
+		s.fail(v.at, fmt.Sprintf("%s is null", a.Name), "Give it a value, or leave the line out.")
+		return
+	}
 	if a.Secret && !whollyOutside(raw) {
 		s.fail(v.at, fmt.Sprintf("Secret %s written out", a.Name),
 			"A secret does not belong in this file. Put it into the environment and write env(\"NAME\"), or into a file of "+
 				"its own and write file(\"path\").")
-		return
-	}
-	v.Value, _ = raw.UnmarkDeep()
-	if v.IsNull() {
-		s.fail(v.at, fmt.Sprintf("%s is null", a.Name), "Give it a value, or leave the line out.")
 		return
 	}
 	real, problem := settingValue(v, a.Type)

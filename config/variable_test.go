@@ -129,6 +129,30 @@ func TestLedgerWithVariables(t *testing.T) {
 	}
 }
 
+// TestLedgerOfAStoreWithoutItsKind: a store block whose header is wrong is no default store.
+func TestLedgerOfAStoreWithoutItsKind(t *testing.T) {
+	t.Parallel()
+	for text, want := range map[string]string{
+		"store {\n  path = \"books.db\"\n}\n":                       "store needs a label",
+		"store \"sqlite\" \"x\" {\n}\n":                             "store takes one label",
+		"store \"sqlite\" {\n}\nstore \"sqlite\" {\n}\nplan {\n}\n": "Second store block",
+	} {
+		_, config, diags := LoadLedger(write(t, t.TempDir(), "gateway.hcl", text+minimal))
+		require.Nil(t, config)
+		require.Len(t, diags.All(), 1, "what is wrong in other blocks does not matter")
+		require.ErrorContains(t, diags.Err(), want)
+	}
+	many := strings.Repeat("provider {\n}\n", maxDiagnostics+1) + "store {\n}\n"
+	_, config, diags := LoadLedger(write(t, t.TempDir(), "gateway.hcl", many))
+	require.Nil(t, config)
+	require.Len(t, diags.All(), 1)
+	require.ErrorContains(t, diags.Err(), "Unusable store block", "also behind more than what is said")
+	require.NotContains(t, printed(t, diags), "more")
+	_, config, diags = LoadLedger(write(t, t.TempDir(), "gateway.hcl", "provider {\n}\n"+minimal))
+	require.NoError(t, diags.Err())
+	require.NotNil(t, config)
+}
+
 // TestNamedByVariables: files that are named by way of variables and locals are watched, too.
 func TestNamedByVariables(t *testing.T) {
 	t.Parallel()

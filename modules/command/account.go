@@ -238,7 +238,7 @@ func orDash(s string) string {
 
 // needs asks for these flags, and names what is missing.
 func needs(cmd *cobra.Command, flags ...string) {
-	before(cmd, func(cmd *cobra.Command) error {
+	addPreCheck(cmd, func(cmd *cobra.Command) error {
 		for _, name := range flags {
 			if !cmd.Flags().Changed(name) {
 				return fmt.Errorf("--%s is missing, as in `%s`", name, cmd.UseLine())

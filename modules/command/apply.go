@@ -116,12 +116,12 @@ func (a *applying) run(cmd *cobra.Command, request admin.PlanRequest) error {
 		return errors.Join(errors.New("somebody else has saved a file of the configuration in the meantime: what was "+
 			"installed is put back as it was; look at it, and plan again"), a.goBack(cmd, done))
 	}
-	v.Applied, v.Number, v.Aside = true, serves.Number, done.aside()
+	v.Applied, v.Number, v.Aside = true, serves.Number, done.keptFiles()
 	fmt.Fprintf(w, "It serves: configuration %d.\n", serves.Number)
 	for _, path := range v.Aside {
 		fmt.Fprintf(w, "Kept: %s\n", path)
 	}
-	if v.RolledBack, err = a.look(cmd, w, before.Traffic); err != nil {
+	if v.RolledBack, err = a.watchFailures(cmd, w, before.Traffic); err != nil {
 		return err
 	}
 	if v.RolledBack != "" {
@@ -133,7 +133,7 @@ func (a *applying) run(cmd *cobra.Command, request admin.PlanRequest) error {
 	if err := a.print(cmd, v, func(io.Writer) {}); err != nil || v.RolledBack == "" {
 		return err
 	}
-	return silent(cmd)
+	return exitSilently(cmd)
 }
 
 // reloadPath says which command it is.
@@ -181,8 +181,8 @@ const (
 	minFailures = 5
 )
 
-// look watches the requests that fail, and says why to go back; "" when there is no reason.
-func (a *applying) look(cmd *cobra.Command, w io.Writer, before admin.Traffic) (string, error) {
+// watchFailures watches the requests that fail, and says why to go back; "" when there is no reason.
+func (a *applying) watchFailures(cmd *cobra.Command, w io.Writer, before admin.Traffic) (string, error) {
 	if a.watch <= 0 {
 		return "", nil
 	}
@@ -236,9 +236,10 @@ func (t *traffic) add(now admin.Traffic) {
 	t.last = now
 }
 
-// judged is what is judged of what has happened: all but the account with the most failures, where there are others.
+// withoutWorstAccount is what is judged of what has happened: all but the account with the most failures,
+// where there are others.
 // What one account alone meets, it can have brought about by what it asks for.
-func (t *traffic) judged() (rest engine.Traffic, without bool) {
+func (t *traffic) withoutWorstAccount() (rest engine.Traffic, without bool) {
 	var worst engine.Traffic
 	for _, n := range t.accounts {
 		if n.Failures() > worst.Failures() {
@@ -256,7 +257,7 @@ func (t *traffic) judged() (rest engine.Traffic, without bool) {
 // jump says how failures have jumped; "" when they have not: when their share is not twice what it was until the apply
 // and 5 in a hundred more.
 func (t *traffic) jump() string {
-	judged, without := t.judged()
+	judged, without := t.withoutWorstAccount()
 	answered, failed := judged.Answered, judged.Failures()
 	if failed < minFailures {
 		return ""

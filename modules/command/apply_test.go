@@ -41,7 +41,7 @@ func TestInstall(t *testing.T) {
 	is(path, "new")
 	is(part, "part")
 	require.Equal(t, part, done.files[0].path, "the file that names the others comes last")
-	require.Empty(t, done.aside())
+	require.Empty(t, done.keptFiles())
 	info, err := os.Lstat(path)
 	require.NoError(t, err)
 	require.NotZero(t, info.Mode()&fs.ModeSymlink, "the link stays")
@@ -105,7 +105,7 @@ func TestInstallKeepsTexts(t *testing.T) {
 	const suffix = ".aside-20261122T230102.003Z"
 	done, err := install(list, path, at)
 	require.NoError(t, err)
-	require.Equal(t, []string{path + suffix, added + suffix}, done.aside())
+	require.Equal(t, []string{path + suffix, added + suffix}, done.keptFiles())
 	for path, want := range map[string]string{path: "kept", path + suffix: "refused", added + suffix: "added",
 		restored: ""} {
 		text, err := os.ReadFile(path)

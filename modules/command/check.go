@@ -61,7 +61,7 @@ warnings; a gateway looks for them when it starts, too.`,
 			case failed != nil:
 				return failed
 			case !v.OK:
-				return silent(cmd)
+				return exitSilently(cmd)
 			}
 			return nil
 		},

@@ -133,7 +133,7 @@ func (t *target) addPlaceFlags(cmd *cobra.Command) {
 	t.addDataFlag(cmd)
 	cmd.Flags().StringVar(&t.config, "config", "",
 		"the gateway's `CADDYFILE`, which names its data folder and its HCL file")
-	before(cmd, func(cmd *cobra.Command) error {
+	addPreCheck(cmd, func(cmd *cobra.Command) error {
 		return notBoth(cmd, "config", "data", "the Caddyfile names the data folder")
 	})
 }
@@ -142,8 +142,8 @@ func (t *target) addDataFlag(cmd *cobra.Command) {
 	cmd.Flags().StringVar(&t.data, "data", gateway.DefaultDataDir(), "the gateway's data folder `DIR`")
 }
 
-// before looks at a command's flags before it runs, after what looks at them already.
-func before(cmd *cobra.Command, look func(cmd *cobra.Command) error) {
+// addPreCheck has a command's flags looked at before it runs, after what looks at them already.
+func addPreCheck(cmd *cobra.Command, look func(cmd *cobra.Command) error) {
 	first := cmd.PreRunE
 	cmd.PreRunE = func(cmd *cobra.Command, args []string) error {
 		if first != nil {
@@ -237,11 +237,11 @@ func (o output) orPruned(cmd *cobra.Command, err error) error {
 	if err := o.print(cmd, pruned, nil); err != nil {
 		return err
 	}
-	return silent(cmd)
+	return exitSilently(cmd)
 }
 
-// silent ends a command with status 1 when everything has been said already.
-func silent(cmd *cobra.Command) error {
+// exitSilently ends a command with status 1 when everything has been said already.
+func exitSilently(cmd *cobra.Command) error {
 	cmd.SilenceErrors = true
 	return errors.New("the command has failed")
 }

@@ -189,7 +189,7 @@ func (run *connectRun) connect(cmd *cobra.Command, name string) error {
 			v.MaxOutputTokens = c.output
 		}
 	}
-	var p plan
+	var p fileChange
 	if client.file != nil {
 		f := client.file(c)
 		if v.File, p, err = run.settings(client, f); err != nil {
@@ -290,19 +290,19 @@ func (run *connectRun) locate(client connector, f connectFile) (path string, err
 }
 
 // settings is the client's file, and what a write would make of it.
-func (run *connectRun) settings(client connector, f connectFile) (*connectFileView, plan, error) {
+func (run *connectRun) settings(client connector, f connectFile) (*connectFileView, fileChange, error) {
 	path, err := run.locate(client, f)
 	if err != nil {
-		return nil, plan{}, err
+		return nil, fileChange{}, err
 	}
 	v := &connectFileView{Path: path, Written: run.write}
 	if run.write {
-		p, err := f.plan(path)
+		p, err := f.planChange(path)
 		return v, p, err
 	}
 	content, err := f.content()
 	v.Content = string(content)
-	p := plan{content: content}
+	p := fileChange{content: content}
 	if now, err := os.ReadFile(path); err == nil {
 		p.content = now // for what is wrong in it
 	}

@@ -120,8 +120,8 @@ func (f connectFile) locate(home string, getenv func(string) string) string {
 	return path
 }
 
-// plan is what a write would do, for a file that has been read and not yet changed.
-type plan struct {
+// fileChange is what a write would do, for a file that has been read and not yet changed.
+type fileChange struct {
 	path    string
 	old     []byte
 	first   bool // nothing of ours is in the file
@@ -129,8 +129,8 @@ type plan struct {
 	content []byte
 }
 
-// plan looks whether the settings can be put into the file, and how.
-func (f connectFile) plan(path string) (p plan, err error) {
+// planChange looks whether the settings can be put into the file, and how.
+func (f connectFile) planChange(path string) (p fileChange, err error) {
 	p.path = path
 	p.old, err = os.ReadFile(path)
 	existed := err == nil
@@ -169,7 +169,7 @@ func byHand(path string, err error) error {
 
 // write puts the settings into the file and keeps a backup of the file before the first time. The file is for its
 // owner only from then on, for it holds a key. It returns the backup's path, "" when there was no file.
-func (p plan) write() (backup string, err error) {
+func (p fileChange) write() (backup string, err error) {
 	if err := os.MkdirAll(filepath.Dir(p.path), 0o700); err != nil {
 		return "", fmt.Errorf("making the folder of the settings: %w", err)
 	}

@@ -61,7 +61,7 @@ func notBoth(cmd *cobra.Command, one, other, why string) error {
 
 // required says which flags a command cannot do without.
 func required(cmd *cobra.Command, names ...string) {
-	before(cmd, func(cmd *cobra.Command) error {
+	addPreCheck(cmd, func(cmd *cobra.Command) error {
 		for _, name := range names {
 			if !cmd.Flags().Changed(name) {
 				return fmt.Errorf("--%s is missing, as in `%s`", name, cmd.UseLine())

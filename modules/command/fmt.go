@@ -64,7 +64,7 @@ as they are.`,
 			})
 			different := slices.ContainsFunc(v.Files, func(f fmtFile) bool { return f.Changed })
 			if err == nil && (!v.OK || check && different) {
-				err = silent(cmd)
+				err = exitSilently(cmd)
 			}
 			return err
 		},

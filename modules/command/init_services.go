@@ -117,7 +117,7 @@ func findLocal(ctx context.Context, at map[string]string) []localServer {
 			s.local = at[s.name]
 		}
 		looking.Go(func() {
-			if models, ok := look(ctx, client, s); ok {
+			if models, ok := probeServer(ctx, client, s); ok {
 				found[i] = &localServer{service: services[i], address: s.local, models: models}
 			}
 		})
@@ -135,8 +135,9 @@ func findLocal(ctx context.Context, at map[string]string) []localServer {
 // maxLook bounds what is read of a list.
 const maxLook = 1 << 20
 
-// look asks a server how many models it has. Any other program at that address answers something else, or nothing.
-func look(ctx context.Context, client *http.Client, s service) (models int, ok bool) {
+// probeServer asks a server how many models it has. Any other program at that address answers something else, or
+// nothing.
+func probeServer(ctx context.Context, client *http.Client, s service) (models int, ok bool) {
 	path := "/models"
 	if s.plugin == "ollama" {
 		path = "/api/tags"

@@ -63,8 +63,8 @@ func install(list []admin.PlanFile, main string, at time.Time) (*installed, erro
 	return done, nil
 }
 
-// aside are the files that are kept beside those that were changed.
-func (i *installed) aside() []string {
+// keptFiles are the files that are kept beside those that were changed.
+func (i *installed) keptFiles() []string {
 	list := []string{}
 	for _, r := range i.files {
 		if r.aside != "" {

@@ -152,7 +152,7 @@ func printVerified(cmd *cobra.Command, out output, v verifyView, kept int) error
 	case v.OK:
 		return nil
 	case out.json:
-		return silent(cmd)
+		return exitSilently(cmd)
 	}
 	return fmt.Errorf("the ledger does not agree at %s: %s", v.Entry, v.Problem)
 }

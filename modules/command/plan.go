@@ -69,7 +69,7 @@ requests for that is numbers, and decision_log says how many.`,
 			}
 			v := planned{Plan: asked}
 			if replays && v.OK {
-				if v.Replay, err = replay(cmd, &to, args[0], from); err != nil {
+				if v.Replay, err = askReplan(cmd, &to, args[0], from); err != nil {
 					return err
 				}
 			}
@@ -84,7 +84,7 @@ requests for that is numbers, and decision_log says how many.`,
 			}
 			switch {
 			case !v.OK:
-				return silent(cmd)
+				return exitSilently(cmd)
 			case v.Different:
 				return exitWith(cmd, 2)
 			}

@@ -93,7 +93,7 @@ another. For a plugin in another language, see ` + "`fareway gateway plugin prot
 			"  fareway gateway plugin new mine --dir ~/src/mine --module example.com/me/mine\n" +
 			"  fareway gateway plugin new guard --screener",
 		Args: exactly("NAME"),
-		RunE: func(cmd *cobra.Command, args []string) error { return run.do(cmd, args[0]) },
+		RunE: func(cmd *cobra.Command, args []string) error { return run.writePlugin(cmd, args[0]) },
 	}
 	cmd.Flags().StringVar(&run.dialect, "dialect", ownDialect, "what the upstream speaks: `DIALECT` is chat, responses, "+
 		"messages or own")
@@ -105,7 +105,7 @@ another. For a plugin in another language, see ` + "`fareway gateway plugin prot
 	return cmd
 }
 
-func (run *pluginNew) do(cmd *cobra.Command, name string) error {
+func (run *pluginNew) writePlugin(cmd *cobra.Command, name string) error {
 	switch {
 	case !pluginName.MatchString(name):
 		return fmt.Errorf("%q cannot be a plugin's name: write lower-case letters, digits, - and _, as in my-service", name)

@@ -50,7 +50,7 @@ the configuration's config block; a secret there is safer in a file), and a mode
 			"  fareway gateway plugin test ./fareway-provider-mine --settings settings.json --model small-1\n" +
 			"  fareway gateway plugin test echo --rule signals,orphan",
 		Args: exactly("FILE|NAME"),
-		RunE: func(cmd *cobra.Command, args []string) error { return run.do(cmd, args[0]) },
+		RunE: func(cmd *cobra.Command, args []string) error { return run.testPlugin(cmd, args[0]) },
 	}
 	cmd.Flags().StringVar(&run.settings, "settings", "",
 		"the plugin's settings: a JSON object `{...}`, or the name of a file with one")
@@ -64,7 +64,7 @@ the configuration's config block; a secret there is safer in a file), and a mode
 	return cmd
 }
 
-func (run *pluginTest) do(cmd *cobra.Command, given string) error {
+func (run *pluginTest) testPlugin(cmd *cobra.Command, given string) error {
 	plugin, err := findProgram(given)
 	if err != nil {
 		return err
@@ -100,7 +100,7 @@ func (run *pluginTest) do(cmd *cobra.Command, given string) error {
 			count[conformance.Pass], count[conformance.Fail], count[conformance.Skip])
 	})
 	if err == nil && !v.OK {
-		err = silent(cmd)
+		err = exitSilently(cmd)
 	}
 	return err
 }

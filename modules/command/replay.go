@@ -16,8 +16,8 @@ import (
 	"github.com/fareway/fareway/modules/internal/human"
 )
 
-// replay asks the gateway what a configuration would have made of requests since a time.
-func replay(cmd *cobra.Command, to *target, file string, from time.Time) (*decisions.Comparison, error) {
+// askReplan asks the gateway what a configuration would have made of requests since a time.
+func askReplan(cmd *cobra.Command, to *target, file string, from time.Time) (*decisions.Comparison, error) {
 	text, err := os.ReadFile(file)
 	if err != nil {
 		return nil, fmt.Errorf("reading the new configuration: %w", err)

@@ -56,7 +56,7 @@ in the form of VS Code, which other editors complete from, too.`,
 		},
 	}
 	cmd.Flags().BoolVar(&snippets, "snippets", false, "print snippets for editors")
-	before(cmd, func(cmd *cobra.Command) error {
+	addPreCheck(cmd, func(cmd *cobra.Command) error {
 		return notBoth(cmd, "snippets", "json", "snippets are JSON of their own")
 	})
 	out.addFlag(cmd)

@@ -92,7 +92,7 @@ func (u *upRun) printJSON(ctx context.Context, r report) error {
 func (r report) try(ctx context.Context, s shape) (selfResult, error) {
 	result, err := selftest(ctx, r.site.public[0], r.trial.key, s)
 	if err == nil && result.microcents == 0 {
-		err = unpaid(ctx, r.engine, result.id)
+		err = whyFree(ctx, r.engine, result.id)
 	}
 	return result, err
 }
@@ -171,9 +171,9 @@ func tellEnd(w io.Writer, e *engine.Engine) {
 	}
 }
 
-// unpaid is why a request that was free should not have been: a route served it that has a price, and nobody knows how
-// much it did.
-func unpaid(ctx context.Context, e *engine.Engine, request string) error {
+// whyFree is why a request that was free should not have been: a route served it that has a price, and nobody knows
+// how much it did.
+func whyFree(ctx context.Context, e *engine.Engine, request string) error {
 	record, err := e.Store().Request(ctx, request)
 	if err != nil {
 		return fmt.Errorf("reading what request %s cost: %w", request, err)

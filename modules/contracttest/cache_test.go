@@ -60,42 +60,18 @@ plan "private" {
 				require.Positive(t, r.Held)
 			}
 		})
-		t.Run("PROF-21 PROF-22 never for another profile "+sh.Name, func(t *testing.T) {
+		t.Run("PROF-21 PROF-22 never for another default of the account's "+sh.Name, func(t *testing.T) {
 			t.Parallel()
 			c := g.rich(t)
-			asks, want := 0, 0
-			ask := func(fresh bool, body string, header ...string) {
-				t.Helper()
-				asks++
-				if fresh {
-					want++
-				}
-				require.Equal(t, 200, c.Post(sh.Path, body, header...).StatusCode)
-				require.Len(t, c.Seen(), want, "request %d", asks)
-			}
-			body := sh.Body("PROMPT", noRandomness)
-			model := func(name string) string { return strings.Replace(body, "service/auto", "service/"+name, 1) }
-			ask(true, body) // balanced, by default
-			ask(false, body)
-			ask(true, body, "X-Service-Profile", "budget")
-			ask(true, body, "X-Service-Profile", "max")
-			ask(false, body, "X-Service-Profile", "BUDGET")
-			ask(false, model("budget"))
-			ask(false, model("max"))
-			ask(false, model("balanced"))
-			ask(false, model("max"), "X-Service-Profile", "balanced")
-			if sh.Name != "messages" {
-				effort := `"reasoning_effort":"high"`
-				ask(false, sh.Body("PROMPT", noRandomness, effort))
-				ask(false, sh.Body("PROMPT", noRandomness, `"reasoning_effort":"low"`))
-				ask(false, sh.Body("PROMPT", noRandomness, `"reasoning_effort":"medium"`))
-			}
-			for _, profile := range []string{"budget", "max"} { // the account's own default
+			for i, profile := range []string{"balanced", "budget", "max"} {
 				_, err := c.Engine.Store().SetProfile(t.Context(), c.Account.ID, profile)
 				require.NoError(t, err)
 				c.Engine.ForgetKeys()
-				ask(false, body)
-				ask(false, body, "X-Service-Profile", "balanced")
+				for _, header := range []string{"", "balanced", ""} {
+					a := c.Post(sh.Path, sh.Body("PROMPT", noRandomness), profileHeader(header)...)
+					require.Equal(t, 200, a.StatusCode)
+					require.Len(t, c.Seen(), i+1, "with the default %s and header %q", profile, header)
+				}
 			}
 		})
 	}

@@ -10,6 +10,7 @@ import (
 
 	"github.com/fareway/fareway/modules/internal/ledger/ledgertest"
 	"github.com/fareway/fareway/modules/verify/wire"
+	"github.com/fareway/fareway/plugins/providertest/upstream"
 )
 
 // tamper opens the ledger's file beside the gateway, as another program does.
@@ -53,20 +54,53 @@ func TestSettlementRefused(t *testing.T) {
 // no call is made that it does not know of.
 func TestCallNotNoted(t *testing.T) {
 	t.Parallel()
-	g := startScripted(t, setup{})
-	end := g.faults.begin(ledgertest.Fault{Err: errors.New("refused by the test")}, "hold", "begin")
-	for _, sh := range shapes {
-		for _, mode := range modes {
-			t.Run("BILL-25 ERR-24 "+sh.Name+" "+mode.Name, func(t *testing.T) {
-				c := g.rich(t)
-				a := c.Ask(sh, mode.Field)
-				requireError(t, sh, a, 500, "internal_server_error")
-				require.NotContains(t, string(a.Raw), "refused by the test")
-				require.Empty(t, c.Seen())
-				c.RequireUntouched(t)
-			})
-		}
+	refused := ledgertest.Fault{Err: errors.New("refused by the test")}
+	// requireFailed checks the whole error, and what the operator's record of the request says.
+	requireFailed := func(t *testing.T, c *caller, sh shape, a answer) {
+		t.Helper()
+		requireError(t, sh, a, 500, "internal_server_error")
+		require.NotContains(t, string(a.Raw), "refused by the test")
+		require.NotContains(t, a.Header, "X-Should-Retry")
+		require.InDelta(t, 500, c.Access(a.Header.Get("X-Request-Id"))["status"], 0)
 	}
-	end()
-	outcomeOf(t, shapes[0], g.rich(t).Ask(shapes[0]))
+	t.Run("the first call", func(t *testing.T) {
+		t.Parallel()
+		g := startScripted(t, setup{})
+		end := g.faults.begin(refused, "hold")
+		for _, sh := range shapes {
+			for _, mode := range modes {
+				t.Run("BILL-25 ERR-24 "+sh.Name+" "+mode.Name, func(t *testing.T) {
+					c := g.rich(t)
+					requireFailed(t, c, sh, c.Ask(sh, mode.Field))
+					require.Empty(t, c.Seen())
+					c.RequireUntouched(t)
+				})
+			}
+		}
+		end()
+		outcomeOf(t, shapes[0], g.rich(t).Ask(shapes[0]))
+	})
+	t.Run("the call to the next route", func(t *testing.T) {
+		t.Parallel()
+		g := startScripted(t, setup{Routes: twoRoutes})
+		end := g.faults.begin(refused, "begin")
+		for _, sh := range shapes {
+			for _, mode := range modes {
+				t.Run("BILL-25 ERR-24 "+sh.Name+" "+mode.Name, func(t *testing.T) {
+					c := g.rich(t)
+					c.AnswersBy(byRoute(upstream.Refuse(upstream.ServerError()), hello))
+					requireFailed(t, c, sh, c.Ask(sh, mode.Field))
+					require.Len(t, c.Seen(), 1)
+					require.Equal(t, "first", c.Seen()[0].Model)
+					require.Zero(t, c.Balance().Held)
+					require.Equal(t, c.Credits*1_000_000, c.Net(), "a failure of the service is free")
+				})
+			}
+		}
+		end()
+		c := g.rich(t)
+		c.AnswersBy(byRoute(upstream.Refuse(upstream.ServerError()), hello))
+		outcomeOf(t, shapes[0], c.Ask(shapes[0]))
+		require.Len(t, c.Seen(), 2)
+	})
 }

@@ -127,7 +127,7 @@ func generate(w http.ResponseWriter, r *http.Request, call *gateway.Call) *famil
 
 // answer takes steps 15 to 20 of the order in the package's doc.
 func (x *exchange) answer() *families.Error {
-	if refusal := x.admit(); refusal != nil {
+	if refusal := x.planAndHold(); refusal != nil {
 		x.feedback.noteRefusal(refusal)
 		return refusal
 	}
@@ -139,10 +139,10 @@ func (x *exchange) answer() *families.Error {
 	return x.run()
 }
 
-// admit takes steps 15 to 17: it plans the routes and holds the most that the request can cost on any of
+// planAndHold takes steps 15 to 17: it plans the routes and holds the most that the request can cost on any of
 // them (GAP-49). When it returns nil, the hold is durable, and with it the first attempt, unless the gate comes before
 // that.
-func (x *exchange) admit() *families.Error {
+func (x *exchange) planAndHold() *families.Error {
 	tariff, err := x.books.fixPrices()
 	if err != nil {
 		return x.call.LedgerError("recording a price", err)

@@ -180,8 +180,11 @@ var consequences = map[failureKind]consequence{
 // consequence is what follows from a failure.
 func (f *failure) consequence() consequence { return consequences[f.kind] }
 
-// blames reports whether a configuration may be the reason, and not just the request, its client, or time.
-func (c consequence) blames() bool { return !c.misfit && (!c.final || c.health == health.Failed) }
+// mayBlameConfiguration reports whether a configuration may be the reason, and not just the request, its client, or
+// time.
+func (c consequence) mayBlameConfiguration() bool {
+	return !c.misfit && (!c.final || c.health == health.Failed)
+}
 
 // error is the consequence as the client sees it.
 func (c consequence) error() *families.Error {

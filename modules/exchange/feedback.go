@@ -13,8 +13,8 @@ import (
 	"github.com/fareway/fareway/plugins/llm"
 )
 
-// lesson is what an exchange tells of its routes, nil where there is nothing to learn for: there is one route.
-type lesson struct {
+// outcomeSource is what an exchange tells of its routes, nil where there is nothing to learn for: there is one route.
+type outcomeSource struct {
 	kinds outcome.Kinds
 	turn  outcome.Turn
 }
@@ -34,7 +34,7 @@ func (f *feedback) lookBack(plan *routing.Itinerary, routes int) {
 			f.noteOutcome(r, &before.Kinds, verdict)
 		}
 	}
-	f.lesson = &lesson{outcome.KindsOf(plan.Kinds, &before, len(f.req.LLM.Tools) > 0), turn}
+	f.lesson = &outcomeSource{outcome.KindsOf(plan.Kinds, &before, len(f.req.LLM.Tools) > 0), turn}
 }
 
 // concludeAttempts counts what came of the attempts.
@@ -101,7 +101,7 @@ type feedback struct {
 	*scope
 	prompt       *prompt
 	decision     *decisions.Record // nil where the decision log wants nothing, or has it
-	lesson       *lesson
+	lesson       *outcomeSource
 	training     *training
 	conversation *conversation
 	shadow       *shadow // nil: nothing is compared

@@ -90,8 +90,8 @@ func (q *queue) push(b batch) (added, goOn bool) {
 	return true, q.add(waiting{b, size})
 }
 
-// force adds a batch though there may be no room for it.
-func (q *queue) force(b batch) (goOn bool) {
+// addBeyondBound adds a batch though there may be no room for it.
+func (q *queue) addBeyondBound(b batch) (goOn bool) {
 	q.mu.Lock()
 	defer q.mu.Unlock()
 	return !q.closed && q.add(waiting{b, 0})

@@ -78,7 +78,7 @@ func TestQueue(t *testing.T) {
 			},
 			"force": func(*rapid.T) {
 				next++
-				q.force(textOf(300<<10, next))
+				q.addBeyondBound(textOf(300<<10, next))
 				model = append(model, next)
 			},
 			"pop": func(t *rapid.T) {
@@ -126,7 +126,7 @@ func TestQueue(t *testing.T) {
 		added, goOn := q.push(textOf(1, 0))
 		require.True(t, added, "nobody waits for a queue that is closed")
 		require.False(t, goOn)
-		require.False(t, q.force(textOf(1, 0)))
+		require.False(t, q.addBeyondBound(textOf(1, 0)))
 		require.False(t, q.begin())
 		require.Empty(t, q.waiting)
 	})

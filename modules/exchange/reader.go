@@ -49,7 +49,7 @@ func (r *reader) read() batch {
 	events, err := r.stream.Recv()
 	b := batch{events: events, late: r.proves && r.ctx.Err() != nil}
 	switch {
-	case r.flood.over(events):
+	case r.flood.countEvents(events):
 		b.end, b.failure = true, &failure{kind: llm.ErrUpstream, err: errFlood}
 	case errors.Is(err, io.EOF) && !b.late:
 		b.end = true
@@ -103,7 +103,7 @@ func (r *reader) waitForRoom(b batch) (goOn bool) {
 		r.time.resume() // before the push, after which the exchange may read
 		r.held.Add(int64(time.Since(begin)))
 		if hungUp {
-			return r.queue.force(b) // it came in time
+			return r.queue.addBeyondBound(b) // it came in time
 		}
 		if added, goOn := r.queue.push(b); added {
 			return goOn
@@ -170,8 +170,8 @@ func newFlood(allowance int64) flood {
 	return flood{left: max(floodFloor, min(allowance, 1<<40)*floodPerToken)}
 }
 
-// over takes events, and reports whether there have been too many.
-func (f *flood) over(events []llm.Event) bool {
+// countEvents takes events, and reports whether there have been too many.
+func (f *flood) countEvents(events []llm.Event) bool {
 	for i := range events {
 		ev := &events[i]
 		f.left -= 1 + int64(len(ev.Text)+len(ev.ID)+len(ev.Name)+len(ev.State))

@@ -308,24 +308,25 @@ func TestFloodMeter(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			f := newFlood(tc.allowance)
-			require.False(t, f.over(text(tc.most/2)))
-			require.False(t, f.over(text(tc.most-tc.most/2)))
-			require.True(t, f.over(text(1)), "however little more")
+			require.False(t, f.countEvents(text(tc.most/2)))
+			require.False(t, f.countEvents(text(tc.most-tc.most/2)))
+			require.True(t, f.countEvents(text(1)), "however little more")
 		})
 	}
 	t.Run("calls and empty events count", func(t *testing.T) {
 		t.Parallel()
 		f := newFlood(1)
 		f.left = 12
-		require.False(t, f.over([]llm.Event{{Kind: llm.EventToolCall, ID: "12345", Name: "12345"}, {Kind: llm.EventText}}))
-		require.True(t, f.over([]llm.Event{{Kind: llm.EventReasoning}}))
+		require.False(t, f.countEvents([]llm.Event{{Kind: llm.EventToolCall, ID: "12345", Name: "12345"},
+			{Kind: llm.EventText}}))
+		require.True(t, f.countEvents([]llm.Event{{Kind: llm.EventReasoning}}))
 	})
 	t.Run("GAP-117 states count, also in what is read ahead", func(t *testing.T) {
 		t.Parallel()
 		call := llm.Event{Kind: llm.EventToolCall, ID: "1", Name: "2", State: make([]byte, 100)}
 		f := flood{left: 103}
-		require.False(t, f.over([]llm.Event{call}))
-		require.True(t, f.over([]llm.Event{{Kind: llm.EventText}}))
+		require.False(t, f.countEvents([]llm.Event{call}))
+		require.True(t, f.countEvents([]llm.Event{{Kind: llm.EventText}}))
 		with := (&batch{events: []llm.Event{call}}).size()
 		call.State = nil
 		require.Equal(t, with-100, (&batch{events: []llm.Event{call}}).size())
@@ -333,7 +334,7 @@ func TestFloodMeter(t *testing.T) {
 	t.Run("an allowance beyond all numbers", func(t *testing.T) {
 		t.Parallel()
 		f := newFlood(1 << 62)
-		require.False(t, f.over(text(1<<20)))
+		require.False(t, f.countEvents(text(1<<20)))
 	})
 }
 

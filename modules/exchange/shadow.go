@@ -26,7 +26,7 @@ type shadow struct {
 	body     int64    // bytes that are set aside for it
 	decision *decisions.Record
 	report   decisions.Shadow
-	reply    compared
+	reply    comparisonSide
 }
 
 // prepareShadow sets a call for comparison aside, where the request is of the profile's share and the route is one of
@@ -63,7 +63,8 @@ func (f *feedback) takeShadow(a *attempt, end ending) *shadow {
 		return nil
 	}
 	s.report.ReplyFinish, s.report.ReplyTook, s.report.ReplyFirst = string(end.finish), a.took, a.firstAfter
-	s.reply = compared{took: a.took, output: outputOf(a), cost: costOf(a), route: a.route, meant: f.meaningOf(a, end)}
+	s.reply = comparisonSide{took: a.took, output: outputOf(a), cost: costOf(a), route: a.route,
+		meant: f.meaningOf(a, end)}
 	f.shadow = nil
 	return s
 }
@@ -88,7 +89,7 @@ func (x *exchange) beginShadow(a *attempt, end ending) {
 			request: (&http.Request{}).WithContext(parent),
 			req:     s.req, engine: x.engine, gen: x.gen,
 		},
-		delivery: newDelivery(parent, nowhere{}, s.req.Stream, settings.Keepalive, settings.ClientStall),
+		delivery: newDelivery(parent, discardClient{}, s.req.Stream, settings.Keepalive, settings.ClientStall),
 		prompt:   x.prompt.copied(), feedback: x.feedback.copied(), books: x.books.copied(),
 		transport: newTransport(s.req),
 	}
@@ -118,8 +119,8 @@ func (s *shadow) noteResult(e *engine.Engine, result string) {
 	e.ReleaseShadow(s.body)
 }
 
-// compared is one side of a comparison.
-type compared struct {
+// comparisonSide is one side of a comparison.
+type comparisonSide struct {
 	took         time.Duration
 	output, cost int64
 	route        *config.Route
@@ -202,9 +203,9 @@ func (s *shadow) settle(y *exchange, a *attempt) {
 	}
 }
 
-// nowhere is the client of nobody.
-type nowhere struct{}
+// discardClient is the client of nobody.
+type discardClient struct{}
 
-func (nowhere) Header() http.Header         { return http.Header{} }
-func (nowhere) Write(b []byte) (int, error) { return len(b), nil }
-func (nowhere) WriteHeader(int)             {}
+func (discardClient) Header() http.Header         { return http.Header{} }
+func (discardClient) Write(b []byte) (int, error) { return len(b), nil }
+func (discardClient) WriteHeader(int)             {}

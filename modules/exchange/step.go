@@ -36,7 +36,7 @@ func init() { registerStep((*work).runFirst) }
 // that was called, is not called again: it has failed, or what it says was not accepted.
 func (w *work) runFirst(s *routing.First, live bool) (a *attempt, last *failure) {
 	var called []*attempt // by steps of several calls
-	var fit fitting
+	var fit sizeRefusals
 	for i, step := range s.Steps {
 		c, single := step.(*routing.Candidate)
 		if single && slices.ContainsFunc(called, func(a *attempt) bool { return a.route.Name == c.Route.Name }) {
@@ -75,15 +75,15 @@ func (w *work) runFirst(s *routing.First, live bool) (a *attempt, last *failure)
 	return nil, fit.verdict(last)
 }
 
-// fitting is what routes said of the size of a request.
-type fitting struct {
+// sizeRefusals is what routes said of the size of a request.
+type sizeRefusals struct {
 	short int64    // the largest window that it did not fit, by the word of its upstream
 	other *failure // of the largest window that it may fit: why it was not served there
 	room  int64    // that window
 }
 
 // noteFailed notes why a route with a window did not serve.
-func (s *fitting) noteFailed(f *failure, window int64) {
+func (s *sizeRefusals) noteFailed(f *failure, window int64) {
 	switch {
 	case f.kind == llm.ErrContext:
 		s.short = max(s.short, window)
@@ -95,7 +95,7 @@ func (s *fitting) noteFailed(f *failure, window int64) {
 
 // verdict is how an itinerary ended whose last failure is this one. That no window is large enough is true only where
 // all that might be were asked (GAP-126).
-func (s *fitting) verdict(last *failure) *failure {
+func (s *sizeRefusals) verdict(last *failure) *failure {
 	if last != nil && last.kind == llm.ErrContext && s.other != nil && s.room >= s.short {
 		return s.other
 	}

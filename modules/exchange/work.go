@@ -156,7 +156,7 @@ func (w *work) noteFailed(a *attempt, f *failure) {
 	a.failure, a.refusedForTime = f.kind, f.namesTime()
 	c := f.consequence()
 	w.engine.Metrics().UpstreamError(a.route.Name, string(f.kind))
-	if c.blames() {
+	if c.mayBlameConfiguration() {
 		w.engine.Metrics().FailedAttempt(w.call.Principal.Account.ID)
 	}
 	w.unlike = w.unlike || !c.misfit

@@ -24,5 +24,6 @@ func TestMain(m *testing.M) {
 		caddycmd.Main()
 		return
 	}
+	carriedBy = os.Getenv("FAREWAY_TEST_CARRY")
 	os.Exit(m.Run())
 }

@@ -12,6 +12,7 @@ import (
 	"sync"
 	"time"
 
+	"github.com/fareway/fareway/modules/admin"
 	"github.com/fareway/fareway/modules/verify/testbed"
 	"github.com/fareway/fareway/modules/verify/wire"
 	"github.com/fareway/fareway/plugins/providertest/upstream"
@@ -313,6 +314,7 @@ func (o *ops) forget() {
 // opsChecks are all checks on gateways of the run's own.
 func opsChecks() []opsCheck {
 	return slices.Concat(opsServiceChecks(), opsProfileChecks(), opsHTTPChecks(), opsAccountChecks(), opsMoneyChecks(),
+		opsExactChecks(),
 		opsCountChecks(),
 		opsFieldRows(), opsFieldChecks(), opsToolChecks(), opsStructChecks(), opsStopChecks(), opsErrorChecks(),
 		opsEndingChecks(),
@@ -379,5 +381,26 @@ func performOn(ctx context.Context, kind gateKind, checks []opsCheck) ([]finding
 		findings = append(findings, c.run(ctx, o.Target))
 		g.openWaits()
 	}
-	return findings, nil
+	last, err := g.customer(ctx, 0)
+	if err != nil {
+		return nil, fmt.Errorf("preparing what --ops needs: %w", err)
+	}
+	whole := check("BILL-08", "the ledger of the gateway "+string(kind)+" when all is over", func(t *T) {
+		last.T = t
+		last.requireWholeLedger()
+	})
+	return append(findings, whole.run(ctx, last.Target)), nil
+}
+
+// requireWholeLedger checks that what all checks have done leaves nothing on hold, and a ledger whose entries make what
+// accounts have.
+func (o *ops) requireWholeLedger() {
+	var v admin.Verified
+	o.await("all holds to be released", func() bool {
+		if err := o.gate.Admin.Call(o.ctx, "POST", "/fareway/ledger/verify", admin.Verification{}, &v); err != nil {
+			o.Fatalf("verifying the ledger: %v", err)
+		}
+		return v.Holds == 0
+	})
+	o.True(v.OK, "the ledger is wrong: %s: %s", v.Entry, v.Problem)
 }

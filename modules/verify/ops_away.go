@@ -6,6 +6,7 @@ import (
 	"strings"
 
 	"github.com/fareway/fareway/modules/verify/testbed"
+	"github.com/fareway/fareway/modules/verify/wire"
 )
 
 // opsAwayChecks take away what the gateway needs: its route's capacity, its provider, its ledger.
@@ -53,18 +54,26 @@ func opsAwayChecks() []opsCheck {
 		onEach("ERR-24", "the ledger cannot settle the reply", singleGate, func(o *ops, s shape) {
 			o.Equal(200, once(o, s, modes[0]).Status, "the status of one that is paid")
 			before := o.balance()
-			o.confuse()
-			a := once(o, s, modes[0])
-			o.confuse() // and back
-			o.Equal(500, a.Status, "the status")
-			o.errorForm(s, a, "internal_server_error")
-			o.True(a.Header.Get("X-Request-Id") != "", "the error has no X-Request-Id")
-			o.Equal("", a.Header.Get("X-Should-Retry"), "x-should-retry")
+			var whole, streamed *answer
+			var v wire.Verdict
+			o.whileConfused(func() {
+				whole = once(o, s, modes[0])
+				v, streamed = o.failedStream(s)
+			})
+			message := o.requireStatus(s, whole, 500, "internal_server_error")
 			for _, detail := range []string{"key", "line", "not found", "sqlite", "ledger"} {
-				o.True(!strings.Contains(strings.ToLower(string(a.Raw)), detail), "the error tells a detail: %s",
-					brief(string(a.Raw)))
+				o.True(!strings.Contains(strings.ToLower(string(whole.Raw)), detail), "the error tells a detail: %s",
+					brief(string(whole.Raw)))
 			}
-			o.Equal(any(500.0), o.record(a)["status"], "the status of the record")
+			o.Equal(wire.Failure{Code: s.WireCode("internal_server_error"), Message: message}, *v.Error,
+				"the frame, beside the error in JSON,")
+			for _, a := range []*answer{whole, streamed} {
+				o.True(a.Header.Get("X-Request-Id") != "", "the error has no X-Request-Id")
+				o.Equal("", a.Header.Get("X-Should-Retry"), "x-should-retry")
+				r := o.record(a)
+				o.Equal(any(float64(a.Status)), r["status"], "the status of the record: what was sent")
+				o.Equal(any(0.0), r["microcents"], "the charge of the record")
+			}
 			o.Equal(before, o.balance(), "the account")
 			for _, mode := range modes {
 				o.Equal(200, once(o, s, mode).Status, "the status when the fault is gone")
@@ -73,12 +82,17 @@ func opsAwayChecks() []opsCheck {
 	}
 }
 
-// confuse makes the account's row name a key that there is not as the one that paid last, with an error that the
-// gateway cannot have foreseen when the next one pays, or the right one again.
-func (o *ops) confuse() {
-	o.withLedger(func(run func(sql string, args ...any)) {
-		run(`UPDATE balances SET line = -line WHERE n = (SELECT n FROM accounts WHERE id = ?)`, o.account.ID)
-	})
+// whileConfused does something while the account's row names a key that there is not as the one that paid last, which
+// is an error that the gateway cannot have foreseen when the next one pays.
+func (o *ops) whileConfused(do func()) {
+	turn := func() {
+		o.withLedger(func(run func(sql string, args ...any)) {
+			run(`UPDATE balances SET line = -line WHERE n = (SELECT n FROM accounts WHERE id = ?)`, o.account.ID)
+		})
+	}
+	turn()
+	defer turn() // and back
+	do()
 }
 
 // killProvider ends the provider's process, the nth one, and waits until the gateway has noticed.

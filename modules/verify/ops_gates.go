@@ -20,6 +20,7 @@ const (
 	slowGate    gateKind = "slow"    // the same
 	// plans with one limit of money each, and two routes on which a token out costs a microcent
 	capsGate  gateKind = "caps"
+	exactGate gateKind = "exact" // one such route, which takes nothing for a token in, and the same plans
 	pastGate  gateKind = "past"  // the standard route, which can bill past the allowance
 	laterGate gateKind = "later" // the standard route of a provider that proves later what it used
 	// the standard route, with screening that enforces or monitors, and a response cache
@@ -51,17 +52,20 @@ type gateRoute struct {
 	name          string
 	window, limit int
 	quality       float64
-	input, output float64 // US dollars for a million tokens
+	input, output float64 // US dollars for a million tokens; free for none
 	offers        string  // HCL
 	more          string  // more attributes
 }
+
+// free is the price of what costs nothing.
+const free = -1
 
 func (r gateRoute) hcl() string {
 	or := func(n, fallback float64) float64 {
 		if n == 0 {
 			return fallback
 		}
-		return n
+		return max(n, 0)
 	}
 	return fmt.Sprintf(`
 route %[1]q {
@@ -82,12 +86,18 @@ route %[1]q {
 		or(r.input, 3), or(r.output, 15))
 }
 
+// carriedBy is who makes the upstream calls of all gates but singleGate, "" for the default: tests try both ways.
+var carriedBy string
+
 // upProvider is the provider block of nearly all gates. On the gate where checks end the provider's process, traffic
 // is in that process; on the others the gateway carries it.
 func (k gateKind) upProvider(base string) string {
-	carry := ""
+	way, carry := carriedBy, ""
 	if k == singleGate {
-		carry = " carry = \"process\"\n"
+		way = "process"
+	}
+	if way != "" {
+		carry = fmt.Sprintf(" carry = %q\n", way)
 	}
 	return fmt.Sprintf("provider \"up\" {\n plugin = \"openai\"\n start_timeout = \"1m\"\n"+
 		"%s config {\n base_url = %q\n }\n}\n", carry, base)
@@ -135,6 +145,9 @@ func (k gateKind) hcl(provider string) string {
 		first.name, first.quality = "first", 0.9
 		second.name, second.quality = "second", 0.1
 		routes = []gateRoute{first, second}
+	case exactGate:
+		routes = []gateRoute{{name: "exact", window: 100_000_000, limit: 50_000_000, input: free, output: 0.01,
+			offers: tools}}
 	case pastGate:
 		routes[0].more = "bills_past_allowance = true"
 	case laterGate:
@@ -159,7 +172,7 @@ func (k gateKind) hcl(provider string) string {
 		text += profilesHCL
 	case limitsGate, slowGate:
 		text += limitsHCL
-	case capsGate:
+	case capsGate, exactGate:
 		text += capsHCL
 	case policyGate:
 		text += policyHCL("enforce")

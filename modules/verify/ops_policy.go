@@ -37,7 +37,6 @@ plan "strict" {
 // opsPolicyChecks are the clauses about the content policy before routing, and about the response cache.
 func opsPolicyChecks() []opsCheck {
 	bad := func(s shape) string { return quote(s.Input) + ":" + s.Said("a "+forbidden) }
-	cold := `"temperature":0`
 	return []opsCheck{
 		onEach("POL-01 BILL-31 ERR-12", "blocked before routing", policyGate, func(o *ops, s shape) {
 			for _, mode := range modes {
@@ -59,14 +58,7 @@ func opsPolicyChecks() []opsCheck {
 			o.ok(s, o.ask(s, bad(s)))
 			o.Equal(int64(helloCost), before-o.balance().net(), "the charge in microcents")
 		}),
-		onEach("PROF-21 PROF-22", "the response cache knows profiles", monitorGate, func(o *ops, s shape) {
-			for i, profile := range []string{"budget", "max", "balanced"} {
-				for range 2 {
-					o.ok(s, o.ask(s, cold, `"model":"service/`+profile+`"`))
-					o.Equal(i+1, len(o.calls()), "the number of calls to the route, with profile "+profile)
-				}
-			}
-		}),
+		onEach("PROF-21 PROF-22", "the response cache knows profiles", monitorGate, requireCachePerProfile),
 		{"STATE-02", "an account that goes on with declined requests", policyGate, func(o *ops) {
 			s := shapes[0]
 			loose, strict := o.customer(1_000_000), o.customer(1_000_000)
@@ -84,5 +76,39 @@ func opsPolicyChecks() []opsCheck {
 			o.errorForm(s, a, "permission_denied")
 			o.refused(s, loose.ask(s, bad(s)), 400, invalid)
 		}},
+	}
+}
+
+// requireCachePerProfile asks the same under profiles, however they are chosen: each is called once.
+func requireCachePerProfile(o *ops, s shape) {
+	asks := []struct {
+		fresh                  bool
+		header, model, members string
+	}{
+		{true, "", "auto", ""}, // balanced, by default
+		{false, "", "auto", ""},
+		{true, "budget", "auto", ""},
+		{true, "max", "auto", ""},
+		{false, "BUDGET", "auto", ""},
+		{false, "", "budget", ""},
+		{false, "", "max", ""},
+		{false, "", "balanced", ""},
+		{false, "balanced", "max", ""},
+		{false, "", "auto", `"reasoning_effort":"high"`},
+		{false, "", "auto", `"reasoning_effort":"low"`},
+		{false, "", "auto", `"reasoning_effort":"medium"`},
+	}
+	calls := 0
+	for _, ask := range asks {
+		if ask.members != "" && s.Name == "messages" {
+			continue
+		}
+		if ask.fresh {
+			calls++
+		}
+		a := o.do(call{Path: s.Path, Body: o.body(s, `"temperature":0`, `"model":"service/`+ask.model+`"`, ask.members),
+			Header: asProfile(ask.header)})
+		o.Equal(200, a.Status, "the status")
+		o.Equal(calls, len(o.calls()), fmt.Sprintf("the number of calls to the route after %+v", ask))
 	}
 }

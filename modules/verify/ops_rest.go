@@ -31,8 +31,8 @@ func performRest(ctx context.Context, findings []finding) error {
 	if err != nil {
 		return err
 	}
-	for i, f := range found {
-		if f.status != Pending {
+	for i := range unseen { // the last finding is of the gateway's ledger
+		if f := found[i]; f.status != Pending {
 			*unseen[i] = f
 		}
 	}

@@ -15,14 +15,15 @@ import (
 // rates are about those that the built-in model's reference workload gives these routes (route eval --graded).
 var rates = map[string]float64{"budget": 3.5, "balanced": 0.458, "max": 0.24}
 
+// trivialOnBest is how often a trivial request goes to the dearest route under max.
+const trivialOnBest = "max: trivial on the best route"
+
 // TestEvalGraded is GAP-131: on prompts and makes of dress that training has not seen, the built-in model tells easy
 // from hard, and each profile goes as much of the way in quality as its weights say.
 func TestEvalGraded(t *testing.T) {
 	t.Parallel()
 	c, err := learn.BuiltInCorpus()
 	require.NoError(t, err)
-	// The bounds are of the first two batches of prompts. The third was written to be misjudged: see predict's README.
-	c.Prompts = slices.DeleteFunc(c.Prompts, func(g learn.Graded) bool { return strings.Contains(g.ID, "3-") })
 	figures, err := EvalGraded(predict.Default(), c, 1, rates)
 	require.NoError(t, err)
 	of := map[string]float64{}
@@ -41,7 +42,9 @@ func TestEvalGraded(t *testing.T) {
 	} {
 		require.GreaterOrEqual(t, of[name], least, name)
 	}
-	for name, most := range map[string]float64{"max: trivial on the best route": .05,
+	for name, most := range map[string]float64{
+		// Asked is .05, which the third batch of prompts is above: see predict's README.
+		trivialOnBest:                     .08,
 		"quality moved by dress, tools":   1e-6,
 		"quality moved by dress, history": .02, "max: share of best": .75} {
 		require.LessOrEqual(t, of[name], most, name)
@@ -49,6 +52,12 @@ func TestEvalGraded(t *testing.T) {
 	require.Greater(t, of["balanced: mean quality"], of["budget: mean quality"])
 	require.Greater(t, of["max: mean quality"], of["balanced: mean quality"])
 	require.Greater(t, of["max: mean cost of the dearest route's"], of["balanced: mean cost of the dearest route's"])
+
+	c.Prompts = slices.DeleteFunc(c.Prompts, func(g learn.Graded) bool { return strings.Contains(g.ID, "3-") })
+	figures, err = EvalGraded(predict.Default(), c, 1, rates)
+	require.NoError(t, err)
+	i := slices.IndexFunc(figures, func(f Figure) bool { return f.Name == trivialOnBest })
+	require.LessOrEqual(t, figures[i].Value, .05, "%s, of the first two batches", trivialOnBest)
 
 	_, err = EvalGraded(&predict.Model{}, c, 1, rates)
 	require.ErrorContains(t, err, "trained without graded prompts: train it again")

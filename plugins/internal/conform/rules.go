@@ -1,7 +1,6 @@
 package conform
 
 import (
-	"slices"
 	"strings"
 
 	"github.com/fareway/fareway/plugins/llm"
@@ -158,20 +157,4 @@ func (f form) sanitizeName(s string) string {
 		s = "_" + s
 	}
 	return s
-}
-
-// Known are the names of the restrictions that are mapped here, sorted.
-func Known() []string {
-	return slices.Sorted(func(yield func(string) bool) {
-		for name := range byName {
-			if !yield(name) {
-				return
-			}
-		}
-		for name := range forms {
-			if !yield(name) {
-				return
-			}
-		}
-	})
 }

@@ -1,6 +1,7 @@
 package audit
 
 import (
+	"errors"
 	"fmt"
 	"math"
 
@@ -35,12 +36,22 @@ func (s RequestSum) owner() int64 { return s.Account }
 func (k Key) owner() int64        { return k.AccountNumber }
 func (a Act) owner() int64        { return a.Number }
 
-// upTo does something for each of the next rows of an account. Those before them are of no account.
+// upTo does something for each of the next rows of an account. Those before them are of no account. Rows that do not
+// come in the order of their accounts are an error: what is compared would be passed over.
 func upTo[T owned](c *cursor[T], account int64, stray, do func(T) error) error {
-	if err := c.take(func(row T) bool { return row.owner() < account }, stray); err != nil {
+	inOrder := func(do func(T) error) func(T) error {
+		return func(row T) error {
+			if row.owner() < c.last {
+				return fmt.Errorf("the store gives a row of account %d behind one of account %d (%T)", row.owner(), c.last, row)
+			}
+			c.last = row.owner()
+			return do(row)
+		}
+	}
+	if err := c.take(func(row T) bool { return row.owner() < account }, inOrder(stray)); err != nil {
 		return err
 	}
-	return c.take(func(row T) bool { return row.owner() == account }, do)
+	return c.take(func(row T) bool { return row.owner() == account }, inOrder(do))
 }
 
 func skip[T any](T) error { return nil }
@@ -67,7 +78,9 @@ func (v *verification) readAccounts() (err error) {
 	if err := each(v.Accounts(), p.account); err != nil {
 		return err
 	}
-	if err := p.keysOf(math.MaxInt64, skip); err != nil {
+	err = errors.Join(p.keysOf(math.MaxInt64, skip), upTo(p.entries, math.MaxInt64, skip, skip),
+		upTo(p.acts, math.MaxInt64, skip, skip))
+	if err != nil {
 		return err
 	}
 	if p.madeKey > 0 && p.unmade.Number > p.madeKey {
@@ -161,9 +174,11 @@ func (p *accountPass) requestsOf(h *holder) error {
 			if fits {
 				return nil
 			}
-			// Requests were looked at one by one, and none is as large as that.
-			return keep(&p.books.overflow, Disagree("pruned",
-				"what pruned requests came to is more than any ledger can hold"))
+			// Requests were looked at one by one, but for those before Verification.From.
+			if rows == p.requests {
+				return keep(&p.books.overflow, TooLarge("requests", "requests"))
+			}
+			return keep(&p.books.overflow, TooLarge("pruned", "pruned requests"))
 		})
 		if err != nil {
 			return err
@@ -187,13 +202,12 @@ func (p *accountPass) strangers(s RequestSum, pruned bool) error {
 	if pruned {
 		return keep(&p.books.strangers, Disagree("pruned", "it names the key number %d, which does not exist", s.Key))
 	}
-	r, found, err := find(p.Requests(Span{}), func(r *Request) bool {
-		return r.AccountNumber == s.Account && r.KeyNumber == s.Key
-	})
-	if found {
-		err = keep(&p.books.strangers, Disagree(r.ID, "its key, number %d, is none of its account's", s.Key))
-	}
-	return err
+	return keep(&p.books.strangers, each(p.Requests(Span{}), func(r *Request) error {
+		if r.AccountNumber != s.Account || r.KeyNumber != s.Key {
+			return nil
+		}
+		return Disagree(r.ID, "its key, number %d, is none of its account's", s.Key)
+	}))
 }
 
 // verifyCounters compares what an account counts with what its entries and requests come to.
@@ -311,7 +325,7 @@ func (a *holder) verifyKeys() error {
 	return nil
 }
 
-// verifyPruned checks that what is pruned has a date, and compares it with the sums of its days.
+// verifyPruned checks that what is pruned has a date. verifyPrunedDays compares it with the sums of its days.
 func (v *verification) verifyPruned() error {
 	if v.pruned > 0 {
 		return nil

@@ -4,7 +4,6 @@ import (
 	"errors"
 	"hash/maphash"
 	"math/bits"
-	"time"
 
 	"github.com/fareway/fareway/modules/internal/ledger"
 	"github.com/fareway/fareway/modules/internal/ledger/book"
@@ -67,16 +66,18 @@ func (d *days) count(r *Request) {
 	}
 }
 
-// row adds what requests come to.
+// row adds what requests come to. No two of day, key, route and column have the same bytes, however a
+// route is called.
 func (d *days) row(day, key int64, route string, u *book.Usage) {
 	var h maphash.Hash
 	h.SetSeed(d.seed)
 	maphash.WriteComparable(&h, day)
 	maphash.WriteComparable(&h, key)
+	maphash.WriteComparable(&h, len(route))
 	_, _ = h.WriteString(route)
 	sum := d.sums[day]
-	for _, n := range u.Columns() {
-		_ = h.WriteByte(0)
+	for i, n := range u.Columns() {
+		_ = h.WriteByte(byte(i))
 		times := h.Sum64()
 		hi, lo := bits.Mul64(times, uint64(n))
 		if n < 0 {
@@ -175,8 +176,11 @@ func (v *verification) differingDay(day int64) error {
 			}
 		}
 	}
-	return Disagree("day/"+dateOf(day), "the sums of its requests with key number %d and route %q are not what these make",
-		first.key, first.route)
+	if first == nil {
+		return Disagree("day/"+book.DateOf(day), "a sum of its requests is of none of them")
+	}
+	return Disagree("day/"+book.DateOf(day), "the sums of its requests with key number %d and route %q are not what "+
+		"these make", first.key, first.route)
 }
 
 // verifyPrunedDays compares what was written down of pruned requests with the sums of their days, key by key.
@@ -196,9 +200,4 @@ func (v *verification) verifyPrunedDays() (err error) {
 		err = errors.Join(pruned.advance(), days.advance())
 	}
 	return err
-}
-
-// dateOf writes a day.
-func dateOf(day int64) string {
-	return time.Unix(0, 0).UTC().AddDate(0, 0, int(day)).Format(time.DateOnly)
 }

@@ -21,9 +21,9 @@ type journalPass struct {
 
 // verifyJournal reads a part of the journal, from one entry to another. Each entry has to continue the one that it
 // names as its account's last before it, so that by induction all of an account's entries form one tree;
-// verifyAccount finds that it is a chain, for the account's last entry has as many before it as there are.
+// verifyLast finds that it is a chain, for the account's last entry has as many before it as there are.
 func (v *verification) verifyJournal(first, last int64) error {
-	p := journalPass{verification: v, recent: make([]Entry, min(v.head.LastEntry+1, recentLinks))}
+	p := journalPass{verification: v, recent: make([]Entry, max(1, min(v.head.LastEntry, recentLinks)))}
 	if first != math.MinInt64 {
 		p.n = first - 1
 		before, _, err := v.Entry(p.n)

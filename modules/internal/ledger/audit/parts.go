@@ -1,9 +1,9 @@
 package audit
 
 import (
-	"errors"
-	"iter"
+	"fmt"
 	"math"
+	"runtime/debug"
 	"slices"
 	"sync"
 	"time"
@@ -28,6 +28,16 @@ type piece struct {
 	err     error
 }
 
+// run looks at the part. A panic is its error: it would end the process, which may be a gateway.
+func (p *piece) run() {
+	defer func() {
+		if fault := recover(); fault != nil {
+			p.err = fmt.Errorf("verifying a part of the ledger: %v\n%s", fault, debug.Stack())
+		}
+	}()
+	p.err = p.look(p.verification)
+}
+
 // verifyParts looks at the journal, at the requests, and at the storage, in parts. What they find comes together in
 // the order of the parts, as if one had looked at all.
 func (v *verification) verifyParts() error {
@@ -49,7 +59,7 @@ func (v *verification) verifyParts() error {
 		wg.Go(func() {
 			for p := range queue {
 				p.verification = v.part(rows)
-				p.err = p.look(p.verification)
+				p.run()
 			}
 		})
 	}
@@ -141,7 +151,7 @@ func (v *verification) parts() (parts []*piece, err error) {
 	n := max(1, min(int64(partsEach*len(v.of.Beside)), (last-v.from)/PartLeast))
 	bounds := make([]string, 0, n+1)
 	for i := range n {
-		begin, end := v.from+(last-v.from)*i/n+1, v.from+(last-v.from)*(i+1)/n
+		begin, end := v.from+share(last-v.from, i, n)+1, v.from+share(last-v.from, i+1, n)
 		if i > 0 {
 			request, err := v.ChargeFrom(begin)
 			if err != nil {
@@ -167,19 +177,5 @@ func (v *verification) parts() (parts []*piece, err error) {
 	return parts, nil
 }
 
-var errEnough = errors.New("enough was read")
-
-// find gives the first row that is looked for.
-func find[T any](rows iter.Seq2[T, error], is func(T) bool) (row T, found bool, err error) {
-	err = each(rows, func(r T) error {
-		if !is(r) {
-			return nil
-		}
-		row, found = r, true
-		return errEnough
-	})
-	if errors.Is(err, errEnough) {
-		err = nil
-	}
-	return row, found, err
-}
+// share is i n-ths of all, however large that is.
+func share(all, i, n int64) int64 { return all/n*i + all%n*i/n }

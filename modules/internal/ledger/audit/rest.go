@@ -129,7 +129,7 @@ func (v *verification) verifyHold(h, first *Hold, seq int64, begins bool) error 
 		return Disagree(h.Request, "its attempts do not agree on whose it is")
 	case !begins && h.Hold.Hold != 0:
 		return Disagree(h.Request, "its attempt %d holds something, which only the first one does", seq)
-	case h.KeyAccount != h.AccountNumber:
+	case h.AccountNumber < 1 || h.KeyAccount != h.AccountNumber:
 		return Disagree(h.Request, "its key is none of its account's")
 	case !priced && seq > 0:
 		return Disagree(h.Request, "attempt %d began at a price that does not exist", seq)

@@ -11,10 +11,13 @@
 //
 // # What it costs
 //
-// Entries and requests are read once, each looked at by itself, with what it needs of others looked up; sums are
-// compared account by account, in the order of accounts. What is remembered is bounded by what an account has of keys,
-// by how many prices, processes and days there are, and by a table of the last entries of accounts. Sums of days are
-// compared as sums of random multiples, see days.
+// Entries and requests are looked at once, each by itself, with what it needs of others looked up. A store reads them
+// once more for their sums, which are compared account by account, in the order of accounts, and entries for those
+// that operators made and for the heads of checkpoints; a sum that differs has them read again, to be named. What is
+// remembered is what one account has of keys and of acts, all prices, processes and days, a bit for each account, and
+// a table of the last entries of accounts. Sums of days are compared as sums of random multiples, see days. Two
+// findings take more, to be named: attempts that wait and are not listed take the whole list, and a day whose sums
+// differ all sums of the day.
 package audit
 
 import (
@@ -95,9 +98,9 @@ type Ledger struct {
 	Rows
 	// Beside are more rows of the same moment. With some, parts of the ledger are read on them at once.
 	Beside []Rows
-	// What a store looks at itself, nil for nothing; what it finds it says with Disagree. Form is looked at first, and
-	// Loss as soon as entries and requests are; Storage while they are looked at, on rows of Beside, and told at the
-	// end, followed by Schema.
+	// What a store looks at itself, nil for nothing; what it finds it says with Disagree. Form is looked at after Head,
+	// Owners and Prices were read and before all else, and Loss as soon as entries and requests were looked at; Storage
+	// while they are, on rows of Beside, and told at the end, followed by Schema.
 	Form, Schema func() error
 	Loss         func() (loss *ledger.Loss, where string, err error)
 	Storage      func(Rows) error

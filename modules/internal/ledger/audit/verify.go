@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"iter"
+	"math"
 	"math/bits"
 	"slices"
 	"strconv"
@@ -26,6 +27,11 @@ func (f *finding) Error() string { return f.where + ": " + f.what }
 // is wrong with it.
 func Disagree(where, format string, args ...any) error {
 	return &finding{where: where, what: fmt.Sprintf(format, args...)}
+}
+
+// TooLarge is a finding: a sum of something has more than 63 bits.
+func TooLarge(where, what string) error {
+	return Disagree(where, "what %s came to is more than any ledger can hold", what)
 }
 
 // disagree is a finding about an entry.
@@ -72,8 +78,8 @@ type version struct {
 // tally counts entries, and those of them that no pruned request can have.
 type tally struct{ all, young int64 }
 
-// Verify recomputes a ledger. What it finds is in the report; an error is the store's, and the report says then how far
-// it came.
+// Verify recomputes a ledger. What it finds is in the report; an error is the store's, and the report says then how
+// far it came.
 //
 // It goes on after a finding in the journal: an earlier entry may disagree with its request. What rests on sums is
 // looked at only when everything that is summed is right.
@@ -111,10 +117,12 @@ func (v *verification) run() error {
 	}
 	for _, step := range []func() error{
 		v.verifyLoss, v.verifyPairs, v.verifyAttempts, v.verifyCheckpoints, v.readAccounts, v.told(&v.books.overflow),
-		v.verifyDays, v.told(&v.books.accounts), v.told(&v.books.strangers), v.told(&v.books.keys),
-		v.verifyRunning, v.verifyWaiting, func() error { return v.gap }, v.verifyPruned, v.verifyTrail,
-		v.told(&v.books.trail), v.told(&v.books.made), v.told(&v.books.lines), v.told(&v.books.said), v.told(&v.books.unsaid),
-		v.told(&v.books.caps), v.verifyPrunedAct, v.verifyMoved, func() error { return v.storage }, v.of.check(v.of.Schema),
+		v.verifyDays, v.told(&v.books.accounts), v.told(&v.books.strangers),
+		v.told(&v.books.keys),
+		v.verifyRunning, v.verifyWaiting, v.told(&v.gap), v.verifyPruned, v.verifyTrail,
+		v.told(&v.books.trail), v.told(&v.books.made), v.told(&v.books.lines), v.told(&v.books.said),
+		v.told(&v.books.unsaid), v.told(&v.books.caps), v.verifyPrunedAct, v.verifyMoved, v.told(&v.storage),
+		v.of.check(v.of.Schema),
 	} {
 		if v.first != nil {
 			v.report.Stopped = true
@@ -135,7 +143,7 @@ func (l *Ledger) check(look func() error) func() error {
 	return look
 }
 
-// told is a step that says what readAccounts has found.
+// told is a step that says what was found before its turn: by readAccounts, in prices, or in the storage.
 func (v *verification) told(found *error) func() error { return func() error { return *found } }
 
 // note keeps a finding when it is the first: of entries the earliest in the journal, of everything else what was
@@ -247,11 +255,12 @@ type cursor[T any] struct {
 	has  bool
 	next func() (T, error, bool)
 	stop func()
+	last int64 // the account of the row before, for upTo
 }
 
 // open is a cursor on the first of the rows, which is to be stopped. It adds an error to err.
 func open[T any](rows iter.Seq2[T, error], err *error) *cursor[T] {
-	c := &cursor[T]{}
+	c := &cursor[T]{last: math.MinInt64}
 	c.next, c.stop = iter.Pull2(rows)
 	*err = errors.Join(*err, c.advance())
 	return c

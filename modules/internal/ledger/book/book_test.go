@@ -21,6 +21,12 @@ func TestRules(t *testing.T) {
 	ledgertest.Run(t, ledgertest.OpenMemory)
 }
 
+// The rules and the audit check one another, a hundred thousand steps long.
+func TestWalkIsRight(t *testing.T) {
+	t.Parallel()
+	ledgertest.Walk(t, ledgertest.OpenMemory, ledgertest.WalkSteps/50)
+}
+
 var (
 	moment  = time.Date(2026, 11, 20, 10, 30, 0, 0, time.UTC)
 	mary    = book.By{Actor: "mary", Now: moment}

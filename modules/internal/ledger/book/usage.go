@@ -25,8 +25,8 @@ type Usage struct {
 
 // Columns are the numbers of the sums, in their order; 0 for what was never reported.
 func (u *Usage) Columns() [18]int64 {
-	return [...]int64{u.Parts, u.Settled, u.Requests, u.Pending, u.Wholes, u.WholesPending, u.Attempts, u.Charge, u.Waived,
-		u.Over, u.Refunded, u.Cost, llm.Tokens(u.Input), llm.Tokens(u.CacheRead), llm.Tokens(u.CacheWrite),
+	return [...]int64{u.Parts, u.Settled, u.Requests, u.Pending, u.Wholes, u.WholesPending, u.Attempts, u.Charge,
+		u.Waived, u.Over, u.Refunded, u.Cost, llm.Tokens(u.Input), llm.Tokens(u.CacheRead), llm.Tokens(u.CacheWrite),
 		llm.Tokens(u.Output), llm.Tokens(u.Reasoning), u.Estimated}
 }
 
@@ -38,6 +38,11 @@ func DayOf(t time.Time) int64 {
 		n--
 	}
 	return n
+}
+
+// DateOf writes a day, "2026-11-20".
+func DateOf(day int64) string {
+	return time.Unix(0, 0).UTC().AddDate(0, 0, int(day)).Format(time.DateOnly)
 }
 
 // Count adds a whole request.

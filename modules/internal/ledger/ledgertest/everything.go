@@ -94,8 +94,8 @@ func newCrowd(t *testing.T, open Open) (c *crowd, seed uint64) {
 }
 
 // Walk takes random steps, a hundred thousand of them in 20,000 rounds, one after the other, and verifies the ledger
-// at four moments and in the end: what the rules do the audit finds right.
-func Walk(t *testing.T, open Open, rounds int) {
+// at four moments and in the end: what the rules do the audit finds right. It returns the store.
+func Walk(t *testing.T, open Open, rounds int) ledger.Store {
 	c, seed := newCrowd(t, open)
 	random := rand.New(rand.NewPCG(seed, 0))
 	for n := range rounds {
@@ -105,6 +105,7 @@ func Walk(t *testing.T, open Open, rounds int) {
 		}
 	}
 	c.reconcile()
+	return c.store
 }
 
 // round is one request with its company.

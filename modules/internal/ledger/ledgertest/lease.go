@@ -5,6 +5,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
 	"github.com/fareway/fareway/modules/internal/ledger"
@@ -77,6 +78,7 @@ func RunLease(t *testing.T, open func(t *testing.T) LeaseCase) {
 		require.NoError(t, err)
 		require.Equal(t, owner, g.Owner)
 		require.Positive(t, g.Generation)
+		t.Cleanup(func() { require.NoError(t, l.Release(g)) }) // until then it is reachable, and what it has open is, too
 		return g
 	}
 	test("one has it at a time", func(t *testing.T, _ LeaseCase, one, two ledger.Lease) {
@@ -106,6 +108,21 @@ func RunLease(t *testing.T, open func(t *testing.T) LeaseCase) {
 		require.ErrorIs(t, err, ledger.ErrLapsed)
 		require.NoError(t, one.Release(ledger.Grant{}))
 		acquire(t, one, "one")
+	})
+	test("many call at once", func(t *testing.T, _ LeaseCase, one, two ledger.Lease) {
+		g := acquire(t, one, "one")
+		var group sync.WaitGroup
+		for range 4 {
+			group.Go(func() {
+				_, err := one.Renew(g)
+				assert.NoError(t, err)
+				_, err = two.Acquire("two")
+				assert.ErrorIs(t, err, ledger.ErrLocked)
+				_, err = one.Acquire("one")
+				assert.ErrorIs(t, err, ledger.ErrLocked)
+			})
+		}
+		group.Wait()
 	})
 	test("it ends, or never", func(t *testing.T, c LeaseCase, one, two ledger.Lease) {
 		g := acquire(t, one, "one")

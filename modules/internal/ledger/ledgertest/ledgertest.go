@@ -1,6 +1,6 @@
 // Package ledgertest is the suite that every ledger.Store passes: the rules of its interface and of the contract's
-// money clauses with their worked examples, its idempotence, its behaviour under concurrency and over restarts, and
-// random interleavings of everything against a model. It is for the tests of stores.
+// money clauses with their worked examples, its idempotence, its behaviour under concurrency, over restarts and with
+// faults at its interface, and random interleavings of everything against a model. It is for the tests of stores.
 package ledgertest
 
 import (

@@ -13,8 +13,8 @@ import (
 	"github.com/fareway/fareway/modules/internal/ledger/book"
 )
 
-// Tables are the rows of a ledger, to be verified as they are, or after they were changed: audit.Rows over slices. What
-// other rows make, such as sums, follows from them.
+// Tables are the rows of a ledger, to be verified as they are, or after they were changed: audit.Rows over slices.
+// What other rows make, such as sums, follows from them.
 type Tables struct {
 	Meta         audit.Head // without what it counts of rows
 	OwnerRows    []string
@@ -31,7 +31,18 @@ type Tables struct {
 	ActRows      []audit.Act
 	CheckRows    []ledger.Checkpoint
 
+	// Fail is asked before each row that is given, nil for no faults: what it returns is given in the row's place.
+	Fail func() error `json:"-"`
+
 	index tableIndex
+}
+
+// fail is what Fail says.
+func (t *Tables) fail() error {
+	if t.Fail == nil {
+		return nil
+	}
+	return t.Fail()
 }
 
 // tableIndex finds rows, as they were when Head was asked.
@@ -42,10 +53,11 @@ type tableIndex struct {
 	later    map[string][]audit.Entry // by request
 }
 
-func rowsIn[T any](rows []T) iter.Seq2[T, error] {
+func rowsIn[T any](t *Tables, rows []T) iter.Seq2[T, error] {
 	return func(yield func(T, error) bool) {
 		for _, row := range rows {
-			if !yield(row, nil) {
+			err := t.fail()
+			if !yield(row, err) || err != nil {
 				return
 			}
 		}
@@ -69,6 +81,9 @@ func sorted[T any](rows []T, compare func(a, b T) int) []T {
 
 // Head implements audit.Rows.
 func (t *Tables) Head() (audit.Head, error) {
+	if err := t.fail(); err != nil {
+		return audit.Head{}, err
+	}
 	h := t.Meta
 	t.index = tableIndex{sorted(t.EntryRows, func(a, b audit.Entry) int { return cmp.Compare(a.N, b.N) }),
 		sorted(t.ActRows, func(a, b audit.Act) int { return cmp.Compare(a.Place, b.Place) }),
@@ -109,11 +124,11 @@ func (t *Tables) Head() (audit.Head, error) {
 }
 
 // Owners implements audit.Rows.
-func (t *Tables) Owners() iter.Seq2[string, error] { return rowsIn(t.OwnerRows) }
+func (t *Tables) Owners() iter.Seq2[string, error] { return rowsIn(t, t.OwnerRows) }
 
 // Prices implements audit.Rows.
 func (t *Tables) Prices() iter.Seq2[audit.Price, error] {
-	return rowsIn(sorted(t.PriceRows, func(a, b audit.Price) int {
+	return rowsIn(t, sorted(t.PriceRows, func(a, b audit.Price) int {
 		return cmp.Or(cmp.Compare(a.Route, b.Route), cmp.Compare(a.Version, b.Version))
 	}))
 }
@@ -131,7 +146,7 @@ func (t *Tables) entriesBetween(first, last int64) []audit.Entry {
 
 // Entries implements audit.Rows.
 func (t *Tables) Entries(first, last int64, moved bool) iter.Seq2[audit.Entry, error] {
-	return rowsIn(selected(t.entriesBetween(first, last), func(e *audit.Entry) bool {
+	return rowsIn(t, selected(t.entriesBetween(first, last), func(e *audit.Entry) bool {
 		return !moved || e.Kind == ledger.TopUp || e.Kind == ledger.Refund || e.Kind == ledger.Adjustment
 	}))
 }
@@ -139,42 +154,40 @@ func (t *Tables) Entries(first, last int64, moved bool) iter.Seq2[audit.Entry, e
 // Entry implements audit.Rows.
 func (t *Tables) Entry(place int64) (e audit.Entry, found bool, err error) {
 	for _, e := range t.entriesBetween(place, place) {
-		return e, true, nil
+		return e, true, t.fail()
 	}
-	return e, false, nil
+	return e, false, t.fail()
 }
 
 // LaterEntries implements audit.Rows.
 func (t *Tables) LaterEntries(request string) iter.Seq2[audit.Entry, error] {
-	return rowsIn(t.index.later[request])
+	return rowsIn(t, t.index.later[request])
 }
 
 // ChargeFrom implements audit.Rows.
 func (t *Tables) ChargeFrom(place int64) (string, error) {
-	for e := range t.Entries(place, math.MaxInt64, false) {
+	for _, e := range t.entriesBetween(place, math.MaxInt64) {
 		if e.Kind == ledger.Charged {
 			return e.Request, nil
 		}
 	}
-	return "", nil
+	return "", t.fail()
 }
 
 // HasAllotment implements audit.Rows.
 func (t *Tables) HasAllotment(account int64, reference string) (bool, error) {
 	return slices.ContainsFunc(t.EntryRows, func(e audit.Entry) bool {
 		return e.Number == account && e.Kind == ledger.Allotment && e.Reference == reference
-	}), nil
+	}), t.fail()
 }
 
 // Books implements audit.Rows.
 func (t *Tables) Books(last int64) iter.Seq2[audit.BookSum, error] {
-	return func(yield func(audit.BookSum, error) bool) {
-		for e := range t.Entries(math.MinInt64, last, false) {
-			if !yield(audit.BookSum{Book: e.Book, Microcents: e.Microcents}, nil) {
-				return
-			}
-		}
+	var all []audit.BookSum
+	for _, e := range t.entriesBetween(math.MinInt64, last) {
+		all = append(all, audit.BookSum{Book: e.Book, Microcents: e.Microcents})
 	}
+	return rowsIn(t, all)
 }
 
 // Requests implements audit.Rows.
@@ -189,7 +202,8 @@ func (t *Tables) Requests(s audit.Span) iter.Seq2[*audit.Request, error] {
 				continue
 			}
 			r.Attempts = slices.Clone(r.Attempts)
-			if !yield(&r, nil) {
+			err := t.fail()
+			if !yield(&r, err) || err != nil {
 				return
 			}
 		}
@@ -201,15 +215,15 @@ func (t *Tables) FindRequest(id string) (*audit.Request, error) {
 	i, found := slices.BinarySearchFunc(t.index.requests, id,
 		func(r audit.Request, id string) int { return strings.Compare(r.ID, id) })
 	if !found {
-		return nil, nil
+		return nil, t.fail()
 	}
 	r := t.index.requests[i]
 	r.Attempts = slices.Clone(r.Attempts)
-	return &r, nil
+	return &r, t.fail()
 }
 
 // Strays implements audit.Rows: attempts are kept with their requests.
-func (t *Tables) Strays() iter.Seq2[string, error] { return rowsIn([]string{"stray"}) }
+func (t *Tables) Strays() iter.Seq2[string, error] { return rowsIn(t, []string{"stray"}) }
 
 // Holds implements audit.Rows.
 func (t *Tables) Holds() iter.Seq2[audit.Hold, error] {
@@ -224,23 +238,22 @@ func (t *Tables) Holds() iter.Seq2[audit.Hold, error] {
 				h.KeyAccount = k.AccountNumber
 			}
 		}
-		r, _ := t.FindRequest(h.Request)
-		h.Settled = r != nil
+		h.Settled = slices.ContainsFunc(t.index.requests, func(r audit.Request) bool { return r.ID == h.Request })
 	}
-	return rowsIn(rows)
+	return rowsIn(t, rows)
 }
 
 // Waiting implements audit.Rows.
-func (t *Tables) Waiting() iter.Seq2[audit.Waiting, error] { return rowsIn(t.WaitingRows) }
+func (t *Tables) Waiting() iter.Seq2[audit.Waiting, error] { return rowsIn(t, t.WaitingRows) }
 
 // Accounts implements audit.Rows.
 func (t *Tables) Accounts() iter.Seq2[audit.Account, error] {
-	return rowsIn(sorted(t.AccountRows, func(a, b audit.Account) int { return cmp.Compare(a.Number, b.Number) }))
+	return rowsIn(t, sorted(t.AccountRows, func(a, b audit.Account) int { return cmp.Compare(a.Number, b.Number) }))
 }
 
 // Keys implements audit.Rows.
 func (t *Tables) Keys() iter.Seq2[audit.Key, error] {
-	return rowsIn(sorted(t.KeyRows, func(a, b audit.Key) int {
+	return rowsIn(t, sorted(t.KeyRows, func(a, b audit.Key) int {
 		return cmp.Or(cmp.Compare(a.AccountNumber, b.AccountNumber), cmp.Compare(a.Number, b.Number))
 	}))
 }
@@ -267,7 +280,7 @@ func (t *Tables) EntrySums() iter.Seq2[audit.EntrySum, error] {
 	for _, s := range sums {
 		all = append(all, *s)
 	}
-	return rowsIn(sorted(all, func(a, b audit.EntrySum) int { return cmp.Compare(a.Account, b.Account) }))
+	return rowsIn(t, sorted(all, func(a, b audit.EntrySum) int { return cmp.Compare(a.Account, b.Account) }))
 }
 
 func byKey(a, b audit.RequestSum) int {
@@ -288,7 +301,7 @@ func (t *Tables) RequestSums() iter.Seq2[audit.RequestSum, error] {
 	for _, s := range sums {
 		all = append(all, s)
 	}
-	return rowsIn(sorted(all, byKey))
+	return rowsIn(t, sorted(all, byKey))
 }
 
 // ofKeys are sums with the accounts of their keys.
@@ -302,7 +315,7 @@ func (t *Tables) ofKeys(sums []audit.RequestSum) iter.Seq2[audit.RequestSum, err
 			}
 		}
 	}
-	return rowsIn(sorted(sums, byKey))
+	return rowsIn(t, sorted(sums, byKey))
 }
 
 // Pruned implements audit.Rows.
@@ -313,7 +326,7 @@ func (t *Tables) PrunedDays() iter.Seq2[audit.RequestSum, error] { return t.ofKe
 
 // Days implements audit.Rows.
 func (t *Tables) Days() iter.Seq2[audit.Day, error] {
-	return rowsIn(sorted(t.DayRows, func(a, b audit.Day) int { return cmp.Compare(a.Day, b.Day) }))
+	return rowsIn(t, sorted(t.DayRows, func(a, b audit.Day) int { return cmp.Compare(a.Day, b.Day) }))
 }
 
 // Acts implements audit.Rows.
@@ -322,12 +335,12 @@ func (t *Tables) Acts(byAccount, moved bool) iter.Seq2[audit.Act, error] {
 	if byAccount {
 		rows = sorted(rows, func(a, b audit.Act) int { return cmp.Compare(a.Number, b.Number) })
 	}
-	return rowsIn(rows)
+	return rowsIn(t, rows)
 }
 
 // Checkpoints implements audit.Rows.
 func (t *Tables) Checkpoints() iter.Seq2[ledger.Checkpoint, error] {
-	return rowsIn(sorted(t.CheckRows, func(a, b ledger.Checkpoint) int { return cmp.Compare(a.N, b.N) }))
+	return rowsIn(t, sorted(t.CheckRows, func(a, b ledger.Checkpoint) int { return cmp.Compare(a.N, b.N) }))
 }
 
 // Heads implements book.Chains.
@@ -336,7 +349,7 @@ func (t *Tables) Heads(after, last int64) iter.Seq2[book.Head, error] {
 	for _, e := range t.entriesBetween(after+1, last) {
 		heads[e.Account] = book.Head{Account: e.Account, Seq: e.Seq, Hash: e.Hash}
 	}
-	return inOrder(heads)
+	return inOrder(t, heads)
 }
 
 // TrailHeads implements book.Chains.
@@ -345,15 +358,15 @@ func (t *Tables) TrailHeads(after, last int64) iter.Seq2[book.Head, error] {
 	for _, a := range between(t.index.acts, after+1, last, func(a *audit.Act) int64 { return a.Place }) {
 		heads[a.Account] = book.Head{Account: a.Account, Seq: a.Seq, Hash: a.Hash}
 	}
-	return inOrder(heads)
+	return inOrder(t, heads)
 }
 
-func inOrder(heads map[string]book.Head) iter.Seq2[book.Head, error] {
+func inOrder(t *Tables, heads map[string]book.Head) iter.Seq2[book.Head, error] {
 	var all []book.Head
 	for _, account := range sortedKeys(heads) {
 		all = append(all, heads[account])
 	}
-	return rowsIn(all)
+	return rowsIn(t, all)
 }
 
 // CopyTables copies a ledger's rows.

@@ -22,12 +22,12 @@ type account struct {
 	payer int64
 	owed  int64
 
-	lines map[int64]*line // by root
+	lines map[int64]*keyLine // by root
 	dirty bool
 }
 
-// line is a line of keys in memory.
-type line struct {
+// keyLine is a line of keys in memory.
+type keyLine struct {
 	root int64
 	book.Line
 	of    *account
@@ -84,16 +84,16 @@ func (m *memory) readAccount(conn *sqlite.Conn, id string) (a *account, err erro
 }
 
 // scanLine reads four columns from col on: the root, the cap, and what was spent ever and before the period.
-func scanLine(row *sqlite.Stmt, col int) *line {
-	l := &line{}
+func scanLine(row *sqlite.Stmt, col int) *keyLine {
+	l := &keyLine{}
 	readColumns(row, col, &l.root, &l.Cap, &l.Spent, &l.Before)
 	return l
 }
 
 // keep remembers a line of the account, which has just been read.
-func (a *account) keep(l *line) {
+func (a *account) keep(l *keyLine) {
 	if a.lines == nil {
-		a.lines = make(map[int64]*line)
+		a.lines = make(map[int64]*keyLine)
 	}
 	l.of, l.row = a, l.Spent
 	if l.root == a.payer {
@@ -103,11 +103,11 @@ func (a *account) keep(l *line) {
 }
 
 // line finds a line of keys of the account.
-func (a *account) line(conn *sqlite.Conn, root int64) (*line, error) {
+func (a *account) line(conn *sqlite.Conn, root int64) (*keyLine, error) {
 	if l, ok := a.lines[root]; ok {
 		return l, nil
 	}
-	var l *line
+	var l *keyLine
 	err := run(conn, `SELECT r.n, r.spend_cap, r.spent + iif(b.line = r.n, b.line_spent, 0), r.spent_before
 		FROM keys AS r JOIN balances AS b ON b.n = r.account WHERE r.n = ?`, func(row *sqlite.Stmt) error {
 		l = scanLine(row, 0)
@@ -161,10 +161,10 @@ var updateAccount = `UPDATE accounts SET name = ?, plan = ?, state = ?, period =
 
 const updateLine = `UPDATE keys SET spent = ? WHERE n = ?`
 
-func (l *line) save(stmt *sqlite.Stmt) error {
+func (l *keyLine) save(stmt *sqlite.Stmt) error {
 	stmt.BindInt64(1, l.Spent)
 	stmt.BindInt64(2, l.root)
-	if err := done(stmt); err != nil {
+	if err := execStatement(stmt); err != nil {
 		return fmt.Errorf("writing what a key spent: %w", err)
 	}
 	l.row = l.Spent

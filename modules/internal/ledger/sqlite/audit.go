@@ -26,8 +26,9 @@ func (b *books) Audit(ctx context.Context, q ledger.Query, each func(ledger.Act)
 	return wrap(err, "listing the audit trail")
 }
 
+// selectAct reads an account's number of 0 as -1, like auditEntries.
 const selectAct = `SELECT u.n, u.created, u.actor, u.action, a.id, a.name, u.subject, u.before, u.after, u.prev, ` +
-	`u.hash, u.account,
+	`u.hash, iif(u.account = 0, -1, u.account),
 	u.seq, u.format
 	FROM audit AS u LEFT JOIN accounts AS a ON a.n = u.account `
 

@@ -3,6 +3,7 @@ package sqlite
 import (
 	"errors"
 	"iter"
+	"strings"
 
 	"zombiezen.com/go/sqlite"
 
@@ -26,18 +27,40 @@ func newAuditRows(conn *sqlite.Conn) auditRows { return auditRows{conn, map[[2]i
 // errEnough: who reads rows needs no more of them.
 var errEnough = errors.New("enough was read")
 
-// rowsOf are the rows of a query. Statements that are open at the same time must differ in their text.
-func rowsOf[T any](conn *sqlite.Conn, query string, scan func(*sqlite.Stmt) T, args ...any) iter.Seq2[T, error] {
+// given are the rows that read gives.
+func given[T any](read func(give func(T) error) error) iter.Seq2[T, error] {
 	return func(yield func(T, error) bool) {
-		err := run(conn, query, func(row *sqlite.Stmt) error {
-			if !yield(scan(row), nil) {
+		err := read(func(row T) error {
+			if !yield(row, nil) {
 				return errEnough
 			}
 			return nil
-		}, args...)
+		})
 		if err != nil && !errors.Is(err, errEnough) {
 			var none T
 			yield(none, err)
+		}
+	}
+}
+
+// rowsOf are the rows of a query. Statements that are open at the same time must differ in their text.
+func rowsOf[T any](conn *sqlite.Conn, query string, scan func(*sqlite.Stmt) T, args ...any) iter.Seq2[T, error] {
+	return given(func(give func(T) error) error {
+		return run(conn, query, func(row *sqlite.Stmt) error { return give(scan(row)) }, args...)
+	})
+}
+
+// summed are rows of sums. Where one is larger than SQLite can add up, somebody wrote numbers that no ledger has: a
+// finding about where, which says what they are of.
+func summed[T any](where, what string, rows iter.Seq2[T, error]) iter.Seq2[T, error] {
+	return func(yield func(T, error) bool) {
+		for row, err := range rows {
+			if err != nil && strings.Contains(err.Error(), "integer overflow") {
+				err = audit.TooLarge(where, what)
+			}
+			if !yield(row, err) {
+				return
+			}
 		}
 	}
 }
@@ -53,9 +76,9 @@ func scanInto[T any](into func(*T) []any) func(*sqlite.Stmt) T {
 // Head implements audit.Rows.
 func (r auditRows) Head() (h audit.Head, err error) {
 	err = run(r.conn, `SELECT (SELECT coalesce(max(n), 0) FROM entries), (SELECT count(*) FROM attempts),
-		(SELECT coalesce(sum(requests), 0) FROM balances), nullif(pruned_before, 0), holds, held, marks, summed, acts, trail,
-		checkpoints, checkpoint FROM meta`, to(&h.LastEntry, &h.Attempts, &h.Requests, &h.Pruned, &h.Rows, &h.Held, &h.Marks,
-		&h.Summed, &h.Trail.Acts, &h.Trail.Head, &h.Checkpoints, &h.Checkpoint))
+		(SELECT CAST(total(requests) AS INTEGER) FROM balances), nullif(pruned_before, 0), holds, held, marks, summed, acts,
+		trail, checkpoints, checkpoint FROM meta`, to(&h.LastEntry, &h.Attempts, &h.Requests, &h.Pruned, &h.Rows, &h.Held,
+		&h.Marks, &h.Summed, &h.Trail.Acts, &h.Trail.Head, &h.Checkpoints, &h.Checkpoint))
 	return h, err
 }
 
@@ -66,27 +89,22 @@ func (r auditRows) Owners() iter.Seq2[string, error] {
 
 // Prices implements audit.Rows.
 func (r auditRows) Prices() iter.Seq2[audit.Price, error] {
-	return func(yield func(audit.Price, error) bool) {
-		err := run(r.conn, `SELECT route, version, `+priceColumns+` FROM prices ORDER BY route, version`,
+	return given(func(give func(audit.Price) error) error {
+		return run(r.conn, `SELECT route, version, `+priceColumns+` FROM prices ORDER BY route, version`,
 			func(row *sqlite.Stmt) (err error) {
 				var p audit.Price
 				readColumns(row, 0, &p.Route, &p.Version)
 				if p.Price.Price, p.Cost, err = scanPrices(row, 2); err != nil {
 					return audit.Disagree(audit.PriceName(p.Route, p.Version), "%v", err)
 				}
-				if !yield(p, nil) {
-					return errEnough
-				}
-				return nil
+				return give(p)
 			})
-		if err != nil && !errors.Is(err, errEnough) {
-			yield(audit.Price{}, err)
-		}
-	}
+	})
 }
 
+// A number of nothing is NULL, which is read as 0. Where 0 lies it was written over: it is read as -1, which is none.
 const (
-	auditEntries = `SELECT ` + entryColumns + `, e.hash, e.before, e.account, a.created
+	auditEntries = `SELECT ` + entryColumns + `, e.hash, iif(e.before = 0, -1, e.before), e.account, a.created
 		FROM entries AS e LEFT JOIN accounts AS a ON a.n = e.account `
 	movedOnly = `AND e.kind IN ('top_up', 'refund', 'adjustment') `
 )
@@ -136,8 +154,9 @@ func (r auditRows) HasAllotment(account int64, reference string) (has bool, err 
 
 // Books implements audit.Rows.
 func (r auditRows) Books(last int64) iter.Seq2[audit.BookSum, error] {
-	return rowsOf(r.conn, `SELECT book, sum(microcents) FROM entries WHERE n <= ? GROUP BY book`,
-		scanInto(func(s *audit.BookSum) []any { return []any{(*string)(&s.Book), &s.Microcents} }), last)
+	return summed("journal", "entries", rowsOf(r.conn,
+		`SELECT book, sum(microcents) FROM entries WHERE n <= ? GROUP BY book`,
+		scanInto(func(s *audit.BookSum) []any { return []any{(*string)(&s.Book), &s.Microcents} }), last))
 }
 
 // Requests implements audit.Rows.
@@ -150,20 +169,14 @@ func (r auditRows) Requests(s audit.Span) iter.Seq2[*audit.Request, error] {
 	if s.Pending {
 		where += ` AND r.pending`
 	}
-	return func(yield func(*audit.Request, error) bool) {
-		err := eachDetail(r.conn, where, func(d *audit.Request) error {
+	return given(func(give func(*audit.Request) error) error {
+		return eachDetail(r.conn, where, func(d *audit.Request) error {
 			if err := r.named(d); err != nil {
 				return err
 			}
-			if !yield(d, nil) {
-				return errEnough
-			}
-			return nil
+			return give(d)
 		}, args...)
-		if err != nil && !errors.Is(err, errEnough) {
-			yield(nil, err)
-		}
-	}
+	})
 }
 
 // named fills in the ids of a request's account and key.
@@ -173,7 +186,7 @@ func (r auditRows) named(d *audit.Request) error {
 		d.Account, d.Key = names[0], names[1]
 		return nil
 	}
-	err := named(r.conn, &d.RequestRecord, d.AccountNumber, d.KeyNumber)
+	err := fillIDs(r.conn, &d.RequestRecord, d.AccountNumber, d.KeyNumber)
 	if len(r.names) >= recentNames {
 		clear(r.names)
 	}
@@ -261,33 +274,37 @@ func (r auditRows) Keys() iter.Seq2[audit.Key, error] {
 
 // EntrySums implements audit.Rows.
 func (r auditRows) EntrySums() iter.Seq2[audit.EntrySum, error] {
-	return rowsOf(r.conn, `SELECT account, count(*), -sum(iif(kind IN ('charge', 'receipt', 'closing'), microcents, 0)),
-		sum(iif(kind = 'refund', microcents, 0)) FROM entries GROUP BY account`,
-		scanInto(func(s *audit.EntrySum) []any { return []any{&s.Account, &s.Entries, &s.Spent, &s.Refunded} }))
+	return summed("journal", "entries", rowsOf(r.conn,
+		`SELECT account, count(*), -sum(iif(kind IN ('charge', 'receipt', 'closing'), microcents, 0)),
+		sum(iif(kind = 'refund', microcents, 0)) FROM entries GROUP BY account ORDER BY account`,
+		scanInto(func(s *audit.EntrySum) []any { return []any{&s.Account, &s.Entries, &s.Spent, &s.Refunded} })))
 }
 
-// sums reads what requests of keys come to.
-func (r auditRows) sums(query string) iter.Seq2[audit.RequestSum, error] {
-	return rowsOf(r.conn, query, scanInto(func(s *audit.RequestSum) []any {
+// sums reads what requests of keys come to, see summed.
+func (r auditRows) sums(where, what, query string) iter.Seq2[audit.RequestSum, error] {
+	return summed(where, what, rowsOf(r.conn, query, scanInto(func(s *audit.RequestSum) []any {
 		return []any{&s.Account, &s.Key, &s.Requests, &s.Tokens, &s.Charge, &s.Waived, &s.Refunded, &s.Pending}
-	}))
+	})))
 }
 
 // RequestSums implements audit.Rows.
 func (r auditRows) RequestSums() iter.Seq2[audit.RequestSum, error] {
-	return r.sums(`SELECT account, key, count(*), sum(tokens), sum(charge), sum(waived), sum(refunded), 0
-		FROM requests GROUP BY account, key`)
+	return r.sums("requests", "requests",
+		`SELECT account, key, count(*), sum(tokens), sum(charge), sum(waived), sum(refunded), 0 FROM requests
+		GROUP BY account, key ORDER BY account, key`)
 }
 
 // Pruned implements audit.Rows.
 func (r auditRows) Pruned() iter.Seq2[audit.RequestSum, error] {
-	return r.sums(`SELECT coalesce(k.account, 0), p.key, p.requests, p.tokens, p.charge, p.waived, p.refunded, 0
+	return r.sums("pruned", "pruned requests", `SELECT coalesce(k.account, 0),
+		p.key, p.requests, p.tokens, p.charge, p.waived, p.refunded, 0
 		FROM pruned AS p LEFT JOIN keys AS k ON k.n = p.key ORDER BY 1, 2`)
 }
 
 // PrunedDays implements audit.Rows.
 func (r auditRows) PrunedDays() iter.Seq2[audit.RequestSum, error] {
-	return r.sums(`SELECT coalesce(k.account, 0), d.key, sum(d.settled), 0, sum(d.microcents), sum(d.waived),
+	return r.sums("pruned", "pruned requests", `SELECT coalesce(k.account, 0),
+		d.key, sum(d.settled), 0, sum(d.microcents), sum(d.waived),
 		sum(d.refunded), sum(abs(d.pending) + abs(d.whole_pending))
 		FROM days AS d LEFT JOIN keys AS k ON k.n = d.key WHERE d.pruned GROUP BY 1, 2 ORDER BY 1, 2`)
 }
@@ -310,7 +327,7 @@ func (r auditRows) Acts(byAccount, moved bool) iter.Seq2[audit.Act, error] {
 		query += `WHERE u.action LIKE 'credit.%' `
 	}
 	if byAccount {
-		order = `ORDER BY coalesce(u.account, 0), u.n`
+		order = `ORDER BY coalesce(iif(u.account = 0, -1, u.account), 0), u.n`
 	}
 	return rowsOf(r.conn, query+order, func(row *sqlite.Stmt) audit.Act {
 		a := audit.Act{Act: scanAct(row)}

@@ -2,6 +2,7 @@ package sqlite
 
 import (
 	"encoding/json"
+	"errors"
 	"math/rand/v2"
 	"path/filepath"
 	"testing"
@@ -50,6 +51,30 @@ func TestRowsAreWhatTheAuditIsTestedWith(t *testing.T) {
 			require.Equal(t, want, got)
 		})
 	}
+}
+
+// Requests of before format 3 may have no entry, which is not entry 0.
+func TestVerifySeesEntryZeroOfARequest(t *testing.T) {
+	t.Parallel()
+	conn := openForWriting(t, opened("schema1.db.gz")(t))
+	require.NoError(t, run(conn, `UPDATE requests SET entry = 0 WHERE entry IS NULL`, nil))
+	r, err := verify(conn, nil, nil)
+	require.NoError(t, err)
+	require.Contains(t, r.Problem, "which the request names as its charge")
+}
+
+// Numbers that overflow do not keep a ledger from being read at one moment on several connections.
+func TestVerifySeesOverflowBesideOthers(t *testing.T) {
+	t.Parallel()
+	path := opened("schema14.db.gz")(t)
+	conn := openForWriting(t, path)
+	require.NoError(t, run(conn, `INSERT OR REPLACE INTO pruned (key, requests, tokens, charge, waived, refunded)
+		SELECT n, 9223372036854775807, 0, 0, 0, 0 FROM keys`, nil))
+	books, err := OpenBooks(t.Context(), path)
+	require.NoError(t, err)
+	r, err := books.Verify(t.Context())
+	require.NoError(t, errors.Join(err, books.Close()))
+	require.Equal(t, "what pruned requests came to is more than any ledger can hold", r.Problem)
 }
 
 // opened opens a ledger of testdata once, which brings it up to date.

@@ -66,7 +66,7 @@ func bearWitness(database string) (err error) {
 	if w == nil {
 		return err
 	}
-	return errors.Join(w.record(has), w.file.Sync(), w.file.Close())
+	return errors.Join(w.writeExtent(has), w.file.Sync(), w.file.Close())
 }
 
 // ReadExtent reads how much the ledger at a path has, or had by its witness, whichever is more; nothing where there is

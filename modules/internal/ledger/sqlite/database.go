@@ -83,7 +83,7 @@ func (d *database) reconnect() error {
 	if err := errors.Join(d.close(), d.connect()); err != nil {
 		return err
 	}
-	if err := d.look(); err != nil {
+	if err := d.readExtent(); err != nil {
 		return err
 	}
 	d.broken = false
@@ -149,7 +149,7 @@ func (d *database) transact(batch []*operation) (from, to int) {
 			// SQLite ends the transaction itself after some errors, such as a full disk.
 			return fail(op.err)
 		default:
-			return d.blame(batch, i)
+			return d.isolateFailure(batch, i)
 		}
 	}
 	if err := d.flush(); err != nil {
@@ -157,9 +157,9 @@ func (d *database) transact(batch []*operation) (from, to int) {
 			return fail(err)
 		}
 		batch[0].err = err
-		return d.blame(batch, 0)
+		return d.isolateFailure(batch, 0)
 	}
-	if err := done(d.stmts.commit); err != nil {
+	if err := execStatement(d.stmts.commit); err != nil {
 		// Also the answers that changed nothing go: they may rest on what was rolled back.
 		return fail(fmt.Errorf("committing: %w: %w: %w", ledger.ErrUnavailable, errInDoubt, err))
 	}
@@ -167,9 +167,9 @@ func (d *database) transact(batch []*operation) (from, to int) {
 	return 0, 0
 }
 
-// blame takes everything back because of one operation, or because of a row, which may be anyone's. Who was alone
-// keeps its error.
-func (d *database) blame(batch []*operation, culprit int) (from, to int) {
+// isolateFailure takes everything back because of one operation, or because of a row, which may be anyone's. Who was
+// alone keeps its error.
+func (d *database) isolateFailure(batch []*operation, culprit int) (from, to int) {
 	row := d.unwritten.err != nil
 	d.rollback()
 	switch {
@@ -190,8 +190,8 @@ func (d *database) begin() error {
 	if err := d.inPlace(); err != nil {
 		return err
 	}
-	d.age()
-	if err := done(d.stmts.begin); err != nil {
+	d.evictUnused()
+	if err := execStatement(d.stmts.begin); err != nil {
 		return err
 	}
 	version, err := d.readDataVersion()
@@ -202,7 +202,7 @@ func (d *database) begin() error {
 		// Another program has written: an operator who repairs something by hand, say.
 		d.forget()
 		if d.dataVersion != 0 {
-			if err := d.look(); err != nil {
+			if err := d.readExtent(); err != nil {
 				return err
 			}
 		}

@@ -240,7 +240,7 @@ func (u *usage) readDays() (whole bool, err error) {
 		u.by[ledger.ByKey], u.by[ledger.ByRoute], u.by[ledger.ByDay], u.routed, account, key, u.query.Route, !whole, until)
 }
 
-func one(b bool) int64 {
+func boolToInt(b bool) int64 {
 	if b {
 		return 1
 	}

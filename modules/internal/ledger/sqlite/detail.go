@@ -8,10 +8,11 @@ import (
 	"github.com/fareway/fareway/modules/internal/ledger/audit"
 )
 
+// selectDetails reads an entry's number of 0 as -1, like auditEntries.
 const selectDetails = `SELECT r.id, t.seq, t.route, t.provider, t.model, t.price_version, t.outcome,
 	t.input, t.cache_read, t.cache_write, t.output, t.reasoning, t.estimated, t.created, t.receipt,
 	r.account, r.key, r.owner, r.endpoint, r.profile, r.hold, r.status, r.reason, r.free, r.service_limit, r.surcharge,
-	r.charge, r.waived, r.tokens, r.refunded, r.pending, r.created, r.settled, r.entry,
+	r.charge, r.waived, r.tokens, r.refunded, r.pending, r.created, r.settled, iif(r.entry = 0, -1, r.entry),
 	r.over, t.worst, t.estimate_input, t.estimate_output, t.provider_key, t.operator
 	FROM requests AS r LEFT JOIN attempts AS t ON t.request = r.id `
 

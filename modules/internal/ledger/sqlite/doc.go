@@ -100,7 +100,8 @@
 // neither; what its memory has lost is read again from the tables. A receipt, a closing, a refund and a pruning change
 // the sums in their own transaction, after what is unsummed.
 //
-// Verification relies on nothing that it can recompute, and on the kept checkpoints for what nobody can. What it does
-// not see when it is changed is listed, with the reasons, in verify_columns_test.go and in SECURITY.md. Pruned
-// requests leave behind what they came to, so that the counters can still be recomputed.
+// Verification is package audit's: this one gives it the rows (auditrows.go), and looks at its version, its witness,
+// its pages and its schema (verify.go). It relies on nothing that it can recompute, and on the kept checkpoints for
+// what nobody can. What it does not see when it is changed is listed, with the reasons, in verify_columns_test.go and
+// in SECURITY.md. Pruned requests leave behind what they came to, so that the counters can still be recomputed.
 package sqlite

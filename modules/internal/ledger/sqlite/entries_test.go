@@ -73,8 +73,8 @@ func TestLargeTablesAreNotSorted(t *testing.T) {
 			"PRIMARY KEY (request=?) LEFT-JOIN",
 		accountsWithBalances: "SCAN a; SEARCH b USING INTEGER PRIMARY KEY (rowid=?) LEFT-JOIN",
 		strayBalances:        "SCAN b; SEARCH a USING INTEGER PRIMARY KEY (rowid=?) LEFT-JOIN",
-		auditEntries + `WHERE e.n BETWEEN ? AND ? ORDER BY e.n`: "SEARCH e USING INTEGER PRIMARY KEY (rowid>? AND rowid<?); " +
-			"SEARCH a USING INTEGER PRIMARY KEY (rowid=?) LEFT-JOIN",
+		auditEntries + `WHERE e.n BETWEEN ? AND ? ORDER BY e.n`: "SEARCH e USING INTEGER PRIMARY KEY (rowid>? AND rowid<?)" +
+			"; SEARCH a USING INTEGER PRIMARY KEY (rowid=?) LEFT-JOIN",
 		selectPrunable:             "SEARCH r USING PRIMARY KEY (id>?)",
 		selectAct + `ORDER BY u.n`: "SCAN u; SEARCH a USING INTEGER PRIMARY KEY (rowid=?) LEFT-JOIN",
 		allAccounts:                "SCAN a; SEARCH b USING INTEGER PRIMARY KEY (rowid=?)",

@@ -68,7 +68,7 @@ func (t *tx) hold(h *ledger.Hold) (ledger.Balance, error) {
 }
 
 // payer is who pays for a request by a line of an account.
-func (t *tx) payer(a *account, l *line) book.Payer {
+func (t *tx) payer(a *account, l *keyLine) book.Payer {
 	return book.Payer{Account: &a.Account, Line: &l.Line, Terms: t.opts.terms(a), Held: t.heldBy[l.root]}
 }
 
@@ -167,7 +167,7 @@ func heldByLine(conn *sqlite.Conn, k keyRef) (held int64, err error) {
 
 // findPayer reads an account, one of its keys and that key's line at one moment, beginning with the key: it is the
 // only one to be looked for by its text. held is accountHeld or heldInMemory.
-func findPayer(conn *sqlite.Conn, held, accountID, keyID string) (a *account, k keyRef, l *line, err error) {
+func findPayer(conn *sqlite.Conn, held, accountID, keyID string) (a *account, k keyRef, l *keyLine, err error) {
 	err = run(conn, `SELECT `+accountColumns+`, r.n, r.spend_cap, r.spent + iif(b.line = r.n, b.line_spent, 0), `+
 		`r.spent_before, k.n, `+held+`
 		FROM keys AS k CROSS JOIN accounts AS a ON a.n = k.account CROSS JOIN balances AS b ON b.n = k.account

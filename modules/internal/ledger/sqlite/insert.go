@@ -40,7 +40,7 @@ func insert[T any](in *inserter, all []T, bind func(*rows, *T)) error {
 		for i := range all[:n] {
 			bind(r, &all[i])
 		}
-		if err := done(r.stmt); err != nil {
+		if err := execStatement(r.stmt); err != nil {
 			clear(r.bound)
 			return fmt.Errorf("inserting %d rows: %w", n, err)
 		}
@@ -126,7 +126,7 @@ func (r *rows) null() {
 	}
 }
 
-func (r *rows) truth(b bool) { r.number(one(b)) }
+func (r *rows) truth(b bool) { r.number(boolToInt(b)) }
 
 // optionalNumber stores 0, which numbers nothing, as NULL.
 func (r *rows) optionalNumber(n int64) {

@@ -24,7 +24,7 @@ const insertEntry = `INSERT OR FAIL INTO entries (n, account, seq, before, kind,
 
 // postEntry adds an entry, with which its account is as it says.
 func (t *tx) postEntry(a *account, is book.Account, e book.Entry) {
-	t.change(a)
+	t.markChanged(a)
 	t.lastEntry++
 	e.N = t.lastEntry
 	t.posts = append(t.posts, posted{e, a.n, a.last})

@@ -4,10 +4,12 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
+	"math"
 	"os"
 	"path/filepath"
 	"strconv"
 	"strings"
+	"sync"
 
 	"github.com/gofrs/flock"
 
@@ -17,10 +19,12 @@ import (
 // fileLease is the lease of a ledger in a file: PATH.lock, for as long as this process lives, for the system drops it
 // with the process, however that ends. So it never expires, and whoever has it knows that every earlier owner is gone.
 // The file says who has it, for people, and its generation; it is never removed, for a lock on a removed file locks
-// nothing.
+// nothing. Should somebody remove it, or cut it, the ledger itself knows its owners: see raise.
 type fileLease struct {
 	path string
 	lock *flock.Flock
+
+	mu   sync.Mutex
 	held ledger.Grant // the zero Grant: none is
 }
 
@@ -29,8 +33,10 @@ func newFileLease(path string) *fileLease {
 	return &fileLease{path: path + ".lock", lock: flock.New(path + ".lock")}
 }
 
-// Acquire implements ledger.Lease.
+// Acquire implements ledger.Lease. The generation is the next one by the file alone; who opens the ledger raises it.
 func (l *fileLease) Acquire(owner string) (ledger.Grant, error) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
 	got, err := false, error(nil)
 	if l.held == (ledger.Grant{}) {
 		got, err = l.lock.TryLock()
@@ -43,41 +49,99 @@ func (l *fileLease) Acquire(owner string) (ledger.Grant, error) {
 	}
 	g := ledger.Grant{Owner: owner, Generation: generationOf(l.path) + 1}
 	if err := l.record(g); err != nil {
-		return ledger.Grant{}, errors.Join(fmt.Errorf("writing %s: %w", l.path, err), l.lock.Unlock())
+		return ledger.Grant{}, errors.Join(err, l.lock.Unlock())
 	}
 	l.held = g
 	return g, nil
 }
 
-// record says in the file who has the lease. A crash leaves the whole line, or the one before.
+// raise is the grant with a generation that is no lower than the number of owners that the ledger itself knows: the
+// file knows of fewer where it is new, or damaged, or an older fareway's. Grants under which nobody opened the ledger,
+// as that of a restore, are counted in the file alone.
+func (l *fileLease) raise(g ledger.Grant, owners int64) (ledger.Grant, error) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if err := l.check(g); err != nil || owners <= g.Generation {
+		return g, err
+	}
+	g.Generation = owners
+	if err := l.record(g); err != nil {
+		return ledger.Grant{}, err
+	}
+	l.held = g
+	return g, nil
+}
+
+// record says in the file that is locked who has the lease. The end of this process leaves the whole line, or the one
+// before; a loss of power may leave neither, which raise makes up for.
 func (l *fileLease) record(g ledger.Grant) error {
-	f, err := os.OpenFile(l.path, os.O_RDWR|os.O_CREATE, 0o600)
+	f, err := os.OpenFile(l.path, os.O_RDWR, 0) // it is there since it was locked
 	if err != nil {
-		return err
+		return fmt.Errorf("writing %s: %w", l.path, err)
 	}
 	text := fmt.Appendf(nil, "%d %s %d\n", os.Getpid(), g.Owner, g.Generation)
-	_, err = f.WriteAt(text, 0)
+	err = l.current()
+	if err == nil {
+		_, err = f.WriteAt(text, 0)
+	}
 	if err == nil {
 		err = f.Truncate(int64(len(text)))
 	}
-	return errors.Join(err, f.Close())
+	if err := errors.Join(err, f.Close()); err != nil {
+		return fmt.Errorf("writing %s: %w", l.path, err)
+	}
+	return nil
 }
 
-// Renew implements ledger.Lease.
-func (l *fileLease) Renew(g ledger.Grant) (ledger.Grant, error) {
+// current is ErrLapsed where the file at the path is not the one that is locked: another process may lock that.
+func (l *fileLease) current() error {
+	is, err := os.Stat(l.path)
+	if errors.Is(err, fs.ErrNotExist) {
+		return fmt.Errorf("%w: somebody removed %s", ledger.ErrLapsed, l.path)
+	}
+	if err != nil {
+		return err
+	}
+	ours, err := l.lock.Stat()
+	if err != nil {
+		return err
+	}
+	if !os.SameFile(is, ours) {
+		return fmt.Errorf("%w: somebody put another file at %s", ledger.ErrLapsed, l.path)
+	}
+	return nil
+}
+
+// check is ErrLapsed where a grant is not the one that is held, or its lock keeps nobody out any more.
+func (l *fileLease) check(g ledger.Grant) error {
 	if g != l.held || g == (ledger.Grant{}) {
-		return ledger.Grant{}, ledger.ErrLapsed
+		return ledger.ErrLapsed
+	}
+	return l.current()
+}
+
+// Renew implements ledger.Lease. There is no end to put off; it says whether the lock is still the ledger's.
+func (l *fileLease) Renew(g ledger.Grant) (ledger.Grant, error) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if err := l.check(g); err != nil {
+		return ledger.Grant{}, err
 	}
 	return g, nil
 }
 
-// Release implements ledger.Lease.
+// Release implements ledger.Lease. One that fails can be tried again.
 func (l *fileLease) Release(g ledger.Grant) error {
+	l.mu.Lock()
+	defer l.mu.Unlock()
 	if g != l.held || g == (ledger.Grant{}) {
 		return nil
 	}
+	if err := l.lock.Unlock(); err != nil {
+		return fmt.Errorf("unlocking %s: %w", l.path, err)
+	}
 	l.held = ledger.Grant{}
-	return l.lock.Unlock()
+	return nil
 }
 
 // locked says who has the lock of a ledger.
@@ -86,15 +150,20 @@ func locked(name string) error {
 		ledger.ErrLocked, holder(name), name)
 }
 
-// generationOf is the generation of the last lease, 0 for none; an older fareway wrote none.
+// generationOf is the generation of the last lease by a lock file. It is 0 where the file says none that can be one:
+// there was no file, or an older fareway's, or it is damaged. Then the ledger has to know: see raise.
 func generationOf(name string) int64 {
-	text, _ := os.ReadFile(name) // nothing: there was none
+	text, err := os.ReadFile(name)
 	line, _, _ := strings.Cut(string(text), "\n")
-	if words := strings.Fields(line); len(words) == 3 {
-		n, _ := strconv.ParseInt(words[2], 10, 64)
-		return n
+	words := strings.Fields(line)
+	if err != nil || len(words) != 3 {
+		return 0
 	}
-	return 0
+	n, err := strconv.ParseInt(words[2], 10, 64)
+	if err != nil || n < 0 || n == math.MaxInt64 {
+		return 0
+	}
+	return n
 }
 
 // holder is the process id in a lock file, or a word in its place.

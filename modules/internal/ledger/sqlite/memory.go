@@ -65,11 +65,11 @@ func (m *memory) forget() {
 	}
 }
 
-// age lets go of what was not used for long. It is called between transactions: a changed row has to be
+// evictUnused lets go of what was not used for long. It is called between transactions: a changed row has to be
 // remembered until it is written.
-func (m *memory) age() {
-	m.accounts.age()
-	m.keys.age()
+func (m *memory) evictUnused() {
+	m.accounts.evictUnused()
+	m.keys.evictUnused()
 }
 
 // load reads what has to be known in whole before the first operation. None of it grows with the ledger.
@@ -152,7 +152,7 @@ func (c *cache[K, V]) get(k K) (V, bool) {
 
 func (c *cache[K, V]) put(k K, v V) { c.young[k] = v }
 
-func (c *cache[K, V]) age() {
+func (c *cache[K, V]) evictUnused() {
 	if len(c.young) >= c.max/2 {
 		c.old, c.young = c.young, make(map[K]V, c.max/2)
 	}

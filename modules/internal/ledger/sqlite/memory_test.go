@@ -23,7 +23,7 @@ func TestCacheForgetsWhatIsNotUsed(t *testing.T) {
 	c := newCache[int, int](8)
 	for i := range 100 {
 		c.put(i, i*i)
-		c.age()
+		c.evictUnused()
 		n, ok := c.get(0)
 		require.True(t, ok, "it is used all the time")
 		require.Zero(t, n)
@@ -72,7 +72,7 @@ func TestRollbackForgets(t *testing.T) {
 		if err != nil {
 			return err
 		}
-		t.change(a)
+		t.markChanged(a)
 		a.Credits, a.Held, a.Ever.Spent = 99, 99, 99
 		delete(t.live, "r1")
 		return refusal

@@ -65,16 +65,16 @@ func (b *books) close() {
 
 // list runs an operation for somebody who may read slowly.
 func (b *books) list(ctx context.Context, operation string, fn func(*sqlite.Conn) error) error {
-	return b.apart(ctx, b.lists, operation, fn)
+	return b.runOnSnapshot(ctx, b.lists, operation, fn)
 }
 
 // chore runs an operation of the gateway's own, which waits for no list.
 func (b *books) chore(ctx context.Context, operation string, fn func(*sqlite.Conn) error) error {
-	return b.apart(ctx, b.chores, operation, fn)
+	return b.runOnSnapshot(ctx, b.chores, operation, fn)
 }
 
-// apart runs an operation on a connection of its own, in one snapshot.
-func (b *books) apart(ctx context.Context, places chan struct{}, operation string,
+// runOnSnapshot runs an operation on a connection of its own, in one snapshot.
+func (b *books) runOnSnapshot(ctx context.Context, places chan struct{}, operation string,
 	fn func(*sqlite.Conn) error) (err error) {
 	start := time.Now()
 	defer func() { b.observe(operation, time.Since(start), 0) }()
@@ -105,7 +105,7 @@ func (b *books) apart(ctx context.Context, places chan struct{}, operation strin
 	if err == nil {
 		err = fn(conn)
 	}
-	var own *passed
+	var own *passedError
 	switch {
 	case errors.As(err, &own):
 		return own.error
@@ -127,13 +127,13 @@ func openReader(path string, busy time.Duration) (*sqlite.Conn, error) {
 	return conn, nil
 }
 
-// passed carries an error past failure, which would take it for SQLite's.
-type passed struct{ error }
+// passedError carries an error past failure, which would take it for SQLite's.
+type passedError struct{ error }
 
 // give hands rows to a caller's each.
 func give[T any](each func(T) error, row T) error {
 	if err := each(row); err != nil {
-		return &passed{err}
+		return &passedError{err}
 	}
 	return nil
 }
@@ -159,13 +159,13 @@ func OpenBooks(ctx context.Context, path string) (*BooksFile, error) {
 		version, err := schemaVersion(conn)
 		switch {
 		case errors.Is(err, ErrVersion):
-			return &passed{err}
+			return &passedError{err}
 		case err != nil:
 			return err
 		case version == 0:
-			return &passed{fmt.Errorf("%w: the database is empty", ErrVersion)}
+			return &passedError{fmt.Errorf("%w: the database is empty", ErrVersion)}
 		case version < len(migrations):
-			return &passed{fmt.Errorf("%w: it has schema version %d and this fareway reads version %d; "+
+			return &passedError{fmt.Errorf("%w: it has schema version %d and this fareway reads version %d; "+
 				"start the gateway on it once, which brings it up to date", ErrVersion, version, len(migrations))}
 		}
 		return nil

@@ -54,7 +54,7 @@ func (t *tx) movePeriods(a *account) error {
 	for _, e := range c.Entries {
 		t.postEntry(a, c.Account, e)
 	}
-	t.change(a)
+	t.markChanged(a)
 	a.Account = c.Account
 	if c.Began {
 		if err := t.beginCounters(a); err != nil {
@@ -88,7 +88,7 @@ func (t *tx) payOff(a *account) error {
 	if err != nil {
 		return err
 	}
-	t.change(a)
+	t.markChanged(a)
 	a.payer, a.owed = 0, 0
 	t.changeLine(l)
 	return t.flush()

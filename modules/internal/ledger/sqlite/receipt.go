@@ -96,7 +96,7 @@ func (t *tx) addReceipt(id string, usage llm.Usage) (c ledger.Charge, applied bo
 type onRecord struct {
 	settledRequest
 	account  *account
-	line     *line
+	line     *keyLine
 	attempts []book.Attempt
 }
 
@@ -144,7 +144,7 @@ func (t *tx) applyProof(s *onRecord, p *book.Proven) error {
 }
 
 // lineOf finds the line of a key by the key's number.
-func (t *tx) lineOf(a *account, key int64) (*line, error) {
+func (t *tx) lineOf(a *account, key int64) (*keyLine, error) {
 	var root int64
 	err := run(t.conn, `SELECT root FROM keys WHERE n = ?`, to(&root), key)
 	if err != nil {

@@ -33,7 +33,7 @@ func settledRecord(conn *sqlite.Conn, id string) (r ledger.RequestRecord, found 
 	err = eachDetail(conn, `WHERE r.id = ?`, func(is *audit.Request) (err error) {
 		found = true
 		if err = newTariffs(conn).fill(is.Attempts); err == nil {
-			err = named(conn, &is.RequestRecord, is.AccountNumber, is.KeyNumber)
+			err = fillIDs(conn, &is.RequestRecord, is.AccountNumber, is.KeyNumber)
 		}
 		if err == nil {
 			is.Entries, err = entriesOf(conn, is)
@@ -44,8 +44,8 @@ func settledRecord(conn *sqlite.Conn, id string) (r ledger.RequestRecord, found 
 	return r, found, err
 }
 
-// named fills in the ids of the account and the key.
-func named(conn *sqlite.Conn, r *ledger.RequestRecord, account, key int64) error {
+// fillIDs fills in the ids of the account and the key.
+func fillIDs(conn *sqlite.Conn, r *ledger.RequestRecord, account, key int64) error {
 	return run(conn, `SELECT (SELECT id FROM accounts WHERE n = ?), (SELECT id FROM keys WHERE n = ?)`,
 		to(&r.Account, &r.Key), account, key)
 }
@@ -127,7 +127,7 @@ func runningRecord(conn *sqlite.Conn, id string) (r ledger.RequestRecord, found 
 	if err != nil || !found {
 		return r, found, err
 	}
-	return r, true, named(conn, &r, account, key)
+	return r, true, fillIDs(conn, &r, account, key)
 }
 
 // moment is the time that the tables have as nanoseconds since 1970.

@@ -7,17 +7,25 @@ import (
 	"os"
 	"slices"
 
+	"zombiezen.com/go/sqlite"
+
 	"github.com/fareway/fareway/modules/internal/ledger/book"
 )
 
 // recoverBatch is how many requests one transaction of Recover settles.
 const recoverBatch = 500
 
-// signIn records that this process admits requests.
-func (d *database) signIn() error {
-	err := run(d.conn, `INSERT INTO owners (boot_id, pid, started) VALUES (?, ?, ?)`, nil, d.opts.BootID, os.Getpid(),
+// signIn records that this process admits requests, and counts the processes that ever did, with this one.
+func (d *database) signIn() (owners int64, err error) {
+	err = run(d.conn, `INSERT INTO owners (boot_id, pid, started) VALUES (?, ?, ?)`, nil, d.opts.BootID, os.Getpid(),
 		d.opts.Now())
-	return failure(err)
+	if err == nil {
+		err = run(d.conn, `SELECT count(*) FROM owners`, func(row *sqlite.Stmt) error {
+			owners = row.ColumnInt64(0)
+			return nil
+		})
+	}
+	return owners, failure(err)
 }
 
 // Recover implements ledger.Store. We have the lock, so every owner but ourselves is dead.

@@ -79,15 +79,15 @@ func (t *tx) flushHolds() error {
 	s.BindInt64(1, t.holds.rows)
 	s.BindInt64(2, t.holds.microcents)
 	s.BindInt64(3, t.holds.marks)
-	if err := done(s); err != nil {
+	if err := execStatement(s); err != nil {
 		return fmt.Errorf("writing the sum of holds: %w", err)
 	}
 	t.saved = t.holds
 	return nil
 }
 
-// begun is an attempt that has no row in holds yet.
-type begun struct {
+// unwrittenAttempt is an attempt that has no row in holds yet.
+type unwrittenAttempt struct {
 	r    *running
 	seq  int
 	hold int64 // that its row says
@@ -113,10 +113,10 @@ func (t *tx) addHold(r *running, seq int, hold int64) {
 	a := r.row(seq)
 	a.Row = book.Row{N: t.lastHold, Mark: t.mark(r, seq, hold)}
 	t.holds.marks += a.Row.Mark
-	t.begins = append(t.begins, begun{r, seq, hold})
+	t.begins = append(t.begins, unwrittenAttempt{r, seq, hold})
 }
 
-func bindHold(row *rows, b *begun) {
+func bindHold(row *rows, b *unwrittenAttempt) {
 	r, a := b.r, b.r.row(b.seq)
 	row.number(a.Row.N)
 	row.text(r.ID)
@@ -171,7 +171,7 @@ func (t *tx) deleteHolds(numbers []int64) error {
 		}
 		s.BindInt64(1, numbers[first])
 		s.BindInt64(2, numbers[next-1])
-		if err := done(s); err != nil {
+		if err := execStatement(s); err != nil {
 			return fmt.Errorf("deleting holds: %w", err)
 		}
 		first = next

@@ -70,7 +70,7 @@ func (t *tx) recordEnd(r *running, a *account, l *line, st *ledger.Settlement, s
 }
 
 // applyCharge writes what a part changes.
-func (t *tx) applyCharge(a *account, l *line, c *book.Charged) error {
+func (t *tx) applyCharge(a *account, l *keyLine, c *book.Charged) error {
 	if c.Charge > 0 {
 		before := l
 		if a.payer != 0 {
@@ -109,8 +109,8 @@ func bindRequest(row *rows, e *ended) {
 	row.usual(e.Owner, e.Endpoint, e.Profile)
 	row.number(e.Held, int64(e.st.Status))
 	row.usual(e.st.Reason)
-	row.number(one(e.st.Free), one(e.st.ServiceLimit), e.st.Surcharge, e.Charge, e.Waived, e.Tokens, one(e.pending),
-		e.Created.UnixNano(), e.settled.UnixNano(), e.entry, e.Over)
+	row.number(boolToInt(e.st.Free), boolToInt(e.st.ServiceLimit), e.st.Surcharge, e.Charge, e.Waived, e.Tokens,
+		boolToInt(e.pending), e.Created.UnixNano(), e.settled.UnixNano(), e.entry, e.Over)
 }
 
 // made is an attempt of a request that was settled.
@@ -132,7 +132,7 @@ func bindAttempt(row *rows, a *made) {
 	row.number(a.PriceVersion)
 	row.usual(string(a.Outcome))
 	row.count(a.Usage.Input, a.Usage.CacheRead, a.Usage.CacheWrite, a.Usage.Output, a.Usage.Reasoning)
-	row.number(one(a.Usage.Estimated), a.Created.UnixNano())
+	row.number(boolToInt(a.Usage.Estimated), a.Created.UnixNano())
 	row.worst(a.Worst)
 	row.estimate(a.Estimate)
 	row.usual(a.Key)

@@ -134,7 +134,7 @@ func TestReclaim(t *testing.T) {
 	w, seen, err := openWitness(path)
 	require.NoError(t, err)
 	seen.entries++ // an entry that the file does not have
-	require.NoError(t, w.record(seen))
+	require.NoError(t, w.writeExtent(seen))
 	require.NoError(t, w.file.Close())
 	s = open()
 	require.NotNil(t, s.Loss())

@@ -81,7 +81,7 @@ func (o *Options) fill() {
 type Store struct {
 	*books
 	opts    Options
-	lease   ledger.Lease
+	lease   *fileLease
 	grant   ledger.Grant
 	db      *database // the writer's once it runs
 	writer  *writer
@@ -131,10 +131,14 @@ func (s *Store) open() error {
 			return err
 		}
 	}
-	if err := s.db.signIn(); err != nil {
+	owners, err := s.db.signIn()
+	if err != nil {
 		return err
 	}
-	if err := s.db.follow(); err != nil {
+	if s.grant, err = s.lease.raise(s.grant, owners); err != nil {
+		return err
+	}
+	if err := s.db.beginWitness(); err != nil {
 		return err
 	}
 	s.reclaim()
@@ -191,7 +195,7 @@ func (s *Store) write(ctx context.Context, operation string, fn func(*tx) error)
 // perform is write for an operation that makes a hold for a request, or begins an attempt: see operation.
 func (s *Store) perform(ctx context.Context, name, holds, begins string, fn func(*tx) error) error {
 	start := s.opts.Now()
-	batch, err := s.writer.do(ctx, holds, begins, fn)
+	batch, err := s.writer.runOperation(ctx, holds, begins, fn)
 	s.opts.Observe(name, s.opts.Now().Sub(start), batch)
 	return err
 }

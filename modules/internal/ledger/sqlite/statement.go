@@ -82,8 +82,8 @@ func bindCount(stmt *sqlite.Stmt, i int, n *int64) {
 	stmt.BindInt64(i, *n)
 }
 
-// done executes a statement that has its values and gives no rows, and makes it ready for the next ones.
-func done(stmt *sqlite.Stmt) error {
+// execStatement executes a statement that has its values and gives no rows, and makes it ready for the next ones.
+func execStatement(stmt *sqlite.Stmt) error {
 	_, err := stmt.Step()
 	if reset := stmt.Reset(); err == nil {
 		err = reset
@@ -136,7 +136,7 @@ func columnHash(row *sqlite.Stmt, col int) (h ledger.Digest) {
 // failure puts SQLite's errors into the ledger's terms. A constraint tells about the operation; everything
 // else (busy, full, read-only, an I/O error, a corrupt page) about the store.
 func failure(err error) error {
-	if err == nil || domain(err) {
+	if err == nil || isLedgerError(err) {
 		return err
 	}
 	switch code := sqlite.ErrCode(err); {
@@ -158,8 +158,8 @@ func storeFailed(err error) bool {
 	return true
 }
 
-// domain reports whether the ledger itself decided on err.
-func domain(err error) bool {
+// isLedgerError reports whether the ledger itself decided on err.
+func isLedgerError(err error) bool {
 	for _, e := range [...]error{
 		ledger.ErrNotFound, ledger.ErrExists, ledger.ErrInvalid, ledger.ErrUnavailable, ledger.ErrUsage,
 		ledger.ErrInsufficient, ledger.ErrSpendCap, ledger.ErrTokenBudget, ledger.ErrKeySpendCap,

@@ -63,11 +63,11 @@ type tx struct {
 
 // unwritten is what operations have done in memory only, until it is flushed.
 type unwritten struct {
-	begins          []begun
+	begins          []unwrittenAttempt
 	ends            []ended
 	posts           []posted
 	changedAccounts []*account
-	changedLines    []*line
+	changedLines    []*keyLine
 	err             error // of a row that cannot be written; nobody knows whose
 	// moved is what the transaction adds to how far the ledger has come; accepted: with it a loss is accepted.
 	moved    extent
@@ -125,7 +125,7 @@ func (t *tx) readPayer(id, key string) (*account, error) {
 }
 
 // line finds the line of keys of a key.
-func (t *tx) line(a *account, id string) (keyRef, *line, error) {
+func (t *tx) line(a *account, id string) (keyRef, *keyLine, error) {
 	k, err := t.key(t.conn, a, id)
 	if err != nil {
 		return keyRef{}, nil, err
@@ -134,8 +134,8 @@ func (t *tx) line(a *account, id string) (keyRef, *line, error) {
 	return k, l, err
 }
 
-// change is called before an account is changed in memory.
-func (t *tx) change(a *account) {
+// markChanged is called before an account is changed in memory.
+func (t *tx) markChanged(a *account) {
 	t.wrote = true
 	if !a.dirty {
 		a.dirty = true
@@ -144,7 +144,7 @@ func (t *tx) change(a *account) {
 }
 
 // changeLine is called before a line of keys is changed in memory.
-func (t *tx) changeLine(l *line) {
+func (t *tx) changeLine(l *keyLine) {
 	t.wrote = true
 	if !l.dirty {
 		l.dirty = true

@@ -5,7 +5,6 @@ import (
 	"fmt"
 	"slices"
 	"strings"
-	"time"
 
 	"zombiezen.com/go/sqlite"
 
@@ -136,7 +135,7 @@ func (u *usage) countPriced(r *audit.Request) error {
 		g.day = book.DayOf(r.Settled)
 	}
 	if !u.routed {
-		row, err := u.at(g)
+		row, err := u.sumsOf(g)
 		if err == nil {
 			row.Count(&r.RequestRecord)
 		}
@@ -149,13 +148,8 @@ func (u *usage) countPriced(r *audit.Request) error {
 		if u.by[ledger.ByRoute] {
 			g.route = route
 		}
-		return u.at(g)
+		return u.sumsOf(g)
 	})
-}
-
-// dateOf writes a day.
-func dateOf(day int64) string {
-	return time.Unix(0, 0).UTC().AddDate(0, 0, int(day)).Format(time.DateOnly)
 }
 
 // floorDiv divides, rounding down also below zero.
@@ -171,8 +165,8 @@ func floorDiv(n, by int64) int64 {
 // goes to a temporary table, and SQLite sums it.
 const maxGroups = 1 << 13
 
-// at is the row of a group, to be added to at once.
-func (u *usage) at(g group) (*book.Usage, error) {
+// sumsOf is the row of a group, to be added to at once.
+func (u *usage) sumsOf(g group) (*book.Usage, error) {
 	if row, ok := u.groups[g]; ok {
 		return row, nil
 	}
@@ -254,7 +248,7 @@ func (u *usage) list(each func(ledger.UsageRow) error) error {
 			r.Requests, r.Pending = requests, pending
 		}
 		if u.by[ledger.ByDay] && day != undated {
-			r.Day = dateOf(day)
+			r.Day = book.DateOf(day)
 		}
 		return give(each, r)
 	})

@@ -35,13 +35,13 @@ func (b *books) Verify(ctx context.Context, kept ...ledger.Checkpoint) (ledger.R
 // VerifyAs implements ledger.Books.
 func (b *books) VerifyAs(ctx context.Context, how ledger.Verification) (ledger.Report, error) {
 	var r ledger.Report
-	seen, damage, err := traces(b.path)
+	seen, damage, err := readLossTraces(b.path)
 	if err == nil {
 		until, cancel := context.WithCancel(ctx)
 		defer cancel()
 		defer context.AfterFunc(b.ctx, cancel)()
 		err = b.list(ctx, "verify", func(conn *sqlite.Conn) (err error) {
-			readers, err := b.beside(until, conn, verifiers())
+			readers, err := b.openReaders(until, conn, verifiers())
 			if err == nil {
 				r, err = verifyAs(conn, readers, seen, damage, how)
 			}
@@ -81,13 +81,13 @@ func verifyAs(conn *sqlite.Conn, readers []*sqlite.Conn, seen *extent, damage *l
 }
 
 // selectMoment is the moment of a ledger, as far as its parts are read: what they look at changes with an entry or a
-// pruning only.
+// pruning only. The sum has no more than 32 bits of each number, so that it never overflows.
 const selectMoment = `SELECT (SELECT coalesce(max(n), 0) FROM entries) || ' ' || pruned_before || ' '
-	|| (SELECT coalesce(sum(requests), 0) FROM pruned) || ' ' || (SELECT count(*) FROM owners) FROM meta`
+	|| (SELECT coalesce(sum(requests & 0xffffffff), 0) FROM pruned) || ' ' || (SELECT count(*) FROM owners) FROM meta`
 
-// beside opens up to n connections that see what conn sees; fewer, or none, where the ledger never stands still.
+// openReaders opens up to n connections that see what conn sees; fewer, or none, where the ledger never stands still.
 // conn and they are begun anew until they do.
-func (b *books) beside(ctx context.Context, conn *sqlite.Conn, n int) (readers []*sqlite.Conn, err error) {
+func (b *books) openReaders(ctx context.Context, conn *sqlite.Conn, n int) (readers []*sqlite.Conn, err error) {
 	same := false
 	defer func() {
 		if err != nil || !same {
@@ -161,9 +161,9 @@ func lossOf(conn *sqlite.Conn, seen *extent, log *ledger.LogDamage) (loss *ledge
 	return damaged(loss, has, log), where, err
 }
 
-// traces are what tells of a loss beside a ledger. They are read before a moment of it is looked at: what is committed
-// meanwhile is more than was seen. seen is nil where there is no witness.
-func traces(database string) (seen *extent, log *ledger.LogDamage, err error) {
+// readLossTraces are what tells of a loss beside a ledger. They are read before a moment of it is looked at: what is
+// committed meanwhile is more than was seen. seen is nil where there is no witness.
+func readLossTraces(database string) (seen *extent, log *ledger.LogDamage, err error) {
 	seen, err = readWitness(database)
 	if errors.Is(err, errNoWitness) {
 		seen, err = nil, nil
@@ -181,7 +181,7 @@ func FindLoss(ctx context.Context, database string) (loss *ledger.Loss, err erro
 	if err != nil {
 		return nil, err
 	}
-	seen, log, err := traces(books.path)
+	seen, log, err := readLossTraces(books.path)
 	if err == nil {
 		err = books.list(ctx, "find_loss", func(conn *sqlite.Conn) (err error) {
 			loss, _, err = lossOf(conn, seen, log)

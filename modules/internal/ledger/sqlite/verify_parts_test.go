@@ -2,6 +2,7 @@ package sqlite
 
 import (
 	"path/filepath"
+	"strings"
 	"testing"
 	"time"
 
@@ -112,4 +113,13 @@ func TestVerifyFromACheckpoint(t *testing.T) {
 	require.NotEqual(t, guarded, problem(`UPDATE balances SET spent = spent + 1 WHERE n = 1`))
 	require.NotEqual(t, guarded, problem(`UPDATE attempts SET output = output + 1000000 WHERE request =
 		(SELECT request FROM entries WHERE kind = 'charge' ORDER BY n DESC LIMIT 1)`))
+	// Sums that overflow, of what is not looked at by itself.
+	const large, before = `9223372036854775807`, `(SELECT entries FROM checkpoints WHERE n = 2)`
+	of := map[string]string{"requests": `id NOT IN (SELECT request FROM entries WHERE n > ` + before +
+		` AND request IS NOT NULL)`, "entries": `n <= ` + before}
+	for _, column := range []string{"requests.tokens", "requests.charge", "requests.waived", "entries.microcents"} {
+		table, name, _ := strings.Cut(column, ".")
+		require.Equal(t, "what "+table+" came to is more than any ledger can hold",
+			problem(`UPDATE `+table+` SET `+name+` = `+large+` WHERE `+of[table]), column)
+	}
 }

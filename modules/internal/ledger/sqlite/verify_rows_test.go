@@ -2,6 +2,7 @@ package sqlite
 
 import (
 	"fmt"
+	"math"
 	"strings"
 	"testing"
 
@@ -90,6 +91,33 @@ func TestVerifySeesExchangedRows(t *testing.T) {
 		"keys":                exchange("keys", "id", "n = 1", "n = 3"),
 	} {
 		require.NotEmpty(t, v.problem(change), "%s are exchanged", name)
+	}
+}
+
+// Places of entries that no ledger comes to are findings, too, however many look at the journal.
+func TestVerifySeesEntriesAtAnyPlace(t *testing.T) {
+	t.Parallel()
+	v := newVandal(t)
+	add := func(n int64) string {
+		var names []string
+		for _, c := range v.columns("entries") {
+			names = append(names, c.name)
+		}
+		all := strings.Join(names, ", ")
+		return fmt.Sprintf(`INSERT INTO entries (%s) SELECT %s FROM entries WHERE n = 2`, all,
+			strings.Replace(all, "n, ", fmt.Sprintf("%d, ", n), 1))
+	}
+	for change, problem := range map[string]string{
+		add(math.MaxInt64):          "of the journal is missing",
+		add(-1):                     "entry 1 of the journal is missing",
+		add(math.MinInt64):          "entry 1 of the journal is missing",
+		`UPDATE entries SET n = -n`: "entry 1 of the journal is missing", // the last one is -1
+		`UPDATE entries SET n = n - 9223372036854775807`: "entry 1 of the journal is missing",
+		`UPDATE entries SET n = -n - 5`:                  "entry 1 of the journal is missing",
+		`UPDATE entries SET n = 9223372036854775807 WHERE n % 2 = 0 AND n =
+			(SELECT max(n) FROM entries WHERE n % 2 = 0)`: "of the journal is missing",
+	} {
+		require.Contains(t, v.problem(func() error { return run(v.conn, change, nil) }), problem, change)
 	}
 }
 

@@ -168,8 +168,8 @@ func parseWitness(r io.ReaderAt) (seen extent, number uint64, err error) {
 	return seen, number, nil
 }
 
-// record says how far the ledger has come.
-func (w *witness) record(e extent) error {
+// writeExtent says how far the ledger has come.
+func (w *witness) writeExtent(e extent) error {
 	w.number++
 	b := append(make([]byte, 0, witnessSigned+sha256.Size), witnessMagic...)
 	for _, n := range append([]uint64{w.number, uint64(e.entries), uint64(e.acts)}, e.heads[:]...) {
@@ -199,9 +199,9 @@ func (p *progress) close() error {
 	return p.witness.file.Close()
 }
 
-// follow begins to follow how far the ledger comes, behind the first commit of this process: what a dead one left in
-// the log is on the disk then, and no power cut can take what the witness is told.
-func (d *database) follow() error {
+// beginWitness begins to follow how far the ledger comes, behind the first commit of this process: what a dead one
+// left in the log is on the disk then, and no power cut can take what the witness is told.
+func (d *database) beginWitness() error {
 	has, err := readExtent(d.conn)
 	if err != nil {
 		return err
@@ -230,8 +230,8 @@ func (d *database) follow() error {
 	return nil
 }
 
-// look reads anew how far the ledger has come: it was opened anew, or another program has written to it.
-func (d *database) look() error {
+// readExtent reads anew how far the ledger has come: it was opened anew, or another program has written to it.
+func (d *database) readExtent() error {
 	has, err := readExtent(d.conn)
 	if err != nil {
 		return err
@@ -283,7 +283,7 @@ func (d *database) testify() {
 	if d.progress.lost.Load() != nil {
 		return
 	}
-	err := d.progress.witness.record(d.progress.has)
+	err := d.progress.witness.writeExtent(d.progress.has)
 	if err != nil && !d.progress.silent {
 		d.opts.Logger.Error("the ledger goes on without a witness: were its newest part to be lost, the next start would "+
 			"not see that", "error", err)

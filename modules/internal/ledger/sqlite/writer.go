@@ -111,11 +111,11 @@ func startWriter(db *database, timeout time.Duration) *writer {
 	return w
 }
 
-// do runs one operation and returns how many shared its commit. holds and begins are as in operation.
+// runOperation runs one operation and returns how many shared its commit. holds and begins are as in operation.
 //
 // When ctx ends while the operation waits, it never runs; once it is in a transaction, its true outcome is
 // waited for. Neither takes longer than the writer's time-out.
-func (w *writer) do(ctx context.Context, holds, begins string, run func(*tx) error) (batch int, err error) {
+func (w *writer) runOperation(ctx context.Context, holds, begins string, run func(*tx) error) (batch int, err error) {
 	op, _ := w.spare.Get().(*operation)
 	op.run, op.holds, op.begins = run, holds, begins
 	op.timer.Reset(w.timeout)
@@ -238,9 +238,9 @@ func (w *writer) loop() {
 			w.commit(batch)
 			clear(batch)
 		}
-		w.tidy()
+		w.sweep()
 		if !open {
-			w.tidy()
+			w.sweep()
 			return
 		}
 	}
@@ -262,9 +262,9 @@ func (w *writer) next() (op *operation, open bool) {
 	}
 }
 
-// tidy releases orphans and forgets attempts that have ended. Orphans get the time of one more batch, for a hold that
+// sweep releases orphans and forgets attempts that have ended. Orphans get the time of one more batch, for a hold that
 // is repeated there is somebody's again.
-func (w *writer) tidy() {
+func (w *writer) sweep() {
 	if len(w.orphans) > 0 {
 		w.releaseOrphans()
 	}
@@ -326,15 +326,15 @@ func (w *writer) answer(op *operation, batch int) {
 	case heard && op.err == nil:
 		w.claim(op)
 	case op.err == nil || errors.Is(op.err, errInDoubt):
-		w.orphan(op)
+		w.addOrphan(op)
 	}
 	if heard {
 		op.done <- struct{}{}
 	}
 }
 
-// orphan is for a hold or an attempt that nobody knows of.
-func (w *writer) orphan(op *operation) {
+// addOrphan is for a hold or an attempt that nobody knows of.
+func (w *writer) addOrphan(op *operation) {
 	if !op.made {
 		return // whoever made it knows
 	}

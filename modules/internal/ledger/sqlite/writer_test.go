@@ -36,7 +36,7 @@ func gate(t *testing.T, s *Store) (open func()) {
 	entered, leave := make(chan struct{}), make(chan struct{})
 	var wg sync.WaitGroup
 	wg.Go(func() {
-		_, err := s.writer.do(context.Background(), "", "", func(*tx) error {
+		_, err := s.writer.runOperation(context.Background(), "", "", func(*tx) error {
 			close(entered)
 			<-leave
 			return nil
@@ -59,7 +59,7 @@ func queue(t *testing.T, s *Store, fns ...func(*tx) error) (batches []int, errs 
 	var wg sync.WaitGroup
 	for i, fn := range fns {
 		before := len(s.writer.queue)
-		wg.Go(func() { batches[i], errs[i] = s.writer.do(context.Background(), "", "", fn) })
+		wg.Go(func() { batches[i], errs[i] = s.writer.runOperation(context.Background(), "", "", fn) })
 		require.Eventually(t, func() bool { return len(s.writer.queue) > before }, time.Minute, time.Millisecond)
 	}
 	open()
@@ -128,14 +128,14 @@ func TestGather(t *testing.T) {
 	none := func(*tx) error { return nil }
 	several := func(n int) []func(*tx) error { return slices.Repeat([]func(*tx) error{none}, n) }
 	alone := func() int {
-		batch, err := s.writer.do(t.Context(), "", "", none)
+		batch, err := s.writer.runOperation(t.Context(), "", "", none)
 		require.NoError(t, err)
 		return batch
 	}
 	var wg sync.WaitGroup
 	arrived := 0
 	arrives = func() {
-		wg.Go(func() { arrived, _ = s.writer.do(context.Background(), "", "", none) })
+		wg.Go(func() { arrived, _ = s.writer.runOperation(context.Background(), "", "", none) })
 		for len(s.writer.queue) == 0 {
 			runtime.Gosched()
 		}
@@ -166,7 +166,7 @@ func TestGather(t *testing.T) {
 
 	crowd := func(*tx) error { // it comes while a commit runs
 		for range enough + 1 {
-			wg.Go(func() { _, _ = s.writer.do(context.Background(), "", "", none) })
+			wg.Go(func() { _, _ = s.writer.runOperation(context.Background(), "", "", none) })
 		}
 		for len(s.writer.queue) <= enough {
 			runtime.Gosched()
@@ -200,7 +200,7 @@ func TestFailedCommitIsToldToAll(t *testing.T) {
 	}
 	require.NotErrorIs(t, errs[1], ledger.ErrInsufficient)
 	require.Empty(t, owners(t, s))
-	_, err := s.writer.do(t.Context(), "", "", insertOwner("b"))
+	_, err := s.writer.runOperation(t.Context(), "", "", insertOwner("b"))
 	require.NoError(t, err, "the next transaction works")
 }
 
@@ -214,14 +214,14 @@ func TestContext(t *testing.T) {
 		cause := errors.New("the client left")
 		var err error
 		var wg sync.WaitGroup
-		wg.Go(func() { _, err = s.writer.do(ctx, "", "", insertOwner("a")) })
+		wg.Go(func() { _, err = s.writer.runOperation(ctx, "", "", insertOwner("a")) })
 		require.Eventually(t, func() bool { return len(s.writer.queue) == 1 }, time.Minute, time.Millisecond)
 		cancel(cause)
 		wg.Wait()
 		require.ErrorIs(t, err, ledger.ErrUnavailable)
 		require.ErrorIs(t, err, cause)
 		open()
-		_, err = s.writer.do(t.Context(), "", "", insertOwner("b"))
+		_, err = s.writer.runOperation(t.Context(), "", "", insertOwner("b"))
 		require.NoError(t, err)
 		require.Equal(t, []string{"b"}, owners(t, s))
 	})
@@ -229,7 +229,7 @@ func TestContext(t *testing.T) {
 		t.Parallel()
 		s := openStore(t, nil)
 		ctx, cancel := context.WithCancel(t.Context())
-		_, err := s.writer.do(ctx, "", "", func(t *tx) error {
+		_, err := s.writer.runOperation(ctx, "", "", func(t *tx) error {
 			cancel()
 			return insertOwner("a")(t)
 		})
@@ -256,7 +256,7 @@ func TestCloseFinishesWhatWaits(t *testing.T) {
 	open := gate(t, s)
 	var err error
 	var wg sync.WaitGroup
-	wg.Go(func() { _, err = s.writer.do(context.Background(), "", "", insertOwner("a")) })
+	wg.Go(func() { _, err = s.writer.runOperation(context.Background(), "", "", insertOwner("a")) })
 	require.Eventually(t, func() bool { return len(s.writer.queue) == 1 }, time.Minute, time.Millisecond)
 	wg.Go(func() { _ = s.Close() })
 	open()
@@ -295,7 +295,7 @@ func TestUnavailable(t *testing.T) {
 		t.Parallel()
 		s := openStore(t, nil)
 		limit := func(pragma string) {
-			_, err := s.writer.do(t.Context(), "", "", func(t *tx) error { return t.query(pragma, nil) })
+			_, err := s.writer.runOperation(t.Context(), "", "", func(t *tx) error { return t.query(pragma, nil) })
 			require.NoError(t, err)
 		}
 		limit(`PRAGMA max_page_count = 1`) // as many as there are

@@ -36,7 +36,7 @@ func KindOfSort(sort int) Kind { return sortKinds[sort] }
 type Grader struct {
 	// Vocabulary is the sum of the lexicon that it was trained with: another one has other concepts.
 	Vocabulary uint32
-	Table      []byte    // one row of 8 bytes for each bucket, words before characters: each head's weight, and the norm's
+	Table      []byte    // a row of GradeLanes bytes a bucket, words before characters: the heads' weights, the norm's
 	Scale      []float32 // of each lane
 	Mean, Dev  []float32 // of each number that it reads beside words
 	Heads      []Linear  // on these; the part of words is in the table

@@ -13,6 +13,7 @@ import (
 	"fmt"
 	"log/slog"
 	"os"
+	"slices"
 	"time"
 
 	"github.com/fareway/fareway/config"
@@ -96,13 +97,14 @@ type Journal struct {
 
 	// The rest is the writer's.
 	files   [2]series // of lines and of texts
-	failing bool
+	failing [4]bool   // to write each series, and to prune each
 }
 
 // The series of files.
 const (
 	ofLines = iota
 	ofTexts
+	pruning // and one of them
 )
 
 // Open continues the journal in a folder, whether there is one or not. One process writes it at a time, which is the
@@ -234,7 +236,7 @@ func (j *Journal) drain() error {
 	for which := range j.files {
 		errs = append(errs, j.write(which))
 		keep, size := j.bounds(which)
-		errs = append(errs, j.noted(0, j.files[which].prune(j.opts.Now(), keep, size)))
+		errs = append(errs, j.noted(pruning+which, 0, j.files[which].prune(j.opts.Now(), keep, size)))
 	}
 	return errors.Join(errs...)
 }
@@ -257,21 +259,21 @@ func (j *Journal) write(which int) error {
 	n := s.count
 	err := s.write(j.opts.Now(), keep, size)
 	s.waits, s.count = s.waits[:0], 0
-	return j.noted(n, err)
+	return j.noted(which, n, err)
 }
 
-// noted logs the first error of a streak, and its end. Lines say what was lost with the error, or was written without
-// one.
-func (j *Journal) noted(lines int, err error) error {
+// noted logs the first error of a streak, and its end: when all that failed has been done. lines are those that were
+// lost with the error.
+func (j *Journal) noted(what, lines int, err error) error {
+	failed := slices.Contains(j.failing[:], true)
+	j.failing[what] = err != nil
 	switch {
 	case err != nil:
 		j.opts.Lost(lines)
-		if !j.failing {
+		if !failed {
 			j.opts.Logger.Error("outcomes cannot be kept for training; requests do not mind", "folder", j.opts.Dir, "error", err)
 		}
-		j.failing = true
-	case j.failing && lines > 0:
-		j.failing = false
+	case failed && !slices.Contains(j.failing[:], true):
 		j.opts.Logger.Info("outcomes can be kept for training again")
 	}
 	return err

@@ -29,12 +29,14 @@ type book struct {
 	settings config.Outcomes
 	lost     atomic.Int64
 	gate     chan struct{} // closed where nobody is to wait
+	asks     chan struct{} // has one once the writer has come to the gate
 }
 
 func newBook(t *testing.T) *book {
 	t.Helper()
 	b := &book{t: t, dir: filepath.Join(t.TempDir(), "fareway.db.outcomes"), log: new(bytes.Buffer),
-		at: time.Date(2026, 11, 1, 12, 0, 0, 0, time.UTC), settings: config.DefaultOutcomes(), gate: make(chan struct{})}
+		at: time.Date(2026, 11, 1, 12, 0, 0, 0, time.UTC), settings: config.DefaultOutcomes(), gate: make(chan struct{}),
+		asks: make(chan struct{}, 1)}
 	b.settings.On = true
 	close(b.gate)
 	b.open()
@@ -50,6 +52,10 @@ func (b *book) open() {
 			return b.at
 		},
 		Settings: func() config.Outcomes {
+			select {
+			case b.asks <- struct{}{}:
+			default:
+			}
 			<-b.gate
 			b.mu.Lock()
 			defer b.mu.Unlock()
@@ -244,6 +250,25 @@ func TestAFullDiskHarmsNobody(t *testing.T) {
 	s.close()
 }
 
+// TestATextThatCannotBeKeptIsSaidOnce: GAP-131 that lines can be written is no end of texts that cannot.
+func TestATextThatCannotBeKeptIsSaidOnce(t *testing.T) {
+	t.Parallel()
+	b := newBook(t)
+	texts := series{dir: b.dir, name: "texts"}
+	require.NoError(t, os.MkdirAll(texts.path(b.at), 0o700)) // no file can be made there
+	for range 3 {
+		b.AddText(Text{ID: "req_1", Prompt: "lost"})
+		b.Add(line("req_1"))
+		require.Error(t, b.Flush(t.Context()))
+	}
+	b.Close()
+	require.Equal(t, 1, strings.Count(b.log.String(), "level=ERROR"), b.log.String())
+	require.NotContains(t, b.log.String(), "again")
+	require.EqualValues(t, 3, b.lost.Load())
+	ids, _ := b.read()
+	require.Len(t, ids, 3)
+}
+
 // TestTooManyAtOnce: what comes while the writer is busy waits, up to a bound; nobody waits for it.
 func TestTooManyAtOnce(t *testing.T) {
 	t.Parallel()
@@ -251,12 +276,14 @@ func TestTooManyAtOnce(t *testing.T) {
 	b.gate = make(chan struct{})
 	flushed := make(chan error)
 	go func() { flushed <- b.Flush(t.Context()) }()
-	for b.lost.Load() == 0 { // until the writer is in Flush, it takes what comes
+	<-b.asks // until then the writer takes what comes
+	for b.lost.Load() == 0 {
 		b.Add(line("x"))
 	}
 	require.Len(t, b.lines, waiting)
 	close(b.gate)
 	require.NoError(t, <-flushed)
+	require.NoError(t, b.Flush(t.Context()), "what waited makes room")
 	b.write("y")
 	ids, _ := b.read()
 	require.Equal(t, "y", ids[len(ids)-1])
