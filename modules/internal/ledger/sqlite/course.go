@@ -97,7 +97,7 @@ func (s *Store) TakeUp(ctx context.Context, courses []book.Course) (all []book.T
 		for i := range courses {
 			t.wrote = false
 			all[i] = t.takeUp(&courses[i])
-			if err := all[i].Err; err != nil && (t.wrote || t.err != nil || !domain(err)) {
+			if err := all[i].Err; err != nil && (t.wrote || t.err != nil || !isLedgerError(err)) {
 				return fmt.Errorf("taking up request %q: %w", courses[i].ID, err)
 			}
 			wrote = wrote || t.wrote
@@ -173,7 +173,7 @@ func (t *tx) takeUpHold(r *running, a *account, c *book.Course, fresh bool) erro
 }
 
 // takeUpEnd puts a request that has ended on record; r is nil where its hold was never written.
-func (t *tx) takeUpEnd(r *running, a *account, k keyRef, l *line, c *book.Course) (ledger.Charge, error) {
+func (t *tx) takeUpEnd(r *running, a *account, k keyRef, l *keyLine, c *book.Course) (ledger.Charge, error) {
 	e := &running{Running: c.Running, key: k}
 	e.Attempts = slices.Clone(c.Attempts)
 	if r != nil {

@@ -59,7 +59,7 @@ func (t *tx) settle(st *ledger.Settlement) (ledger.Charge, error) {
 }
 
 // recordEnd puts a request that has ended on record.
-func (t *tx) recordEnd(r *running, a *account, l *line, st *ledger.Settlement, s *book.Settled) error {
+func (t *tx) recordEnd(r *running, a *account, l *keyLine, st *ledger.Settlement, s *book.Settled) error {
 	if err := t.applyCharge(a, l, &s.Charged); err != nil {
 		return err
 	}
