@@ -178,6 +178,12 @@ func (s *Store) Close() error {
 	return s.closeErr
 }
 
+// Offer lets another process wait for the ledger, which takes it over once this store is closed.
+func (s *Store) Offer() error { return s.lease.Offer(s.grant) }
+
+// IsAwaited reports whether another process waits for a ledger that was offered. It is to be asked a few times a second.
+func (s *Store) IsAwaited() bool { return s.lease.IsAwaited() }
+
 // write runs an operation through the writer: durable when it returns nil.
 func (s *Store) write(ctx context.Context, operation string, fn func(*tx) error) error {
 	return s.perform(ctx, operation, "", "", fn)
