@@ -43,7 +43,7 @@ type Spool struct {
 	mu      sync.Mutex // guards what follows
 	queue   []*appending
 	spare   []*appending // an empty one with room
-	writing bool // somebody writes what waits
+	writing bool         // somebody writes what waits
 
 	// io is held while the file is written; it guards what follows.
 	io      sync.Mutex

@@ -117,9 +117,9 @@ func TestOpenMakesAWholeFile(t *testing.T) {
 	require.Zero(t, s.Torn())
 	require.Zero(t, s.Aside().Undecided())
 	require.NoError(t, s.Close())
-	number, damaged, err := Inspect(path)
+	found, damaged, err := Inspect(path)
 	require.NoError(t, err)
-	require.EqualValues(t, 1, number)
+	requireSame(t, []Record{recordOf(1)}, found)
 	require.Empty(t, damaged)
 }
 

@@ -126,15 +126,18 @@ func (l *Ledger) Close() error {
 	return l.store.Close()
 }
 
-// Away reports whether the store does not take up what it is given, and how many requests that have ended wait for it
+// Away reports whether the store does not take up what it is given, and which requests that have ended wait for it
 // then.
-func (l *Ledger) Away() (away bool, waiting int64) {
+func (l *Ledger) Away() (away bool, w Waiting) {
 	if l.queue.healthy() {
-		return false, 0
+		return false, w
 	}
 	l.queue.mu.Lock()
 	defer l.queue.mu.Unlock()
-	return true, int64(len(l.queue.ends))
+	if w.Settlements = int64(len(l.queue.ends)); w.Settlements > 0 {
+		w.Since = l.queue.ends[0].course.End.At
+	}
+	return true, w
 }
 
 // HandOver hands the ledger over to the next process that opens the store: everything that was decided is taken up, the
