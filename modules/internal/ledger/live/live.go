@@ -19,8 +19,9 @@ type Log interface {
 	// Append keeps a request that has ended: it survives what the log is to survive when it returns nil. number is what
 	// Release is told.
 	Append(c *book.Course) (number uint64, err error)
-	// Release says that the store has taken up an appended one.
-	Release(number uint64)
+	// Release says that the store has taken up appended ones. covered is how many movements it has with them and all
+	// those before them, 0 where that was said before.
+	Release(covered int64, numbers ...uint64)
 }
 
 // Options say how requests are decided.

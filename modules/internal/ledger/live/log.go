@@ -16,12 +16,11 @@ type SpoolLog struct{ *spool.Spool }
 
 // Append implements Log.
 func (l SpoolLog) Append(c *book.Course) (uint64, error) {
-	n, err := l.Spool.Append(RecordOf(c))
-	return uint64(n), err
+	return l.Spool.Append(RecordOf(c))
 }
 
 // Release implements Log.
-func (l SpoolLog) Release(number uint64) { l.Spool.Release(spool.Number(number)) }
+func (l SpoolLog) Release(covered int64, numbers ...uint64) { l.Spool.Release(covered, numbers...) }
 
 // RecordOf is a course that has ended as the spool keeps it.
 func RecordOf(c *book.Course) spool.Record {

@@ -105,7 +105,7 @@ func (q *queue) appended(e *ended, number uint64) {
 	takenUp := e.takenUp
 	q.mu.Unlock()
 	if takenUp {
-		q.l.log.Release(number)
+		q.l.log.Release(0, number)
 	}
 }
 
@@ -229,16 +229,16 @@ func (q *queue) takeUpEnds(ends []*ended) error {
 			}
 		}
 	}
+	appended := make([]uint64, 0, len(ends))
 	for i, e := range ends {
 		e.request.account.settle(e, all[i])
 		q.mu.Lock()
-		e.takenUp = true
-		isAppended := e.isAppended
-		q.mu.Unlock()
-		if isAppended {
-			q.l.log.Release(e.number)
+		if e.takenUp = true; e.isAppended {
+			appended = append(appended, e.number)
 		}
+		q.mu.Unlock()
 	}
+	q.l.log.Release(all[len(all)-1].Entries, appended...)
 	return nil
 }
 

@@ -253,15 +253,7 @@ func (l *Ledger) settle(ctx context.Context, st *ledger.Settlement) (ledger.Char
 	if r == nil {
 		return l.settleInStore(ctx, st)
 	}
-	// It does not end with its caller. Where the store cannot be asked about the account, it is decided on what memory
-	// has: what was decided holds, whatever the account has become meanwhile.
-	a, err := l.lock(context.WithoutCancel(ctx), r.Account)
-	if err == nil && a != r.account {
-		a.mu.Unlock()
-	}
-	if err != nil || a != r.account {
-		r.account.mu.Lock()
-	}
+	l.enterToSettle(context.WithoutCancel(ctx), r)
 	if r.ended {
 		r.account.mu.Unlock()
 		return l.settleInStore(ctx, st)
@@ -280,6 +272,24 @@ func (l *Ledger) settle(ctx context.Context, st *ledger.Settlement) (ledger.Char
 		return none, errors.Join(fmt.Errorf("%w: %w", ledger.ErrUnavailable, err), late)
 	}
 	return charge, nil
+}
+
+// enterToSettle locks the account of a running request, which does not end with its caller. Where the store cannot be
+// asked about the account, it is decided on what memory has: what was decided holds, whatever the account has become.
+func (l *Ledger) enterToSettle(ctx context.Context, r *request) {
+	a, err := (*account)(nil), error(ledger.ErrUnavailable)
+	if l.queue.healthy() && !l.over.Load() {
+		a, _, err = l.enter(ctx, r.Account, r.Key)
+	}
+	if err != nil {
+		a, err = l.lock(ctx, r.Account)
+	}
+	if err == nil && a != r.account {
+		a.mu.Unlock()
+	}
+	if err != nil || a != r.account {
+		r.account.mu.Lock()
+	}
 }
 
 // decideEnd ends a request whose account is locked.
