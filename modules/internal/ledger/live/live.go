@@ -126,12 +126,12 @@ func (l *Ledger) Close() error {
 // Away reports whether the store does not take up what it is given, and how many requests that have ended wait for it
 // then.
 func (l *Ledger) Away() (away bool, waiting int64) {
-	if l.queue.healthy() {
+	if !l.queue.failed.Load() {
 		return false, 0
 	}
 	l.queue.mu.Lock()
 	defer l.queue.mu.Unlock()
-	return true, int64(len(l.queue.ends))
+	return true, l.queue.left
 }
 
 // Exclude runs what changes accounts in the store while nobody decides about any.

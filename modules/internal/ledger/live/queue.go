@@ -18,6 +18,8 @@ const (
 	// The pauses after the store has not taken anything up: the first one, doubled each time up to the longest.
 	firstPause = 250 * time.Millisecond
 	maxPause   = 5 * time.Second
+	// longWrite is after how long it is in doubt whether the store takes up what it has been given.
+	longWrite = time.Second
 )
 
 // queue has what was decided and the store has not taken up.
@@ -27,11 +29,15 @@ type queue struct {
 	mu      sync.Mutex // guards what follows
 	holds   []*request // whose rows are behind
 	ends    []*ended   // in the order of their decision
+	left    int64      // how many of those that have ended the log has
 	number  uint64     // how often something came into it
 	done    uint64     // what came until then is taken up
 	waiting []waiter
 
-	failed atomic.Bool // the store did not take up what it was given last
+	failed   atomic.Bool  // the store did not take up what it was given last
+	refusing atomic.Bool  // of the holds that it took up last, it refused some
+	writing  atomic.Int64 // since when it has what it was given, in nanoseconds of clock; 0 when it has nothing
+	clock    time.Time
 
 	// Of one signal each: something has come, somebody waits.
 	dirty, urgent chan struct{}
@@ -60,7 +66,7 @@ type answer struct {
 }
 
 func (q *queue) start(l *Ledger) {
-	q.l = l
+	q.l, q.clock = l, time.Now()
 	q.dirty, q.urgent = make(chan struct{}, 1), make(chan struct{}, 1)
 	q.stop, q.stopped = make(chan struct{}), make(chan struct{})
 	go q.run()
@@ -73,7 +79,17 @@ func (q *queue) close() {
 }
 
 // healthy reports whether the store takes up what it is given.
-func (q *queue) healthy() bool { return !q.failed.Load() }
+func (q *queue) healthy() bool {
+	since := q.writing.Load()
+	return !q.failed.Load() && !q.refusing.Load() && (since == 0 || time.Since(q.clock)-time.Duration(since) < longWrite)
+}
+
+// refusal is why the store has not taken up a request's hold as it is now.
+func (q *queue) refusal(r *request) error {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	return r.refused
+}
 
 // show has the store see a running request as it is.
 func (q *queue) show(r *request) {
@@ -103,6 +119,9 @@ func (q *queue) appended(e *ended, number uint64) {
 	q.mu.Lock()
 	e.number, e.isAppended = number, true
 	takenUp := e.takenUp
+	if !takenUp {
+		q.left++
+	}
 	q.mu.Unlock()
 	if takenUp {
 		q.l.log.Release(number)
@@ -182,6 +201,8 @@ func (q *queue) takeUp() error {
 
 	batch := len(ends) + len(holds)
 	var err error
+	q.writing.Store(int64(time.Since(q.clock)))
+	defer q.writing.Store(0)
 	for len(ends) > 0 && err == nil {
 		n := min(len(ends), maxCourses)
 		if err = q.takeUpEnds(ends[:n]); err == nil {
@@ -234,6 +255,9 @@ func (q *queue) takeUpEnds(ends []*ended) error {
 		q.mu.Lock()
 		e.takenUp = true
 		isAppended := e.isAppended
+		if isAppended {
+			q.left--
+		}
 		q.mu.Unlock()
 		if isAppended {
 			q.l.log.Release(e.number)
@@ -268,12 +292,21 @@ func (q *queue) takeUpHolds(holds []*request) error {
 	all, err := TakeUp(context.Background(), q.l.store, courses) // the store bounds the waiting
 	q.mu.Lock()
 	defer q.mu.Unlock()
+	refusing := false
 	for i, r := range given {
 		if err != nil {
 			r.queued = true
-		} else if r.kept = all[i].Err == nil; !r.kept {
-			q.l.o.Logger.Error("a hold cannot be put on record", "request_id", r.ID, "error", all[i].Err)
+			continue
 		}
+		if r.refused = all[i].Err; r.refused == nil {
+			r.kept = true
+			continue
+		}
+		refusing = true
+		q.l.o.Logger.Error("a hold cannot be put on record", "request_id", r.ID, "error", r.refused)
+	}
+	if len(given) > 0 && err == nil {
+		q.refusing.Store(refusing)
 	}
 	return err
 }
