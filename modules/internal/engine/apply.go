@@ -17,6 +17,11 @@ func (t *settler) takeUp(ctx context.Context) error {
 	if err := t.retryAside(ctx); err != nil {
 		return fmt.Errorf("applying what was kept aside: %w", err)
 	}
+	return t.takeUpSpool(ctx)
+}
+
+// takeUpSpool gives the ledger what is in the spool.
+func (t *settler) takeUpSpool(ctx context.Context) error {
 	found := t.spool.Len()
 	for t.spool.Len() > 0 {
 		if _, err := t.apply(ctx); err != nil {

@@ -31,7 +31,8 @@ func (e *Engine) openLedger(o *Options, cfg *config.Config) (err error) {
 	if err != nil {
 		return fmt.Errorf("opening the ledger: %w", err)
 	}
-	e.store = store // until there is the ledger over it
+	e.store, e.base = store, store // until there is the ledger over it
+	e.predecessors.spool = spoolPath(path)
 	for _, left := range []string{backup.BackupWork, backup.RestoreWork} {
 		files.RemoveLeftWork(o.DataDir, left) // by commands that were killed
 		files.RemoveLeftWork(filepath.Dir(path), left)
@@ -63,7 +64,7 @@ func (e *Engine) openLedger(o *Options, cfg *config.Config) (err error) {
 		if err := e.settler.takeUp(ctx); err != nil {
 			return err
 		}
-		if _, err := store.Recover(ctx); err != nil {
+		if err := e.takeUpLeft(ctx, store); err != nil {
 			return err
 		}
 	}
@@ -75,6 +76,7 @@ func (e *Engine) openLedger(o *Options, cfg *config.Config) (err error) {
 	e.store, e.away = e.live, e.live.Away
 	e.aside = &Aside{file: e.settler.spool.Aside(), ledger: e.live, now: o.Now, changed: e.settler.countAside}
 	e.metrics.watchSpool(e.spooled)
+	e.awaitPredecessors(store)
 	return nil
 }
 
@@ -94,10 +96,12 @@ func (e *Engine) AcceptLoss(ctx context.Context, reason string) (ledger.Loss, er
 		return loss, err
 	}
 	ctx = context.WithoutCancel(ctx)
-	err = e.live.Exclude(ctx, func() error { return e.settler.takeUp(ctx) })
-	if err == nil {
-		_, err = e.live.Recover(ctx)
-	}
+	err = e.live.Exclude(ctx, func() error {
+		if err := e.settler.takeUp(ctx); err != nil {
+			return err
+		}
+		return e.takeUpLeft(ctx, e.base)
+	})
 	if err != nil {
 		return loss, fmt.Errorf("the loss is accepted, and what dead processes left could not be taken up, which a "+
 			"restart does: %w", err)

@@ -13,6 +13,7 @@ import (
 	"errors"
 	"fmt"
 	"math"
+	"runtime"
 	"sync"
 	"sync/atomic"
 )
@@ -35,13 +36,16 @@ const turnAt = 1 << 20
 // Spool is an open spool. Its methods may be called concurrently.
 type Spool struct {
 	aside   *Aside
+	isOwn   bool // the aside is no other spool's
 	waiting atomic.Int64
 	torn    int64
 
-	mu    sync.Mutex // guards queue
-	queue []*appending
+	mu      sync.Mutex // guards what follows
+	queue   []*appending
+	spare   []*appending // an empty one with room
+	writing bool // somebody writes what waits
 
-	// io is held while the file is written; it guards what follows. Who holds it may take mu.
+	// io is held while the file is written; it guards what follows.
 	io      sync.Mutex
 	file    disk
 	size    int64
@@ -60,14 +64,8 @@ type half struct {
 	seq      uint32   // number of the last record
 	end      int64    // behind it
 	used     int64    // where what may be on the disk ends: end, or behind it when the disk failed
-	records  []kept   // of the epoch, oldest first
+	records  [][]byte // of the epoch, oldest first, as they are encoded; nil for one that is released
 	left     int      // of them, those that wait
-}
-
-// kept is a record of the file.
-type kept struct {
-	Record
-	released bool
 }
 
 // Number says which record it is: its epoch, and its number in that. No other ever has it.
@@ -77,12 +75,14 @@ func numberOf(epoch, seq uint32) Number { return Number(epoch)<<32 | Number(seq)
 
 // appending is a settlement on its way into the file.
 type appending struct {
-	record  Record
 	payload []byte
-	done    bool // guarded by Spool.io, like what follows
 	number  Number
 	err     error
+	// turn gets whether it is this one's turn to write what waits, rather than written.
+	turn chan bool
 }
+
+var appendings = sync.Pool{New: func() any { return &appending{turn: make(chan bool, 1)} }}
 
 // Open opens the spool at path, and makes it, of a size in bytes (0 for Size), when there is none. What it cannot read
 // it keeps aside (Spool.Aside), and goes on with the rest. One process has a spool at a time: the one that has the
@@ -90,14 +90,29 @@ type appending struct {
 func Open(path string, size int64) (*Spool, error) { return open(machine{}, path, cmp.Or(size, Size)) }
 
 func open(sys system, path string, size int64) (*Spool, error) {
-	s, err := load(sys, path, size)
+	aside, err := openAside(sys, AsidePath(path))
 	if err != nil {
 		return nil, fmt.Errorf("opening the spool %s: %w", path, err)
 	}
+	s, err := load(sys, path, size, aside)
+	if err != nil {
+		return nil, fmt.Errorf("opening the spool %s: %w", path, errors.Join(err, aside.Close()))
+	}
+	s.isOwn = true
 	return s, nil
 }
 
-func load(sys system, path string, size int64) (s *Spool, err error) {
+// OpenLeft opens a spool that another process has left, as Open does; what cannot be read in it is kept in this one's
+// Aside.
+func (s *Spool) OpenLeft(path string) (*Spool, error) {
+	left, err := load(machine{}, path, Size, s.aside)
+	if err != nil {
+		return nil, fmt.Errorf("opening the spool %s: %w", path, err)
+	}
+	return left, nil
+}
+
+func load(sys system, path string, size int64, aside *Aside) (s *Spool, err error) {
 	content, err := readIfAny(sys, path)
 	if err != nil {
 		return nil, err
@@ -108,15 +123,6 @@ func load(sys system, path string, size int64) (s *Spool, err error) {
 			return nil, err
 		}
 	}
-	aside, err := openAside(sys, AsidePath(path))
-	if err != nil {
-		return nil, err
-	}
-	defer func() {
-		if err != nil {
-			err = errors.Join(err, aside.Close())
-		}
-	}()
 	if err := aside.keepDamages(path, f.damages); err != nil {
 		return nil, err
 	}
@@ -131,7 +137,9 @@ func load(sys system, path string, size int64) (s *Spool, err error) {
 	s = &Spool{aside: aside, file: file, torn: f.torn()}
 	s.divide(f.size)
 	for i := range s.halves {
-		s.halves[i].load(&f.halves[i])
+		if err := s.halves[i].load(&f.halves[i]); err != nil {
+			return nil, errors.Join(err, file.Close())
+		}
 	}
 	if s.halves[1].header.epoch > s.halves[0].header.epoch {
 		s.current = &s.halves[1]
@@ -151,15 +159,20 @@ func (s *Spool) divide(size int64) {
 }
 
 // load goes on with a half as it was found.
-func (h *half) load(f *foundHalf) {
+func (h *half) load(f *foundHalf) error {
 	h.header, h.seq, h.end, h.used = f.header, f.count, f.end, f.used
 	if f.headerAt == h.headers[0] {
 		h.next = 1
 	}
-	for _, r := range f.records {
-		h.records = append(h.records, kept{Record: r})
+	for i := range f.records {
+		payload, err := f.records[i].encode(nil)
+		if err != nil {
+			return err
+		}
+		h.records = append(h.records, payload)
 	}
 	h.left = len(h.records)
+	return nil
 }
 
 // renew makes a spool with these records, in place of what is there.
@@ -189,7 +202,7 @@ func renew(sys system, path string, size int64, records []Record, aside *Aside) 
 			}
 			h.end += int64(copy(content[h.end:], b))
 			h.seq++
-			h.records = append(h.records, kept{Record: rest[0]})
+			h.records = append(h.records, payload)
 			rest = rest[1:]
 		}
 		h.left, h.header.count, h.used = len(h.records), h.seq, h.end
@@ -231,27 +244,23 @@ func (s *Spool) Torn() int64 { return s.torn }
 func (s *Spool) Aside() *Aside { return s.aside }
 
 // Append keeps a settlement until Release is told its number. It is on the disk when Append returns nil, and ErrFull or
-// the disk's error means that it is not kept. Those that come at the same time are synced together.
+// the disk's error means that it is not kept. One that comes while nothing is written is written at once, and those
+// that come meanwhile are then written and synced together.
 func (s *Spool) Append(r Record) (Number, error) {
-	payload, err := r.encode(nil)
+	payload, err := r.encode(make([]byte, 0, sectorSize))
 	if err != nil {
 		return 0, err
 	}
-	a := &appending{record: r, payload: payload}
+	a, _ := appendings.Get().(*appending)
+	defer appendings.Put(a)
+	a.payload, a.number, a.err = payload, 0, nil
 	s.mu.Lock()
 	s.queue = append(s.queue, a)
+	isTurn := !s.writing
+	s.writing = true
 	s.mu.Unlock()
-
-	s.io.Lock()
-	defer s.io.Unlock()
-	if !a.done { // by somebody who had the file before
-		s.mu.Lock()
-		batch := s.queue
-		s.queue = nil
-		s.mu.Unlock()
-		for len(batch) > 0 {
-			batch = s.write(batch)
-		}
+	if isTurn || <-a.turn {
+		s.writeQueue(a)
 	}
 	if a.err != nil {
 		return 0, fmt.Errorf("spooling the settlement of request %q: %w", r.Settlement.Request, a.err)
@@ -259,31 +268,62 @@ func (s *Spool) Append(r Record) (Number, error) {
 	return a.number, nil
 }
 
+// writeQueue writes all that wait, among them the caller's own, and passes the turn on.
+func (s *Spool) writeQueue(own *appending) {
+	runtime.Gosched() // who is about to come is written with them
+	s.io.Lock()
+	s.mu.Lock()
+	batch := s.queue
+	s.queue = s.spare[:0]
+	s.mu.Unlock()
+	for rest := batch; len(rest) > 0; {
+		rest = s.write(rest)
+	}
+	s.io.Unlock()
+	for _, a := range batch {
+		if a != own {
+			a.turn <- false
+		}
+	}
+	clear(batch)
+	s.mu.Lock()
+	s.spare = batch
+	var next *appending
+	if s.writing = len(s.queue) > 0; s.writing {
+		next = s.queue[0]
+	}
+	s.mu.Unlock()
+	if next != nil {
+		next.turn <- true
+	}
+}
+
 // write puts as many of a batch as one half has room for behind its last record, syncs them, and returns the others.
 func (s *Spool) write(batch []*appending) (rest []*appending) {
 	var (
-		b       = s.buffer[:0]
-		written []*appending
-		h       = s.turn()
-		seq     = h.seq
+		b   = s.buffer[:0]
+		h   = s.turn()
+		n   = 0 // of the batch are written or refused
+		seq = h.seq
 	)
-	for i, a := range batch {
+	for ; n < len(batch); n++ {
+		a := batch[n]
 		sectors := sectorsFor(a.payload)
 		if sectors > math.MaxUint16 || h.end+int64(len(b))+sectors*sectorSize > h.to {
-			if len(written) > 0 {
-				rest = batch[i:]
+			if seq > h.seq {
 				break
 			}
-			a.done, a.err = true, ErrFull
+			a.err = ErrFull
 			continue
 		}
 		seq++
-		a.done, a.number = true, numberOf(h.header.epoch, seq)
+		a.number = numberOf(h.header.epoch, seq)
 		b = appendSectors(b, h.end+int64(len(b)), h.header.epoch, seq, a.payload)
-		written = append(written, a)
 	}
-	if len(written) == 0 {
-		return nil
+	s.buffer = b
+	batch, rest = batch[:n], batch[n:]
+	if seq == h.seq {
+		return rest
 	}
 	err := s.clean(h)
 	if err == nil {
@@ -294,18 +334,20 @@ func (s *Spool) write(batch []*appending) (rest []*appending) {
 			_ = s.clean(h)
 		}
 	}
-	if err != nil {
-		for _, a := range written {
+	for _, a := range batch {
+		switch {
+		case a.err != nil:
+		case err != nil:
 			a.err = err
+		default:
+			h.records = append(h.records, a.payload)
 		}
-		return rest
 	}
-	h.seq, h.end, s.buffer = seq, h.used, b
-	for _, a := range written {
-		h.records = append(h.records, kept{Record: a.record})
+	if err == nil {
+		s.waiting.Add(int64(seq - h.seq))
+		h.left += int(seq - h.seq)
+		h.seq, h.end = seq, h.used
 	}
-	h.left += len(written)
-	s.waiting.Add(int64(len(written)))
 	return rest
 }
 
@@ -331,7 +373,7 @@ func (s *Spool) turn() *half {
 // that is written.
 func (h *half) begin(epoch uint32) {
 	h.header.epoch, h.header.count, h.isBehind = epoch, 0, true
-	h.seq, h.end, h.used, h.records = 0, h.from, h.from, nil
+	h.seq, h.end, h.used, h.records = 0, h.from, h.from, h.records[:0]
 }
 
 // commit writes what is behind the last record of a half, and a header that counts it.
@@ -378,10 +420,10 @@ func (s *Spool) release(n Number) {
 	for i := range s.halves {
 		h := &s.halves[i]
 		seq := uint32(n)
-		if h.header.epoch != uint32(n>>32) || seq == 0 || int(seq) > len(h.records) || h.records[seq-1].released {
+		if h.header.epoch != uint32(n>>32) || seq == 0 || int(seq) > len(h.records) || h.records[seq-1] == nil {
 			continue
 		}
-		h.records[seq-1] = kept{released: true}
+		h.records[seq-1] = nil
 		h.left--
 		s.waiting.Add(-1)
 	}
@@ -406,8 +448,9 @@ func (s *Spool) Oldest(n int) (b Batch) {
 			if len(b.Records) == n {
 				return b
 			}
-			if r := &h.records[i]; !r.released {
-				b.Records = append(b.Records, r.Record)
+			if h.records[i] != nil {
+				r, _ := decode(h.records[i]) // it was encoded here; a settlement of nothing would be kept aside
+				b.Records = append(b.Records, r)
 				b.numbers = append(b.numbers, numberOf(h.header.epoch, uint32(i+1)))
 			}
 		}
@@ -458,7 +501,11 @@ func (s *Spool) Empty() error {
 func (s *Spool) Close() error {
 	s.io.Lock()
 	defer s.io.Unlock()
-	if err := errors.Join(s.file.Close(), s.aside.Close()); err != nil {
+	err := s.file.Close()
+	if s.isOwn {
+		err = errors.Join(err, s.aside.Close())
+	}
+	if err != nil {
 		return fmt.Errorf("closing the spool: %w", err)
 	}
 	return nil

@@ -43,6 +43,10 @@ type Store interface {
 type Taker interface {
 	// BootID names this process as the owner of what it holds.
 	BootID() string
+	// Offer lets another process wait for the ledger: who has it admits nothing more. IsAwaited reports whether one
+	// does; it gets the ledger once this store is closed.
+	Offer() error
+	IsAwaited() bool
 	// HighestRequest is the largest id of a settled request, "" without one.
 	HighestRequest(ctx context.Context) (string, error)
 	// IsSettled reports whether a request is on record as settled.

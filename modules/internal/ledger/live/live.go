@@ -79,6 +79,7 @@ type Ledger struct {
 	settled  settledIDs
 	prices   map[priceID]prices
 	closed   bool
+	over     atomic.Bool // the ledger is handed over
 
 	// barrier is set while an operation about more than one account runs, and closed after it.
 	barrier atomic.Pointer[chan struct{}]
@@ -119,7 +120,9 @@ func (l *Ledger) Close() error {
 	if closed {
 		return nil
 	}
-	l.queue.close()
+	if !l.over.Load() {
+		l.queue.close()
+	}
 	return l.store.Close()
 }
 
@@ -133,6 +136,27 @@ func (l *Ledger) Away() (away bool, waiting int64) {
 	defer l.queue.mu.Unlock()
 	return true, l.queue.left
 }
+
+// HandOver hands the ledger over to the next process that opens the store: everything that was decided is taken up, the
+// running holds too, and the store is closed. before is called in between, to put the log where the next process looks
+// for it (see package engine).
+//
+// What still runs here settles into the log alone from then on, which the next process takes up once this one has
+// ended; until then it counts the holds. Nothing is admitted any more but further attempts that need neither more
+// credits nor a record before their call.
+func (l *Ledger) HandOver(ctx context.Context, before func() error) error {
+	return l.excludeAll(ctx, func() error {
+		if err := before(); err != nil {
+			return err
+		}
+		l.over.Store(true)
+		l.queue.close()
+		return l.store.Close()
+	})
+}
+
+// IsOver reports whether the ledger is handed over.
+func (l *Ledger) IsOver() bool { return l.over.Load() }
 
 // Exclude runs what changes accounts in the store while nobody decides about any.
 func (l *Ledger) Exclude(ctx context.Context, run func() error) error { return l.excludeAll(ctx, run) }
@@ -188,7 +212,10 @@ func tooSlow(timeout time.Duration) error {
 	return fmt.Errorf("waiting for the ledger: %w: its disk did not answer within %s", ledger.ErrUnavailable, timeout)
 }
 
-var errClosed = errors.New("it is closed")
+var (
+	errClosed = errors.New("it is closed")
+	errOver   = fmt.Errorf("%w: it is handed over to another process", ledger.ErrUnavailable)
+)
 
 func closedError() error { return fmt.Errorf("%w: %w", ledger.ErrUnavailable, errClosed) }
 

@@ -203,8 +203,10 @@ func (l *Ledger) enterRunning(ctx context.Context, id string) (r *request, err e
 	if r = l.find(id); r == nil {
 		return nil, nil
 	}
-	a, _, err := l.enter(ctx, r.Account, r.Key)
-	if err != nil {
+	a := r.account
+	if l.over.Load() {
+		a.mu.Lock() // nobody changes it any more but what runs here
+	} else if a, _, err = l.enter(ctx, r.Account, r.Key); err != nil {
 		return nil, err
 	}
 	if r.account != a || r.ended {
@@ -237,7 +239,7 @@ func (l *Ledger) begin(ctx context.Context, n *ledger.Next) (batch int, err erro
 	}
 	err = l.decideAttempt(r, n, p, priceErr)
 	r.account.mu.Unlock()
-	if err != nil || n.Behind && l.queue.healthy() {
+	if err != nil || n.Behind && (l.queue.healthy() || l.over.Load()) {
 		return 0, err
 	}
 	if batch, err = l.queue.flush(ctx); err == nil {
@@ -269,6 +271,9 @@ func (l *Ledger) decideAttempt(r *request, n *ledger.Next, p prices, priceErr er
 	}
 	next := book.BeginAttempt(n.Attempt, p.price, p.cost, l.now())
 	c, err := book.DecideAttempt(n, l.payer(a, r.line), &r.Running, &next)
+	if err == nil && l.over.Load() && (c.Raised > 0 || !n.Behind) {
+		err = errOver // the next process has the account, and its database
+	}
 	if err != nil {
 		return err
 	}

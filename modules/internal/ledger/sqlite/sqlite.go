@@ -45,9 +45,6 @@ type Options struct {
 	// Observe is told of each operation, by its name in snake case, how long its caller waited and how
 	// many shared its commit (0 for a read). It is called on the caller's goroutine. Default: nobody.
 	Observe func(operation string, d time.Duration, batch int)
-
-	sleep func(time.Duration) // of the writer, to gather a batch; time.Sleep
-	watch func() time.Time    // of the writer, to see how many operations come; time.Now
 }
 
 func (o *Options) fill() {
@@ -68,12 +65,6 @@ func (o *Options) fill() {
 	}
 	if o.Observe == nil {
 		o.Observe = func(string, time.Duration, int) {}
-	}
-	if o.sleep == nil {
-		o.sleep = time.Sleep
-	}
-	if o.watch == nil {
-		o.watch = time.Now
 	}
 }
 
@@ -186,6 +177,12 @@ func (s *Store) Close() error {
 	})
 	return s.closeErr
 }
+
+// Offer lets another process wait for the ledger, which takes it over once this store is closed.
+func (s *Store) Offer() error { return s.lease.Offer(s.grant) }
+
+// IsAwaited reports whether another process waits for a ledger that was offered. It is to be asked a few times a second.
+func (s *Store) IsAwaited() bool { return s.lease.IsAwaited() }
 
 // write runs an operation through the writer: durable when it returns nil.
 func (s *Store) write(ctx context.Context, operation string, fn func(*tx) error) error {

@@ -17,12 +17,6 @@ import (
 const (
 	queueLen = 1024 // operations that may wait; more of them wait to get in
 	maxBatch = 512  // operations in one commit
-	// Where busy operations come in a millisecond, over paceTime or more, each commit is gathered for that long, unless
-	// enough wait already: it costs as much as many operations.
-	busy     = 3
-	paceTime = 10 * time.Millisecond
-	enough   = 32
-	gather   = time.Millisecond
 	// retryRelease is how long the writer waits until it tries again to release holds that nobody waited for.
 	retryRelease = 100 * time.Millisecond
 )
@@ -82,23 +76,6 @@ type writer struct {
 	// The writer's own: requests whose caller was told that there is no hold, and there may be one: its commit came
 	// after the caller had given up, or failed in a way that can bring it back. Those of the last batch are fresh.
 	orphans, fresh map[string]struct{}
-	pace           pace
-}
-
-// pace says whether many operations come. The size of one batch does not say it: whoever waited for a slow disk comes
-// in a large one, and to gather then makes the next one large, too.
-type pace struct {
-	since time.Time
-	n     int // operations since
-	many  bool
-}
-
-func (p *pace) busy(now time.Time) bool {
-	if d := now.Sub(p.since); d >= paceTime {
-		p.many = time.Duration(p.n)*time.Millisecond >= busy*d
-		p.since, p.n = now, 0
-	}
-	return p.many
 }
 
 func startWriter(db *database, timeout time.Duration) *writer {
@@ -230,11 +207,7 @@ func (w *writer) loop() {
 		if op != nil {
 			// Callers that are about to queue get their turn: not a wait, only a place in this commit.
 			runtime.Gosched()
-			if w.pace.busy(w.db.opts.watch()) && len(w.queue) < enough {
-				w.db.opts.sleep(gather)
-			}
 			batch = w.collect(batch[:0], op)
-			w.pace.n += len(batch)
 			w.commit(batch)
 			clear(batch)
 		}

@@ -6,9 +6,7 @@ import (
 	"log/slog"
 	"path/filepath"
 	"runtime"
-	"slices"
 	"sync"
-	"sync/atomic"
 	"testing"
 	"time"
 
@@ -109,74 +107,33 @@ func TestGroupCommit(t *testing.T) {
 		"an operation that failed half way left nothing, and its neighbours are whole")
 }
 
-// Commits are gathered for 1 ms at most, and nothing waits when it is idle, nor because those who waited for the disk
-// came together.
-func TestGather(t *testing.T) {
+// A commit begins at once when none is on its way, and takes all that came while the one before was.
+func TestCommitTakesWhoCame(t *testing.T) {
 	t.Parallel()
-	var (
-		clock   atomic.Int64 // nanoseconds
-		slept   []time.Duration
-		arrives func()
-	)
-	s := openStore(t, func(o *Options) {
-		o.watch = func() time.Time { return workStart.Add(time.Duration(clock.Load())) }
-		o.sleep = func(d time.Duration) {
-			slept = append(slept, d)
-			arrives()
-		}
-	})
+	s := openStore(t, nil)
 	none := func(*tx) error { return nil }
-	several := func(n int) []func(*tx) error { return slices.Repeat([]func(*tx) error{none}, n) }
-	alone := func() int {
-		batch, err := s.writer.runOperation(t.Context(), "", "", none)
-		require.NoError(t, err)
-		return batch
-	}
-	var wg sync.WaitGroup
-	arrived := 0
-	arrives = func() {
-		wg.Go(func() { arrived, _ = s.writer.runOperation(context.Background(), "", "", none) })
-		for len(s.writer.queue) == 0 {
+	alone, err := s.writer.runOperation(t.Context(), "", "", none)
+	require.NoError(t, err)
+	require.Equal(t, 1, alone)
+	var (
+		crowd   sync.WaitGroup
+		batches [40]int
+	)
+	first, err := s.writer.runOperation(t.Context(), "", "", func(*tx) error {
+		for i := range batches {
+			crowd.Go(func() { batches[i], _ = s.writer.runOperation(context.Background(), "", "", none) })
+		}
+		for len(s.writer.queue) < len(batches) {
 			runtime.Gosched()
 		}
-	}
-	// round lets so many come, and one more when all of them took so long.
-	round := func(n int, d time.Duration) int {
-		queue(t, s, several(n-1)...) // and the gate
-		clock.Add(int64(d))
-		return alone()
-	}
-
-	clock.Add(int64(time.Hour))
-	require.Equal(t, 1, alone())
-	require.Equal(t, 1, round(busy*10-2, 10*time.Millisecond), "nobody waits behind few: one is missing")
-	require.Equal(t, 1, round(100, 10*time.Millisecond-1), "nor behind many of which nobody knows yet whether they go on")
-	require.Equal(t, 1, round(100, 100*time.Millisecond), "nor behind a crowd that a slow disk has made")
-	require.Empty(t, slept)
-
-	require.Equal(t, 2, round(busy*10-1, 10*time.Millisecond), "who came meanwhile shares the commit")
-	wg.Wait()
-	require.Equal(t, 2, arrived)
-	require.Equal(t, []time.Duration{time.Millisecond}, slept)
-	require.Equal(t, 2, alone(), "as long as it is so")
-	wg.Wait()
-	clock.Add(int64(time.Second))
-	require.Equal(t, 1, alone(), "and nobody waits any more when it is idle")
-	require.Len(t, slept, 2)
-
-	crowd := func(*tx) error { // it comes while a commit runs
-		for range enough + 1 {
-			wg.Go(func() { _, _ = s.writer.runOperation(context.Background(), "", "", none) })
-		}
-		for len(s.writer.queue) <= enough {
-			runtime.Gosched()
-		}
-		clock.Add(int64(10 * time.Millisecond))
 		return nil
+	})
+	crowd.Wait()
+	require.NoError(t, err)
+	require.Equal(t, 1, first)
+	for _, batch := range batches {
+		require.Equal(t, len(batches), batch)
 	}
-	queue(t, s, append(several(busy*10), crowd)...)
-	wg.Wait()
-	require.Len(t, slept, 2, "enough wait already")
 }
 
 func TestFailedCommitIsToldToAll(t *testing.T) {
