@@ -130,13 +130,14 @@ func (l *Ledger) Close() error {
 // Away reports whether the store does not take up what it is given, and which requests that have ended wait for it
 // then.
 func (l *Ledger) Away() (away bool, w Waiting) {
-	if l.queue.healthy() {
+	q := &l.queue
+	if !q.failed.Load() {
 		return false, w
 	}
-	l.queue.mu.Lock()
-	defer l.queue.mu.Unlock()
-	if w.Settlements = int64(len(l.queue.ends)); w.Settlements > 0 {
-		w.Since = l.queue.ends[0].course.End.At
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	if w.Settlements = q.left; w.Settlements > 0 && len(q.ends) > 0 {
+		w.Since = q.ends[0].course.End.At
 	}
 	return true, w
 }
