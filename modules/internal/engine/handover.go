@@ -38,7 +38,11 @@ type predecessors struct {
 	mu     sync.Mutex
 	living map[string]*flock.Flock // by owner, those that had their spool locked when it was last tried
 	ended  sync.WaitGroup          // of those who wait for their end
+	none   chan struct{}           // closed when none lives any more
 }
+
+// Alone is closed once no process before this one runs requests any more.
+func (e *Engine) Alone() <-chan struct{} { return e.predecessors.none }
 
 // find finds the spools of processes that have handed the ledger over: of those that have ended, and of those that
 // live. Those that have ended are locked until release is called.
@@ -124,6 +128,13 @@ func (e *Engine) awaitPredecessors(store book.Store) {
 	p := &e.predecessors
 	p.mu.Lock()
 	defer p.mu.Unlock()
+	p.none = make(chan struct{})
+	defer func() {
+		go func() {
+			p.ended.Wait()
+			close(p.none)
+		}()
+	}()
 	for owner, lock := range p.living {
 		e.Logger().Info("an earlier process still runs requests; the ledger counts what they hold, and takes up what they "+
 			"come to when it has ended", "owner", owner)

@@ -258,6 +258,13 @@ func resolve(path string) (string, error) {
 	return target, nil
 }
 
+// IsOffered reports whether the process that admitted requests on the ledger at path drains, and hands it over to the
+// next one that opens it.
+func IsOffered(path string) bool {
+	path, err := resolve(path)
+	return err == nil && isOffered(path+".lock")
+}
+
 // CheckUnlocked is ledger.ErrLocked where another process admits requests on the ledger at path. It changes nothing.
 func CheckUnlocked(path string) error {
 	path, err := resolve(path)
