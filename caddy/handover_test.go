@@ -14,9 +14,9 @@ import (
 	"github.com/fareway/fareway/plugins/providertest/upstream"
 )
 
-// TestNextProcess: a gateway that is started while the one before it drains serves at once, with the ledger and what the
-// old one holds; the streams of that go on to their ends, and are charged once (GAP-99). One that is killed meanwhile
-// leaves holds that are released.
+// TestNextProcess: a gateway that is started while the one before it drains serves at once, with the ledger and what
+// the old one holds; the streams of that go on to their ends, and are charged once (GAP-99). One that is killed
+// meanwhile leaves holds that are released.
 func TestNextProcess(t *testing.T) {
 	t.Parallel()
 	for name, end := range map[string]func(t *testing.T, old *gateway, up *upstream.Server, streams map[string]*live){

@@ -34,7 +34,8 @@ func keepSockets(ctx context.Context, e *engine.Engine, log *slog.Logger, paths 
 	for _, path := range paths {
 		_ = os.Remove(path + secondName) // of a process that was killed
 		if err := os.Link(path, path+secondName); err != nil && !errors.Is(err, fs.ErrNotExist) {
-			log.Warn("the process before this one removes a socket at its end: restart this one then", "path", path, "error", err)
+			log.Warn("the process before this one removes a socket at its end: restart this one then", "path", path,
+				"error", err)
 		}
 	}
 	go func() {
