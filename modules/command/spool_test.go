@@ -49,7 +49,7 @@ func leftSpool(t *testing.T) spoolFolder {
 	charge := int64(enginetest.ExampleCharge)
 	for n := range 4 {
 		id := spooledRequest(n)
-		_, err := s.Append(spool.Record{
+		_, err := s.Append(&spool.Record{
 			Settlement: ledger.Settlement{Request: id, Status: 200, Reason: "ok", Results: []ledger.Result{
 				{Attempt: ledger.AttemptID(id, 1), Outcome: ledger.Finished, Usage: &enginetest.ExampleUsage}}},
 			Account: ann.ID, Key: "key_1", Charge: &charge, Time: time.Date(2026, 1, 1, 0, 0, n, 0, time.UTC),

@@ -77,7 +77,7 @@ func leave(t *testing.T, requests int) *folder {
 		_, err = store.Hold(t.Context(), ledger.Hold{Request: request(n), Account: f.account.ID, Key: f.key.ID,
 			Endpoint: "chat", Profile: "balanced", Microcents: 10_000, Tokens: 500, Attempt: at})
 		require.NoError(t, err)
-		_, err = s.Append(spool.Record{
+		_, err = s.Append(&spool.Record{
 			Settlement: ledger.Settlement{Request: request(n), Status: 200, Reason: "ok", Results: []ledger.Result{{
 				Attempt: at.ID, Outcome: ledger.Finished,
 				Usage: &llm.Usage{Input: llm.Count(60), Output: llm.Count(40)}}}},
@@ -392,7 +392,7 @@ func TestOpenWithoutItsSpool(t *testing.T) {
 	require.NoError(t, err)
 	unknown := s.Oldest(1).Records[0]
 	unknown.Settlement.Request = request(9)
-	_, err = s.Append(unknown)
+	_, err = s.Append(&unknown)
 	require.NoError(t, err)
 	require.NoError(t, s.Close())
 	blocked := spool.AsidePath(spoolPath(f.db())) + ".new"
@@ -543,7 +543,7 @@ func TestRefusedOfTheSpool(t *testing.T) {
 	bad := s.Oldest(1).Records[0]
 	require.NoError(t, s.Applied(s.Oldest(1)))
 	bad.Settlement.Results[0].Outcome = "of a newer fareway"
-	_, err = s.Append(bad)
+	_, err = s.Append(&bad)
 	require.NoError(t, err)
 	require.NoError(t, s.Close())
 	e, _ := f.start()

@@ -77,7 +77,7 @@ func with(t require.TestingT, all []Record) (*Spool, *computer) {
 
 // add appends a record.
 func add(s *Spool, r Record) error {
-	_, err := s.Append(r)
+	_, err := s.Append(&r)
 	return err
 }
 
@@ -267,7 +267,7 @@ func TestRelease(t *testing.T) {
 				}
 				require.Equal(t, len(waits), next, "what waits is there in its order")
 			case 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11:
-				number, err := s.Append(recordOf(made))
+				number, err := s.Append(new(recordOf(made)))
 				if err != nil {
 					require.ErrorIs(t, err, ErrFull)
 					continue

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"sync"
 	"time"
 
 	"github.com/fareway/fareway/modules/internal/ledger"
@@ -16,21 +17,41 @@ type SpoolLog struct{ *spool.Spool }
 
 // Append implements Log.
 func (l SpoolLog) Append(c *book.Course) (uint64, error) {
-	return l.Spool.Append(RecordOf(c))
+	r, _ := records.Get().(*record)
+	defer records.Put(r)
+	r.fill(c)
+	return l.Spool.Append(&r.Record)
 }
+
+// record is a record with what it points to.
+type record struct {
+	spool.Record
+	hold   spool.Hold
+	charge int64
+}
+
+var records = sync.Pool{New: func() any { return new(record) }}
 
 // Release implements Log.
 func (l SpoolLog) Release(covered int64, numbers ...uint64) { l.Spool.Release(covered, numbers...) }
 
 // RecordOf is a course that has ended as the spool keeps it.
 func RecordOf(c *book.Course) spool.Record {
-	r := spool.Record{
-		Settlement: c.End.Settlement, Account: c.Account, Key: c.Key, Charge: new(c.End.Charge),
-		Pending: c.End.Pending, Time: c.End.At,
-		Hold: &spool.Hold{
-			Owner: c.Owner, Endpoint: c.Endpoint, Profile: c.Profile, Microcents: c.Held, Created: c.Created, Kept: c.Kept,
-			Waived: c.End.Waived, Over: c.End.Over, Tokens: c.End.Tokens,
-		},
+	var r record
+	r.fill(c)
+	return r.Record
+}
+
+// fill makes it the record of a course that has ended.
+func (r *record) fill(c *book.Course) {
+	r.charge = c.End.Charge
+	r.hold = spool.Hold{
+		Owner: c.Owner, Endpoint: c.Endpoint, Profile: c.Profile, Microcents: c.Held, Created: c.Created, Kept: c.Kept,
+		Waived: c.End.Waived, Over: c.End.Over, Tokens: c.End.Tokens,
+	}
+	r.Record = spool.Record{
+		Settlement: c.End.Settlement, Account: c.Account, Key: c.Key, Attempts: r.Attempts[:0], Charge: &r.charge,
+		Pending: c.End.Pending, Time: c.End.At, Hold: &r.hold,
 	}
 	for i := range c.Attempts {
 		a := &c.Attempts[i]
@@ -40,7 +61,6 @@ func RecordOf(c *book.Course) spool.Record {
 			Reference: a.Reference, NotMade: a.Outcome == ledger.NotMade,
 		})
 	}
-	return r
 }
 
 // CourseOf is the course that a record keeps. ok is false for one that does not say what was held, of a fareway before.

@@ -176,9 +176,8 @@ func (t *tx) takeUpHold(r *running, a *account, c *book.Course, fresh bool) erro
 // takeUpEnd puts a request that has ended on record; r is nil where its hold was never written.
 func (t *tx) takeUpEnd(r *running, a *account, k keyRef, l *keyLine, c *book.Course) (ledger.Charge, error) {
 	e := &running{Running: c.Running, key: k}
-	e.Attempts = slices.Clone(c.Attempts)
 	if r != nil {
-		e.opening = r.opening
+		e.opening, e.Attempts = r.opening, slices.Clone(c.Attempts)
 		for i := range r.Attempts[:min(len(r.Attempts), len(e.Attempts))] {
 			e.Attempts[i].Row = r.Attempts[i].Row
 		}
