@@ -125,10 +125,16 @@ func (l *Ledger) withdraw(r *request) {
 	l.queue.mu.Unlock()
 }
 
-// lockToEnd locks the account of a request that is to end. Where the store cannot be asked about the account, it ends
-// on what memory has: what was decided holds, whatever the account has become meanwhile.
+// lockToEnd locks the account of a request that is to end, as it is. Where the store cannot be asked about it, the
+// request ends on what memory has: what was decided holds, whatever the account has become meanwhile.
 func (l *Ledger) lockToEnd(r *request) {
-	a, err := l.lock(context.Background(), r.Account)
+	var a *account
+	var err error
+	if l.queue.healthy() && !l.over.Load() {
+		a, _, err = l.enter(context.Background(), r.Account, r.Key)
+	} else {
+		a, err = l.lock(context.Background(), r.Account)
+	}
 	if err == nil && a != r.account {
 		a.mu.Unlock()
 	}
