@@ -190,7 +190,7 @@ func TestOlderDatabase(t *testing.T) {
 	newer := f.restore(f.older)
 	e, log := f.start()
 	require.Equal(t, 4, undecided(t, e))
-	require.Zero(t, e.Spool().Waiting)
+	require.Zero(t, e.Spool().Settlements)
 	require.Equal(t, f.db()+".spool.aside", e.Spool().Aside)
 	require.Equal(t, 4, log.count("cannot be applied and is kept aside"))
 	require.Equal(t, 4, log.count(e.Spool().Aside))
@@ -427,7 +427,7 @@ func TestDamagedSpool(t *testing.T) {
 	f.damage(4096 + 512 + 12)
 	state, items, err := f.readSpool()
 	require.NoError(t, err)
-	require.EqualValues(t, 4, state.Waiting)
+	require.EqualValues(t, 4, state.Settlements)
 	require.Len(t, state.Damaged, 1)
 	require.Empty(t, items)
 
@@ -445,7 +445,7 @@ func TestDamagedSpool(t *testing.T) {
 
 	state, items, err = f.readSpool()
 	require.NoError(t, err)
-	require.Equal(t, []any{int64(0), int64(1), 0}, []any{state.Waiting, state.Undecided, len(state.Damaged)})
+	require.Equal(t, []any{int64(0), int64(1), 0}, []any{state.Settlements, state.Undecided, len(state.Damaged)})
 	require.Len(t, items, 1)
 
 	// The same without a gateway.

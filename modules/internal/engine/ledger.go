@@ -75,15 +75,15 @@ func (e *Engine) openLedger(o *Options, cfg *config.Config) (err error) {
 	}
 	e.store, e.away = e.live, e.live.Away
 	e.aside = &Aside{file: e.settler.spool.Aside(), ledger: e.live, now: o.Now, changed: e.settler.countAside}
-	e.metrics.watchSpool(e.spooled)
+	e.metrics.watchSpool(func() int64 { return e.spooled().Settlements })
 	e.awaitPredecessors(store)
 	return nil
 }
 
-// spooled is how many settlements wait in the spool because the store is away.
-func (e *Engine) spooled() int64 {
+// spooled is what waits in the spool because the store is away.
+func (e *Engine) spooled() live.Waiting {
 	if e.store.Loss() != nil {
-		return e.settler.spool.Len()
+		return live.Waiting{Settlements: e.settler.spool.Len()}
 	}
 	_, waiting := e.away()
 	return waiting

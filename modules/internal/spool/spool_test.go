@@ -117,9 +117,9 @@ func TestOpenMakesAWholeFile(t *testing.T) {
 	require.Zero(t, s.Torn())
 	require.Zero(t, s.Aside().Undecided())
 	require.NoError(t, s.Close())
-	number, damaged, err := Inspect(path)
+	found, damaged, err := Inspect(path)
 	require.NoError(t, err)
-	require.EqualValues(t, 1, number)
+	requireSame(t, []Record{recordOf(1)}, found)
 	require.Empty(t, damaged)
 }
 
@@ -263,7 +263,7 @@ func TestRelease(t *testing.T) {
 						next++
 						continue
 					}
-					s.Release(found.numbers[i]) // it was released before
+					s.Release(0, found.numbers[i]) // it was released before
 				}
 				require.Equal(t, len(waits), next, "what waits is there in its order")
 			case 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11:
@@ -278,8 +278,8 @@ func TestRelease(t *testing.T) {
 			default:
 				if len(waits) > 0 {
 					i := rapid.IntRange(0, len(waits)-1).Draw(t, "which")
-					s.Release(waits[i].number)
-					s.Release(waits[i].number) // once more changes nothing
+					s.Release(0, waits[i].number)
+					s.Release(0, waits[i].number) // once more changes nothing
 					waits = slices.Delete(waits, i, i+1)
 				}
 			}

@@ -37,13 +37,15 @@ func (m *memoryLog) Append(c *book.Course) (uint64, error) {
 	return m.number, nil
 }
 
-func (m *memoryLog) Release(number uint64) {
+func (m *memoryLog) Release(_ int64, numbers ...uint64) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	if m.courses[number] == nil {
-		panic("released twice, or never appended")
+	for _, number := range numbers {
+		if m.courses[number] == nil {
+			panic("released twice, or never appended")
+		}
+		delete(m.courses, number)
 	}
-	delete(m.courses, number)
 }
 
 func TestLedgerOverSQLite(t *testing.T) {

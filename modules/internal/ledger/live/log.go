@@ -1,6 +1,11 @@
 package live
 
 import (
+	"context"
+	"errors"
+	"fmt"
+	"time"
+
 	"github.com/fareway/fareway/modules/internal/ledger"
 	"github.com/fareway/fareway/modules/internal/ledger/book"
 	"github.com/fareway/fareway/modules/internal/spool"
@@ -11,12 +16,11 @@ type SpoolLog struct{ *spool.Spool }
 
 // Append implements Log.
 func (l SpoolLog) Append(c *book.Course) (uint64, error) {
-	n, err := l.Spool.Append(RecordOf(c))
-	return uint64(n), err
+	return l.Spool.Append(RecordOf(c))
 }
 
 // Release implements Log.
-func (l SpoolLog) Release(number uint64) { l.Spool.Release(spool.Number(number)) }
+func (l SpoolLog) Release(covered int64, numbers ...uint64) { l.Spool.Release(covered, numbers...) }
 
 // RecordOf is a course that has ended as the spool keeps it.
 func RecordOf(c *book.Course) spool.Record {
@@ -62,4 +66,46 @@ func CourseOf(r *spool.Record) (c book.Course, ok bool, err error) {
 	part := book.Part{Charge: *r.Charge, Waived: h.Waived, Over: h.Over, Tokens: h.Tokens}
 	c.End, err = book.RestoreEnd(&r.Settlement, &c.Running, unmade, part, r.Time)
 	return c, true, err
+}
+
+// Waiting is what a log has that the ledger's file does not have.
+type Waiting struct {
+	Settlements int64
+	Since       time.Time // when the first of them was decided: the file has all that was settled before
+	Wrong       error     // about one that does not come to what it says; nil: all do
+}
+
+// FindWaiting finds which records of a log wait to be taken up into a ledger, and recomputes them.
+func FindWaiting(ctx context.Context, books ledger.Books, records []spool.Record) (w Waiting, err error) {
+	for i := range records {
+		r := &records[i]
+		isSettled, err := isOnRecord(ctx, books, r.Settlement.Request)
+		if err != nil {
+			return w, err
+		}
+		if isSettled {
+			continue
+		}
+		w.Settlements++
+		if w.Since.IsZero() || r.Time.Before(w.Since) {
+			w.Since = r.Time
+		}
+		if _, _, err := CourseOf(r); err != nil && w.Wrong == nil {
+			w.Wrong = fmt.Errorf("the settlement of request %q: %w", r.Settlement.Request, err)
+		}
+	}
+	return w, nil
+}
+
+// isOnRecord reports whether a request is settled, whether or not its record was removed since.
+func isOnRecord(ctx context.Context, books ledger.Books, id string) (bool, error) {
+	r, err := books.Request(ctx, id)
+	if !errors.Is(err, ledger.ErrNotFound) {
+		return err == nil && !r.Running, err
+	}
+	_, err = books.Pruned(ctx, id)
+	if errors.Is(err, ledger.ErrNotFound) {
+		return false, nil
+	}
+	return err == nil, err
 }

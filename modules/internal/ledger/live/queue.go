@@ -124,7 +124,7 @@ func (q *queue) appended(e *ended, number uint64) {
 	}
 	q.mu.Unlock()
 	if takenUp {
-		q.l.log.Release(number)
+		q.l.log.Release(0, number)
 	}
 }
 
@@ -203,16 +203,11 @@ func (q *queue) takeUp() error {
 	var err error
 	q.writing.Store(int64(time.Since(q.clock)))
 	defer q.writing.Store(0)
-	for len(ends) > 0 && err == nil {
+	for len(ends)+len(holds) > 0 && err == nil {
 		n := min(len(ends), maxCourses)
-		if err = q.takeUpEnds(ends[:n]); err == nil {
-			ends = ends[n:]
-		}
-	}
-	for len(holds) > 0 && err == nil {
-		n := min(len(holds), maxCourses)
-		if err = q.takeUpHolds(holds[:n]); err == nil {
-			holds = holds[n:]
+		m := min(len(holds), maxCourses-n)
+		if err = q.takeUpBatch(ends[:n], holds[:m]); err == nil {
+			ends, holds = ends[n:], holds[m:]
 		}
 	}
 	if was := q.failed.Swap(err != nil); err != nil && !was {
@@ -233,15 +228,41 @@ func (q *queue) takeUp() error {
 	return err
 }
 
-// takeUpEnds gives the store requests that have ended.
-func (q *queue) takeUpEnds(ends []*ended) error {
-	courses := make([]book.Course, len(ends))
-	for i, e := range ends {
-		courses[i] = e.course
+// takeUpBatch gives the store requests that have ended, and running ones behind them. After an error all are to be given
+// again.
+func (q *queue) takeUpBatch(ends []*ended, holds []*request) error {
+	courses, given := make([]book.Course, 0, len(ends)+len(holds)), make([]*request, 0, len(holds))
+	for _, e := range ends {
+		courses = append(courses, e.course)
 	}
+	q.mu.Lock()
+	for _, r := range holds {
+		if r.queued = false; r.over {
+			continue // it comes with its end
+		}
+		courses, given = append(courses, book.Course{Running: r.shown, Kept: r.kept}), append(given, r)
+	}
+	q.mu.Unlock()
 	all, err := TakeUp(context.Background(), q.l.store, courses) // the store bounds the waiting
+	if err == nil {
+		err = q.noteEnds(ends, all)
+	}
 	if err != nil {
+		q.mu.Lock()
+		for _, r := range given {
+			r.queued = true
+		}
+		q.mu.Unlock()
 		return err
+	}
+	q.noteHolds(given, all[len(ends):])
+	return nil
+}
+
+// noteEnds notes what became of requests that have ended. An error is that one is refused, and nobody can be told.
+func (q *queue) noteEnds(ends []*ended, all []book.TakenUp) error {
+	if len(ends) == 0 {
+		return nil
 	}
 	for i, e := range ends {
 		if t := all[i]; t.Err != nil || t.Before {
@@ -250,20 +271,37 @@ func (q *queue) takeUpEnds(ends []*ended) error {
 			}
 		}
 	}
+	appended := make([]uint64, 0, len(ends))
 	for i, e := range ends {
 		e.request.account.settle(e, all[i])
 		q.mu.Lock()
-		e.takenUp = true
-		isAppended := e.isAppended
-		if isAppended {
+		if e.takenUp = true; e.isAppended {
 			q.left--
+			appended = append(appended, e.number)
 		}
 		q.mu.Unlock()
-		if isAppended {
-			q.l.log.Release(e.number)
-		}
 	}
+	q.l.log.Release(all[len(ends)-1].Entries, appended...)
 	return nil
+}
+
+// noteHolds notes what became of running requests.
+func (q *queue) noteHolds(given []*request, all []book.TakenUp) {
+	if len(given) == 0 {
+		return
+	}
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	refusing := false
+	for i, r := range given {
+		if r.refused = all[i].Err; r.refused == nil {
+			r.kept = true
+			continue
+		}
+		refusing = true
+		q.l.o.Logger.Error("a hold cannot be put on record", "request_id", r.ID, "error", r.refused)
+	}
+	q.refusing.Store(refusing)
 }
 
 // settle notes that a request of an account is on record. Where the account is not as it was decided to be, somebody
@@ -276,39 +314,6 @@ func (a *account) settle(e *ended, t book.TakenUp) {
 	if t.Err != nil || t.Before || b.Credits != e.after.Credits || b.Accrued != e.after.Accrued {
 		a.unload()
 	}
-}
-
-// takeUpHolds gives the store running requests.
-func (q *queue) takeUpHolds(holds []*request) error {
-	courses, given := make([]book.Course, 0, len(holds)), make([]*request, 0, len(holds))
-	q.mu.Lock()
-	for _, r := range holds {
-		if r.queued = false; r.over {
-			continue // it comes with its end
-		}
-		courses, given = append(courses, book.Course{Running: r.shown, Kept: r.kept}), append(given, r)
-	}
-	q.mu.Unlock()
-	all, err := TakeUp(context.Background(), q.l.store, courses) // the store bounds the waiting
-	q.mu.Lock()
-	defer q.mu.Unlock()
-	refusing := false
-	for i, r := range given {
-		if err != nil {
-			r.queued = true
-			continue
-		}
-		if r.refused = all[i].Err; r.refused == nil {
-			r.kept = true
-			continue
-		}
-		refusing = true
-		q.l.o.Logger.Error("a hold cannot be put on record", "request_id", r.ID, "error", r.refused)
-	}
-	if len(given) > 0 && err == nil {
-		q.refusing.Store(refusing)
-	}
-	return err
 }
 
 // TakeUp has a store take up courses. Where one of them breaks the transaction, each is taken up alone. An error is

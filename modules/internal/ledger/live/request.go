@@ -125,14 +125,14 @@ func (l *Ledger) withdraw(r *request) {
 	l.queue.mu.Unlock()
 }
 
-// lockToEnd locks the account of a request that is to end, as it is. Where the store cannot be asked about it, the
+// lockToEnd locks the account of a request that is to end, as it is now. Where the store cannot be asked about it, the
 // request ends on what memory has: what was decided holds, whatever the account has become meanwhile.
 func (l *Ledger) lockToEnd(r *request) {
-	var a *account
-	var err error
+	a, err := (*account)(nil), error(ledger.ErrUnavailable)
 	if l.queue.healthy() && !l.over.Load() {
 		a, _, err = l.enter(context.Background(), r.Account, r.Key)
-	} else {
+	}
+	if err != nil {
 		a, err = l.lock(context.Background(), r.Account)
 	}
 	if err == nil && a != r.account {

@@ -97,6 +97,7 @@ func (s *Store) TakeUp(ctx context.Context, courses []book.Course) (all []book.T
 		for i := range courses {
 			t.wrote = false
 			all[i] = t.takeUp(&courses[i])
+			all[i].Entries = t.lastEntry
 			if err := all[i].Err; err != nil && (t.wrote || t.err != nil || !isLedgerError(err)) {
 				return fmt.Errorf("taking up request %q: %w", courses[i].ID, err)
 			}
