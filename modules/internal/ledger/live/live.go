@@ -22,6 +22,8 @@ type Log interface {
 	// Release says that the store has taken up appended ones. covered is how many movements it has with them and all
 	// those before them, 0 where that was said before.
 	Release(covered int64, numbers ...uint64)
+	// Empty has nobody find what was released, where that is all.
+	Empty() error
 }
 
 // Options say how requests are decided.

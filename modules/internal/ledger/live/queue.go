@@ -18,6 +18,8 @@ const (
 	// The pauses after the store has not taken anything up: the first one, doubled each time up to the longest.
 	firstPause = 250 * time.Millisecond
 	maxPause   = 5 * time.Second
+	// idleTime is after how long without a request the log is emptied.
+	idleTime = time.Second
 	// longWrite is after how long it is in doubt whether the store takes up what it has been given.
 	longWrite = time.Second
 )
@@ -167,12 +169,21 @@ func (l *Ledger) flush(ctx context.Context) error {
 
 func (q *queue) run() {
 	defer close(q.stopped)
-	var pause time.Duration
+	var (
+		pause time.Duration
+		idle  <-chan time.Time // comes where the log may have something
+	)
 	for {
 		select {
 		case <-q.stop:
-			_ = q.takeUp() // what is left the log has
+			if q.takeUp() == nil { // else the log has what is left
+				q.emptyLog()
+			}
 			return
+		case <-idle:
+			q.emptyLog()
+			idle = nil
+			continue
 		case <-q.urgent:
 		case <-q.dirty:
 			wait := max(pause, q.l.o.Interval)
@@ -183,11 +194,19 @@ func (q *queue) run() {
 			}
 		}
 		if err := q.takeUp(); err == nil {
-			pause = 0
+			pause, idle = 0, q.l.o.After(idleTime)
 			continue
 		}
 		pause = min(max(firstPause, 2*pause), maxPause)
 		signal(q.dirty) // for the next try
+	}
+}
+
+// emptyLog empties a log of which everything is taken up: so a restart has nothing to read, and a copy of its file says
+// nothing twice.
+func (q *queue) emptyLog() {
+	if err := q.l.log.Empty(); err != nil {
+		q.l.o.Logger.Warn("the spool has settlements that the ledger has, too; a restart finds them", "error", err)
 	}
 }
 
