@@ -28,7 +28,7 @@ var crashSeed = flag.Uint64("crash.seed", 0, "the seed of the crash tests; 0: an
 // TestCrash kills a gateway under load again and again; see crashes for what must hold.
 func TestCrash(t *testing.T) {
 	t.Parallel()
-	cycles := 16  // `make soak` has 200
+	cycles := 16  // `make soak` has 1,000
 	if racing() { // a start takes several times as long
 		cycles = 8
 	}

@@ -2,6 +2,10 @@
 // commands that read a ledger while no gateway runs (OpenBooks). What is decided about money package book decides:
 // this one reads the rows that a decision needs, and writes those that it returns.
 //
+// In a gateway, package live decides about requests in memory and settles them into its log: this store takes up their
+// courses behind that (TakeUp), in order. Its own Hold, Begin and Settle decide in the same way, and are for what live
+// does not run: requests of other owners, and ledgers without it.
+//
 // # Writing
 //
 // One goroutine writes, on one connection. It takes every operation that waits, runs them in one transaction and
