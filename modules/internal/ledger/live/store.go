@@ -197,18 +197,18 @@ func (l *Ledger) AddReceipt(ctx context.Context, attempt string, usage llm.Usage
 
 // CloseUnproven implements ledger.Store.
 func (l *Ledger) CloseUnproven(ctx context.Context, before time.Time) (c ledger.Closings, err error) {
-	err = l.excludeAll(ctx, func() error {
+	err = l.excludeWhile(ctx, func() (bool, error) {
 		c, err = l.store.CloseUnproven(ctx, before)
-		return err
+		return c.Attempts > 0, err
 	})
 	return c, err
 }
 
 // EndPeriods implements ledger.Store.
 func (l *Ledger) EndPeriods(ctx context.Context) (accounts int64, err error) {
-	err = l.excludeAll(ctx, func() error {
+	err = l.excludeWhile(ctx, func() (bool, error) {
 		accounts, err = l.store.EndPeriods(ctx)
-		return err
+		return accounts > 0, err
 	})
 	return accounts, err
 }
