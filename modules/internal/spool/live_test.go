@@ -64,7 +64,8 @@ func TestPowerLossUnderLive(t *testing.T) {
 			if err == nil {
 				var c ledger.Charge
 				c, err = l.Settle(ctx, ledger.Settlement{Request: id, Status: 200, Reason: "ok", Results: []ledger.Result{{
-					Attempt: attempt.ID, Outcome: ledger.Finished, Usage: &llm.Usage{Input: llm.Count(int64(n)), Output: llm.Count(7)}}}})
+					Attempt: attempt.ID, Outcome: ledger.Finished,
+					Usage: &llm.Usage{Input: llm.Count(int64(n)), Output: llm.Count(7)}}}})
 				if err == nil {
 					require.EqualValues(rt, n+7, c.Microcents)
 					answered[id] = c.Microcents
