@@ -129,7 +129,7 @@ func (l *Ledger) withdraw(r *request) {
 // lockToEnd locks the account of a request that is to end, as it is now. Where the store cannot be asked about it, the
 // request ends on what memory has: what was decided holds, whatever the account has become meanwhile.
 func (l *Ledger) lockToEnd(r *request) {
-	a, err := (*account)(nil), error(ledger.ErrUnavailable)
+	a, err := (*account)(nil), ledger.ErrUnavailable
 	if l.queue.healthy() && !l.over.Load() {
 		a, _, err = l.enter(context.Background(), r.Account, r.Key)
 	}

@@ -69,7 +69,9 @@ func (l *Ledger) SetPlan(ctx context.Context, account, plan string) (ledger.Acco
 }
 
 // SetLimit implements ledger.Store.
-func (l *Ledger) SetLimit(ctx context.Context, account string, limit ledger.Limit, value *int64) (ledger.Account, error) {
+func (l *Ledger) SetLimit(ctx context.Context, account string, limit ledger.Limit, value *int64) (
+	ledger.Account, error,
+) {
 	return about(ctx, l, account, func() (ledger.Account, error) { return l.store.SetLimit(ctx, account, limit, value) })
 }
 
