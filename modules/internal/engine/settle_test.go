@@ -124,12 +124,6 @@ func (l *till) questions() int {
 	return l.asked
 }
 
-func (l *till) set(away bool) {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	l.away = away
-}
-
 func (l *till) has(request string) (ledger.Settlement, bool) {
 	l.mu.Lock()
 	defer l.mu.Unlock()

@@ -254,9 +254,9 @@ func (s *Spool) Torn() int64 { return s.torn }
 // Aside is what cannot be applied.
 func (s *Spool) Aside() *Aside { return s.aside }
 
-// Append keeps a settlement until Release is told its number. It is on the disk when Append returns nil (see SyncBehind),
-// and ErrFull or the disk's error means that it is not kept. One that comes while nothing is written is written at once,
-// and those that come meanwhile are then written and synced together.
+// Append keeps a settlement until Release is told its number. It is on the disk when Append returns nil (see
+// SyncBehind), and ErrFull or the disk's error means that it is not kept. One that comes while nothing is written is
+// written at once, and those that come meanwhile are then written and synced together.
 func (s *Spool) Append(r *Record) (Number, error) {
 	payload, err := r.encode(make([]byte, 0, sectorSize))
 	if err != nil {

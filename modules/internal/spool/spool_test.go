@@ -648,7 +648,7 @@ func TestEpochsLast(t *testing.T) {
 	for range requests {
 		n, err := s.Append(new(recordOf(0)))
 		require.NoError(t, err)
-		s.Release(0, uint64(n))
+		s.Release(0, n)
 	}
 	epoch := max(s.halves[0].header.epoch, s.halves[1].header.epoch)
 	require.Less(t, int(epoch), requests/5)

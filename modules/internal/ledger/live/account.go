@@ -237,7 +237,7 @@ func (l *Ledger) excludeAll(ctx context.Context, run func() error) error {
 	return l.excludeWhile(ctx, func() (bool, error) { return true, run() })
 }
 
-// excludeWhile is excludeAll for an operation that may find nothing to change: then what memory has goes on being right.
+// excludeWhile is excludeAll for an operation that may find nothing to change: then what memory has stays as it is.
 func (l *Ledger) excludeWhile(ctx context.Context, run func() (changed bool, err error)) error {
 	l.whole.Lock()
 	defer l.whole.Unlock()

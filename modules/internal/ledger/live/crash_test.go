@@ -165,7 +165,8 @@ func TestCrashes(t *testing.T) {
 				made++
 				id := fmt.Sprintf("req_%032x", made)
 				h := ledger.Hold{Request: id, Account: accounts[which].ID, Key: keys[which].ID, Endpoint: "chat",
-					Profile: "balanced", Microcents: rapid.Int64Range(0, 3_000_000).Draw(rt, "hold"), Behind: rapid.Bool().Draw(rt, "behind")}
+					Profile: "balanced", Microcents: rapid.Int64Range(0, 3_000_000).Draw(rt, "hold"),
+					Behind: rapid.Bool().Draw(rt, "behind")}
 				if rapid.IntRange(0, 3).Draw(rt, "with an attempt") > 0 {
 					h.Attempt = attempt(id, 1)
 				}

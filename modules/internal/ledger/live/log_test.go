@@ -26,8 +26,8 @@ func recordOf(n int) spool.Record {
 	}
 }
 
-// TestFindWaiting: who reads a ledger's file is told what its log has beside that, from when on, and whether it comes to
-// what it says (GAP-132).
+// TestFindWaiting: who reads a ledger's file is told what its log has beside that, from when on, and whether it comes
+// to what it says (GAP-132).
 func TestFindWaiting(t *testing.T) {
 	t.Parallel()
 	books := ledgertest.OpenMemory(t, ledgertest.Options{})

@@ -260,8 +260,8 @@ func (q *queue) takeUp() error {
 	return err
 }
 
-// takeUpBatch gives the store requests that have ended, and running ones behind them. After an error all are to be given
-// again.
+// takeUpBatch gives the store requests that have ended, and running ones behind them. After an error all are to be
+// given again.
 func (q *queue) takeUpBatch(ends []*ended, holds []*request) error {
 	courses, given := make([]book.Course, 0, len(ends)+len(holds)), make([]*request, 0, len(holds))
 	for _, e := range ends {
