@@ -99,6 +99,7 @@ type core struct {
 	store   ledger.Store
 	settler *settler
 	live    *live.Ledger // which store is, once it is open
+	syncer  *syncer      // nil where what is acknowledged is on the disk before
 	away    func() (away bool, waiting int64)
 	plans   *plans
 	host    *host.Host
