@@ -13,16 +13,27 @@ type background struct {
 	loops []*loop
 
 	once    sync.Once
+	cancel  context.CancelFunc
 	running sync.WaitGroup
 }
 
-// start begins the loops, at the first call only. They end with ctx.
+// start begins the loops, at the first call only. They end with ctx, or stop.
 func (b *background) start(ctx context.Context) {
 	b.once.Do(func() {
+		ctx, b.cancel = context.WithCancel(ctx)
 		for _, l := range b.loops {
 			b.running.Go(func() { l.run(ctx) })
 		}
 	})
+}
+
+// stop ends the loops, or lets none begin.
+func (b *background) stop() {
+	b.once.Do(func() {})
+	if b.cancel != nil {
+		b.cancel()
+	}
+	b.wait()
 }
 
 // wait returns when the loops have ended.

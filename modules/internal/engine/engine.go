@@ -17,6 +17,8 @@ import (
 	"sync/atomic"
 	"time"
 
+	"github.com/gofrs/flock"
+
 	"github.com/fareway/fareway/config"
 	"github.com/fareway/fareway/modules/internal/decisions"
 	"github.com/fareway/fareway/modules/internal/history"
@@ -90,6 +92,11 @@ type Engine struct {
 	probe      storeProbe
 	background background
 	opened     time.Time
+
+	predecessors predecessors
+	offered      sync.WaitGroup // of who hands the ledger over
+	handed       *flock.Flock   // of the spool, where that is done
+	closing      sync.Once      // of what is learned
 }
 
 // core is what all parts of an engine work with.
@@ -97,10 +104,11 @@ type core struct {
 	dataDir string
 	log     *swapLogger
 	store   ledger.Store
+	base    book.Store // below it
 	settler *settler
 	live    *live.Ledger // which store is, once it is open
 	syncer  *syncer      // nil where what is acknowledged is on the disk before
-	away    func() (away bool, waiting int64)
+	away    func() (away bool, waiting live.Waiting)
 	plans   *plans
 	host    *host.Host
 	metrics *Metrics
@@ -404,7 +412,13 @@ func (w *Work) Done() { w.engine.life.end(w.gen) }
 // BeginDrain lets Ready say that the gateway is shutting down. Requests that come nevertheless are served. When
 // delay, in which they still come, and then the drain timeout are over, those that are left are told to end: each
 // writes its error frame and settles. The first call counts.
-func (e *Engine) BeginDrain(delay time.Duration) { e.life.drain(delay) }
+//
+// Once no more come, another process that waits for the ledger gets it (see offer).
+func (e *Engine) BeginDrain(delay time.Duration) {
+	if e.life.drain(delay) && e.base != nil {
+		e.offer(delay)
+	}
+}
 
 // EndDrain tells what is left to end now, as the end of the drain's time does; it begins a drain where none has begun.
 // It returns how many requests that were.
@@ -426,12 +440,20 @@ func (e *Engine) Drain() {
 func (e *Engine) Close() error {
 	e.life.drain(0)
 	e.life.stop()
+	e.offered.Wait()
+	e.predecessors.ended.Wait()
 	e.background.wait()
-	if err := e.saveCounts(context.Background()); err != nil {
-		e.Logger().Warn("what was learned of routes in the last minute is lost", "error", err)
+	if !e.live.IsOver() {
+		if err := e.saveCounts(context.Background()); err != nil {
+			e.Logger().Warn("what was learned of routes in the last minute is lost", "error", err)
+		}
 	}
 	e.host.Close()
 	e.requests.close()
-	e.learning.close()
-	return e.closeLedger()
+	e.closing.Do(e.learning.close)
+	err := e.closeLedger()
+	if e.handed != nil {
+		err = errors.Join(err, e.handed.Close())
+	}
+	return err
 }

@@ -33,7 +33,8 @@ func (e *Engine) openLedger(o *Options, cfg *config.Config) (err error) {
 	if err != nil {
 		return fmt.Errorf("opening the ledger: %w", err)
 	}
-	e.store = store // until there is the ledger over it
+	e.store, e.base = store, store // until there is the ledger over it
+	e.predecessors.spool = spool.Path(path)
 	for _, left := range []string{backup.BackupWork, backup.RestoreWork} {
 		files.RemoveLeftWork(o.DataDir, left) // by commands that were killed
 		files.RemoveLeftWork(filepath.Dir(path), left)
@@ -73,7 +74,7 @@ func (e *Engine) openLedger(o *Options, cfg *config.Config) (err error) {
 		if err := e.settler.takeUp(ctx); err != nil {
 			return err
 		}
-		if _, err := store.Recover(ctx); err != nil {
+		if err := e.takeUpLeft(ctx, store); err != nil {
 			return err
 		}
 	}
@@ -88,14 +89,15 @@ func (e *Engine) openLedger(o *Options, cfg *config.Config) (err error) {
 	}
 	e.store, e.away = e.live, e.live.Away
 	e.aside = &Aside{file: e.settler.spool.Aside(), ledger: e.live, now: o.Now, changed: e.settler.countAside}
-	e.metrics.watchSpool(e.spooled)
+	e.metrics.watchSpool(func() int64 { return e.spooled().Settlements })
+	e.awaitPredecessors(store)
 	return nil
 }
 
-// spooled is how many settlements wait in the spool because the store is away.
-func (e *Engine) spooled() int64 {
+// spooled is what waits in the spool because the store is away.
+func (e *Engine) spooled() live.Waiting {
 	if e.store.Loss() != nil {
-		return e.settler.spool.Len()
+		return live.Waiting{Settlements: e.settler.spool.Len()}
 	}
 	_, waiting := e.away()
 	return waiting
@@ -108,10 +110,12 @@ func (e *Engine) AcceptLoss(ctx context.Context, reason string) (ledger.Loss, er
 		return loss, err
 	}
 	ctx = context.WithoutCancel(ctx)
-	err = e.live.Exclude(ctx, func() error { return e.settler.takeUp(ctx) })
-	if err == nil {
-		_, err = e.live.Recover(ctx)
-	}
+	err = e.live.Exclude(ctx, func() error {
+		if err := e.settler.takeUp(ctx); err != nil {
+			return err
+		}
+		return e.takeUpLeft(ctx, e.base)
+	})
 	if err != nil {
 		return loss, fmt.Errorf("the loss is accepted, and what dead processes left could not be taken up, which a "+
 			"restart does: %w", err)

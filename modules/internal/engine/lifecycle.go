@@ -171,12 +171,12 @@ func (l *lifecycle) acquire() (g *Generation, release func()) {
 	}
 }
 
-// drain begins the drain, at its first call. After the delay and the drain timeout, what still runs is told to end.
-func (l *lifecycle) drain(delay time.Duration) {
+// drain begins the drain, and reports whether this is its first call. After the delay and the drain timeout, what still runs is told to end.
+func (l *lifecycle) drain(delay time.Duration) bool {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	if l.phase >= draining {
-		return
+		return false
 	}
 	l.phase = draining
 	l.leave(ErrShutdown)
@@ -189,6 +189,7 @@ func (l *lifecycle) drain(delay time.Duration) {
 	if l.running > 0 {
 		l.log.Info("waiting for the requests that run", "requests", l.running, "until", l.until)
 	}
+	return true
 }
 
 // endNow ends a drain at once, as if its time were over: what runs is told to end, and settles.

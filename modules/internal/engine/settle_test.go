@@ -190,7 +190,8 @@ func spoolIn(t *testing.T, dir string, all ...*book.Course) {
 	s, err := spool.Open(filepath.Join(dir, "spool"), 0)
 	require.NoError(t, err)
 	for _, c := range all {
-		_, err := s.Append(live.RecordOf(c))
+		r := live.RecordOf(c)
+		_, err := s.Append(&r)
 		require.NoError(t, err)
 	}
 	require.NoError(t, s.Close())

@@ -289,9 +289,10 @@ type Store interface {
 	Ping(ctx context.Context) error
 
 	// Recover releases the holds of owners that are provably gone; their requests are settled at nothing, their
-	// attempts wait for receipts (GAP-99). Call it once after opening and before the first Hold, after the
-	// settlements of the spool have been repeated. It returns how many requests there were.
-	Recover(ctx context.Context) (requests int64, err error)
+	// attempts wait for receipts (GAP-99). Call it after opening and before the first Hold, after the settlements of
+	// the spool have been repeated. Owners that handed the ledger over and still settle what they run are living; it
+	// is called again when one of them has ended. It returns how many requests there were.
+	Recover(ctx context.Context, living ...string) (requests int64, err error)
 
 	// CreateAccount makes an active account with a balance of 0, or of its plan's credits for the first period.
 	CreateAccount(ctx context.Context, name, plan string) (Account, error)

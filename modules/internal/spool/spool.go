@@ -41,6 +41,7 @@ func Path(database string) string { return database + ".spool" }
 // Spool is an open spool. Its methods may be called concurrently.
 type Spool struct {
 	aside   *Aside
+	isOwn   bool // the aside is no other spool's
 	waiting atomic.Int64
 	torn    int64
 
@@ -98,14 +99,29 @@ var appendings = sync.Pool{New: func() any { return &appending{turn: make(chan b
 func Open(path string, size int64) (*Spool, error) { return open(machine{}, path, cmp.Or(size, Size)) }
 
 func open(sys system, path string, size int64) (*Spool, error) {
-	s, err := load(sys, path, size)
+	aside, err := openAside(sys, AsidePath(path))
 	if err != nil {
 		return nil, fmt.Errorf("opening the spool %s: %w", path, err)
 	}
+	s, err := load(sys, path, size, aside)
+	if err != nil {
+		return nil, fmt.Errorf("opening the spool %s: %w", path, errors.Join(err, aside.Close()))
+	}
+	s.isOwn = true
 	return s, nil
 }
 
-func load(sys system, path string, size int64) (s *Spool, err error) {
+// OpenLeft opens a spool that another process has left, as Open does; what cannot be read in it is kept in this one's
+// Aside.
+func (s *Spool) OpenLeft(path string) (*Spool, error) {
+	left, err := load(machine{}, path, Size, s.aside)
+	if err != nil {
+		return nil, fmt.Errorf("opening the spool %s: %w", path, err)
+	}
+	return left, nil
+}
+
+func load(sys system, path string, size int64, aside *Aside) (s *Spool, err error) {
 	content, err := readIfAny(sys, path)
 	if err != nil {
 		return nil, err
@@ -116,15 +132,6 @@ func load(sys system, path string, size int64) (s *Spool, err error) {
 			return nil, err
 		}
 	}
-	aside, err := openAside(sys, AsidePath(path))
-	if err != nil {
-		return nil, err
-	}
-	defer func() {
-		if err != nil {
-			err = errors.Join(err, aside.Close())
-		}
-	}()
 	if err := aside.keepDamages(path, f.damages); err != nil {
 		return nil, err
 	}
@@ -248,9 +255,9 @@ func (s *Spool) Torn() int64 { return s.torn }
 func (s *Spool) Aside() *Aside { return s.aside }
 
 // Append keeps a settlement until Release is told its number. It is on the disk when Append returns nil (see SyncBehind),
-// and ErrFull or the disk's error means that it is not kept. One that comes while nothing is written is written at once, and those that
-// come meanwhile are then written and synced together.
-func (s *Spool) Append(r Record) (Number, error) {
+// and ErrFull or the disk's error means that it is not kept. One that comes while nothing is written is written at once,
+// and those that come meanwhile are then written and synced together.
+func (s *Spool) Append(r *Record) (Number, error) {
 	payload, err := r.encode(make([]byte, 0, sectorSize))
 	if err != nil {
 		return 0, err
@@ -526,7 +533,11 @@ func (s *Spool) Close() error {
 	if s.behind.unsynced {
 		err = s.file.Sync()
 	}
-	if err := errors.Join(err, s.file.Close(), s.aside.Close()); err != nil {
+	err = errors.Join(err, s.file.Close())
+	if s.isOwn {
+		err = errors.Join(err, s.aside.Close())
+	}
+	if err != nil {
 		return fmt.Errorf("closing the spool: %w", err)
 	}
 	return nil

@@ -77,7 +77,7 @@ func with(t require.TestingT, all []Record) (*Spool, *computer) {
 
 // add appends a record.
 func add(s *Spool, r Record) error {
-	_, err := s.Append(r)
+	_, err := s.Append(&r)
 	return err
 }
 
@@ -117,9 +117,9 @@ func TestOpenMakesAWholeFile(t *testing.T) {
 	require.Zero(t, s.Torn())
 	require.Zero(t, s.Aside().Undecided())
 	require.NoError(t, s.Close())
-	number, damaged, err := Inspect(path)
+	found, damaged, err := Inspect(path)
 	require.NoError(t, err)
-	require.EqualValues(t, 1, number)
+	requireSame(t, []Record{recordOf(1)}, found)
 	require.Empty(t, damaged)
 }
 
@@ -267,7 +267,7 @@ func TestRelease(t *testing.T) {
 				}
 				require.Equal(t, len(waits), next, "what waits is there in its order")
 			case 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11:
-				number, err := s.Append(recordOf(made))
+				number, err := s.Append(new(recordOf(made)))
 				if err != nil {
 					require.ErrorIs(t, err, ErrFull)
 					continue

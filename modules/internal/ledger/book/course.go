@@ -2,6 +2,8 @@ package book
 
 import (
 	"context"
+	"fmt"
+	"time"
 
 	"github.com/fareway/fareway/config"
 	"github.com/fareway/fareway/modules/internal/ledger"
@@ -35,6 +37,14 @@ type TakenUp struct {
 	Entries int64
 }
 
+// MayBePruned is why a request is not taken up that ended before the moment before which requests may have been pruned:
+// it was most likely charged then, and nobody can tell any more.
+func MayBePruned(ended, prunedBefore time.Time) error {
+	return fmt.Errorf("%w: it ended at %s, and requests that were settled before %s are pruned: it was charged then, "+
+		"unless it was never on record; look for it in an export of the journal", ledger.ErrInvalid,
+		ended.UTC().Format(time.RFC3339), prunedBefore.UTC().Format(time.RFC3339))
+}
+
 // Store is a store that takes up what was decided in its process's memory (package live).
 type Store interface {
 	ledger.Store
@@ -45,6 +55,10 @@ type Store interface {
 type Taker interface {
 	// BootID names this process as the owner of what it holds.
 	BootID() string
+	// Offer lets another process wait for the ledger: who has it admits nothing more. IsAwaited reports whether one
+	// does; it gets the ledger once this store is closed.
+	Offer() error
+	IsAwaited() bool
 	// HighestRequest is the largest id of a settled request, "" without one.
 	HighestRequest(ctx context.Context) (string, error)
 	// IsSettled reports whether a request is on record as settled.

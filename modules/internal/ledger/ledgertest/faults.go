@@ -102,8 +102,8 @@ func (f *faulty) Ping(ctx context.Context) error {
 	return f.try("ping", func() error { return f.Store.Ping(ctx) })
 }
 
-func (f *faulty) Recover(ctx context.Context) (int64, error) {
-	return try(f, "recover", func() (int64, error) { return f.Store.Recover(ctx) })
+func (f *faulty) Recover(ctx context.Context, living ...string) (int64, error) {
+	return try(f, "recover", func() (int64, error) { return f.Store.Recover(ctx, living...) })
 }
 
 func (f *faulty) CreateAccount(ctx context.Context, name, plan string) (ledger.Account, error) {

@@ -217,11 +217,11 @@ func (m *memory) Close() error {
 }
 
 // Recover implements ledger.Store.
-func (m *memory) Recover(context.Context) (requests int64, err error) {
+func (m *memory) Recover(_ context.Context, living ...string) (requests int64, err error) {
 	leave, err := m.enter()
 	defer leave()
 	for _, r := range slices.SortedFunc(maps.Values(m.running), func(a, b *runningRow) int { return a.made - b.made }) {
-		if err != nil || r.Owner == m.o.BootID {
+		if err != nil || r.Owner == m.o.BootID || slices.Contains(living, r.Owner) {
 			continue
 		}
 		_, err = m.settle(book.SettleCrashed(&r.Running))

@@ -71,6 +71,12 @@ func (g *gateway) start() {
 	require.NoError(g.t, err)
 	require.Zero(g.t, g.spool.Aside().Undecided())
 	ctx := context.Background()
+	records, damaged, err := spool.Inspect(filepath.Join(g.dir, "ledger.db.spool"))
+	require.NoError(g.t, err)
+	require.Empty(g.t, damaged)
+	waiting, err := FindWaiting(ctx, store, records)
+	require.NoError(g.t, err)
+	require.NoError(g.t, waiting.Wrong)
 	for g.spool.Len() > 0 {
 		batch := g.spool.Oldest(100)
 		var courses []book.Course
@@ -87,9 +93,13 @@ func (g *gateway) start() {
 			require.Equal(g.t, courses[i].End.Charge, t.Charge.Microcents)
 			require.Equal(g.t, courses[i].End.Waived, t.Charge.Waived)
 			require.Equal(g.t, courses[i].End.Over, t.Charge.Over)
+			if !t.Before {
+				waiting.Settlements--
+			}
 		}
 		require.NoError(g.t, g.spool.Applied(batch))
 	}
+	require.Zero(g.t, waiting.Settlements, "those that FindWaiting found are those that were not on record")
 	_, err = store.Recover(ctx)
 	require.NoError(g.t, err)
 	g.Ledger, err = Open(ctx, g.store, SpoolLog{g.spool}, Options{

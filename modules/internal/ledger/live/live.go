@@ -22,6 +22,8 @@ type Log interface {
 	// Release says that the store has taken up appended ones. covered is how many movements it has with them and all
 	// those before them, 0 where that was said before.
 	Release(covered int64, numbers ...uint64)
+	// Empty has nobody find what was released, where that is all.
+	Empty() error
 }
 
 // Options say how requests are decided.
@@ -80,6 +82,7 @@ type Ledger struct {
 	settled  settledIDs
 	prices   map[priceID]prices
 	closed   bool
+	over     atomic.Bool // the ledger is handed over
 
 	// barrier is set while an operation about more than one account runs, and closed after it.
 	barrier atomic.Pointer[chan struct{}]
@@ -120,20 +123,47 @@ func (l *Ledger) Close() error {
 	if closed {
 		return nil
 	}
-	l.queue.close()
+	if !l.over.Load() {
+		l.queue.close()
+	}
 	return l.store.Close()
 }
 
-// Away reports whether the store does not take up what it is given, and how many requests that have ended wait for it
+// Away reports whether the store does not take up what it is given, and which requests that have ended wait for it
 // then.
-func (l *Ledger) Away() (away bool, waiting int64) {
-	if l.queue.healthy() {
-		return false, 0
+func (l *Ledger) Away() (away bool, w Waiting) {
+	q := &l.queue
+	if !q.failed.Load() {
+		return false, w
 	}
-	l.queue.mu.Lock()
-	defer l.queue.mu.Unlock()
-	return true, int64(len(l.queue.ends))
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	if w.Settlements = q.left; w.Settlements > 0 && len(q.ends) > 0 {
+		w.Since = q.ends[0].course.End.At
+	}
+	return true, w
 }
+
+// HandOver hands the ledger over to the next process that opens the store: everything that was decided is taken up, the
+// running holds too, and the store is closed. before is called in between, to put the log where the next process looks
+// for it (see package engine).
+//
+// What still runs here settles into the log alone from then on, which the next process takes up once this one has
+// ended; until then it counts the holds. Nothing is admitted any more but further attempts that need neither more
+// credits nor a record before their call.
+func (l *Ledger) HandOver(ctx context.Context, before func() error) error {
+	return l.excludeAll(ctx, func() error {
+		if err := before(); err != nil {
+			return err
+		}
+		l.over.Store(true)
+		l.queue.close()
+		return l.store.Close()
+	})
+}
+
+// IsOver reports whether the ledger is handed over.
+func (l *Ledger) IsOver() bool { return l.over.Load() }
 
 // Exclude runs what changes accounts in the store while nobody decides about any.
 func (l *Ledger) Exclude(ctx context.Context, run func() error) error { return l.excludeAll(ctx, run) }
@@ -189,7 +219,10 @@ func tooSlow(timeout time.Duration) error {
 	return fmt.Errorf("waiting for the ledger: %w: its disk did not answer within %s", ledger.ErrUnavailable, timeout)
 }
 
-var errClosed = errors.New("it is closed")
+var (
+	errClosed = errors.New("it is closed")
+	errOver   = fmt.Errorf("%w: it is handed over to another process", ledger.ErrUnavailable)
+)
 
 func closedError() error { return fmt.Errorf("%w: %w", ledger.ErrUnavailable, errClosed) }
 

@@ -37,6 +37,8 @@ func (m *memoryLog) Append(c *book.Course) (uint64, error) {
 	return m.number, nil
 }
 
+func (m *memoryLog) Empty() error { return nil }
+
 func (m *memoryLog) Release(_ int64, numbers ...uint64) {
 	m.mu.Lock()
 	defer m.mu.Unlock()

@@ -19,10 +19,11 @@ type request struct {
 	ended  bool
 
 	// The queue's lock guards these.
-	queued bool         // its rows are behind
-	shown  book.Running // as the store is to see it
-	kept   bool         // the store has had its hold
-	over   bool         // it has ended
+	queued  bool         // its rows are behind
+	shown   book.Running // as the store is to see it
+	kept    bool         // the store has had its hold
+	refused error        // why the store has not taken up what it was shown last
+	over    bool         // it has ended
 }
 
 // running is the request as the rules know it, nil for none.
@@ -58,6 +59,11 @@ func (l *Ledger) hold(ctx context.Context, h *ledger.Hold) (b ledger.Balance, ba
 	if err := book.CheckHold(h, l.store.Loss().Undecided()); err != nil {
 		return b, 0, err
 	}
+	if l.queue.failed.Load() { // of who is refused nothing is to be left
+		if err := l.flush(ctx); err != nil {
+			return b, 0, err
+		}
+	}
 	settled, err := l.isSettled(ctx, h.Request)
 	if err != nil {
 		return b, 0, err
@@ -81,11 +87,72 @@ func (l *Ledger) hold(ctx context.Context, h *ledger.Hold) (b ledger.Balance, ba
 		return b, 0, err
 	}
 	batch, err = l.queue.flush(ctx)
-	if err != nil && r != nil {
-		// Nobody knows of this hold: its call is not made.
-		_, _ = l.settle(context.WithoutCancel(ctx), book.SettleUnanswered(&r.Running))
+	switch {
+	case r == nil:
+	case err != nil:
+		l.giveUp(r)
+	default:
+		if err = l.queue.refusal(r); err != nil {
+			l.withdraw(r)
+		}
 	}
 	return b, batch, err
+}
+
+// giveUp ends a request whose hold nobody waits for any more: its call is not made. The store is to release what it may
+// have of it, which the next process does as well: so the log does not have to know.
+func (l *Ledger) giveUp(r *request) {
+	l.lockToEnd(r)
+	defer r.account.mu.Unlock()
+	if r.ended {
+		return
+	}
+	if _, _, err := l.decideEnd(r, book.SettleUnanswered(&r.Running)); err != nil {
+		l.o.Logger.Error("a hold that nobody waits for stays", "request_id", r.ID, "error", err)
+	}
+}
+
+// withdraw has a request whose hold the store refuses never have been: its call is not made.
+func (l *Ledger) withdraw(r *request) {
+	l.lockToEnd(r)
+	defer r.account.mu.Unlock()
+	if r.ended {
+		return
+	}
+	l.remove(r)
+	l.queue.mu.Lock()
+	r.over = true
+	l.queue.mu.Unlock()
+}
+
+// lockToEnd locks the account of a request that is to end, as it is now. Where the store cannot be asked about it, the
+// request ends on what memory has: what was decided holds, whatever the account has become meanwhile.
+func (l *Ledger) lockToEnd(r *request) {
+	a, err := (*account)(nil), error(ledger.ErrUnavailable)
+	if l.queue.healthy() && !l.over.Load() {
+		a, _, err = l.enter(context.Background(), r.Account, r.Key)
+	}
+	if err != nil {
+		a, err = l.lock(context.Background(), r.Account)
+	}
+	if err == nil && a != r.account {
+		a.mu.Unlock()
+	}
+	if err != nil || a != r.account {
+		r.account.mu.Lock()
+	}
+}
+
+// remove takes a request out of its account, which is locked, and of those that run.
+func (l *Ledger) remove(r *request) {
+	a := r.account
+	a.Held -= r.Held
+	a.running--
+	r.hold(-r.Held)
+	r.ended = true
+	l.mu.Lock()
+	delete(l.requests, r.ID)
+	l.mu.Unlock()
 }
 
 // decideHold admits a request of a locked account. r is nil for one that runs already.
@@ -142,8 +209,10 @@ func (l *Ledger) enterRunning(ctx context.Context, id string) (r *request, err e
 	if r = l.find(id); r == nil {
 		return nil, nil
 	}
-	a, _, err := l.enter(ctx, r.Account, r.Key)
-	if err != nil {
+	a := r.account
+	if l.over.Load() {
+		a.mu.Lock() // nobody changes it any more but what runs here
+	} else if a, _, err = l.enter(ctx, r.Account, r.Key); err != nil {
 		return nil, err
 	}
 	if r.account != a || r.ended {
@@ -176,10 +245,13 @@ func (l *Ledger) begin(ctx context.Context, n *ledger.Next) (batch int, err erro
 	}
 	err = l.decideAttempt(r, n, p, priceErr)
 	r.account.mu.Unlock()
-	if err != nil || n.Behind && l.queue.healthy() {
+	if err != nil || n.Behind && (l.queue.healthy() || l.over.Load()) {
 		return 0, err
 	}
-	if batch, err = l.queue.flush(ctx); err != nil {
+	if batch, err = l.queue.flush(ctx); err == nil {
+		err = l.queue.refusal(r)
+	}
+	if err != nil {
 		r.account.mu.Lock()
 		if r.unmade == nil {
 			r.unmade = map[string]bool{}
@@ -205,6 +277,9 @@ func (l *Ledger) decideAttempt(r *request, n *ledger.Next, p prices, priceErr er
 	}
 	next := book.BeginAttempt(n.Attempt, p.price, p.cost, l.now())
 	c, err := book.DecideAttempt(n, l.payer(a, r.line), &r.Running, &next)
+	if err == nil && l.over.Load() && (c.Raised > 0 || !n.Behind) {
+		err = errOver // the next process has the account, and its database
+	}
 	if err != nil {
 		return err
 	}
@@ -248,15 +323,7 @@ func (l *Ledger) settle(ctx context.Context, st *ledger.Settlement) (ledger.Char
 	if r == nil {
 		return l.settleInStore(ctx, st)
 	}
-	// It does not end with its caller. Where the store cannot be asked about the account, it is decided on what memory
-	// has: what was decided holds, whatever the account has become meanwhile.
-	a, err := l.lock(context.WithoutCancel(ctx), r.Account)
-	if err == nil && a != r.account {
-		a.mu.Unlock()
-	}
-	if err != nil || a != r.account {
-		r.account.mu.Lock()
-	}
+	l.lockToEnd(r) // it does not end with its caller
 	if r.ended {
 		r.account.mu.Unlock()
 		return l.settleInStore(ctx, st)
@@ -298,13 +365,9 @@ func (l *Ledger) decideEnd(r *request, st *ledger.Settlement) (e *ended, c ledge
 		l.o.Logger.Error(what, "attempt", of.Attempt, "error", of.Err)
 	}
 	a.Account, r.line.Line = after, ln
-	a.Held -= r.Held
-	a.running--
 	a.unwritten++
-	r.hold(-r.Held)
-	r.ended = true
+	l.remove(r)
 	l.mu.Lock()
-	delete(l.requests, r.ID)
 	l.settled.add(r.ID)
 	l.mu.Unlock()
 	e = &ended{course: book.Course{Running: now, End: &end}, request: r, after: a.Balance}

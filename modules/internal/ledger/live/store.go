@@ -22,9 +22,9 @@ func (l *Ledger) Ping(ctx context.Context) error { return l.store.Ping(ctx) }
 func (l *Ledger) Loss() *ledger.Loss { return l.store.Loss() }
 
 // Recover implements ledger.Store.
-func (l *Ledger) Recover(ctx context.Context) (requests int64, err error) {
+func (l *Ledger) Recover(ctx context.Context, living ...string) (requests int64, err error) {
 	return requests, l.excludeAll(ctx, func() error {
-		if requests, err = l.store.Recover(ctx); err != nil {
+		if requests, err = l.store.Recover(ctx, living...); err != nil {
 			return err
 		}
 		highest, err := l.store.HighestRequest(ctx)

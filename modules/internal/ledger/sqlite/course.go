@@ -119,6 +119,8 @@ func (t *tx) takeUp(c *book.Course) book.TakenUp {
 			return book.TakenUp{Err: err}
 		case settled:
 			return book.TakenUp{Charge: s.Answer(ledger.Balance{}), Before: true}
+		case c.End != nil && c.End.At.UnixNano() < t.prunedBefore:
+			return book.TakenUp{Err: book.MayBePruned(c.End.At, moment(t.prunedBefore))}
 		case c.Kept:
 			return book.TakenUp{Err: book.NoRequest()}
 		}
@@ -176,9 +178,8 @@ func (t *tx) takeUpHold(r *running, a *account, c *book.Course, fresh bool) erro
 // takeUpEnd puts a request that has ended on record; r is nil where its hold was never written.
 func (t *tx) takeUpEnd(r *running, a *account, k keyRef, l *keyLine, c *book.Course) (ledger.Charge, error) {
 	e := &running{Running: c.Running, key: k}
-	e.Attempts = slices.Clone(c.Attempts)
 	if r != nil {
-		e.opening = r.opening
+		e.opening, e.Attempts = r.opening, slices.Clone(c.Attempts)
 		for i := range r.Attempts[:min(len(r.Attempts), len(e.Attempts))] {
 			e.Attempts[i].Row = r.Attempts[i].Row
 		}

@@ -1,6 +1,7 @@
 package sqlite
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"io/fs"
@@ -10,19 +11,31 @@ import (
 	"strconv"
 	"strings"
 	"sync"
+	"time"
 
 	"github.com/gofrs/flock"
 
 	"github.com/fareway/fareway/modules/internal/ledger"
 )
 
+const (
+	// offered is the word of a lease whose owner would hand it over.
+	offered = "offered"
+	// A lease that is offered is waited for so long, and tried so often. Its owner looks as often.
+	awaitTimeout = 10 * time.Second
+	awaitEvery   = 20 * time.Millisecond
+)
+
 // fileLease is the lease of a ledger in a file: PATH.lock, for as long as this process lives, for the system drops it
 // with the process, however that ends. So it never expires, and whoever has it knows that every earlier owner is gone.
 // The file says who has it, for people, and its generation; it is never removed, for a lock on a removed file locks
 // nothing. Should somebody remove it, or cut it, the ledger itself knows its owners: see raise.
+//
+// Its owner may offer it while he drains (Offer): whoever comes then waits with the lock of PATH.lock.next, by which the
+// owner sees that somebody does (IsAwaited).
 type fileLease struct {
-	path string
-	lock *flock.Flock
+	path       string
+	lock, next *flock.Flock
 
 	mu   sync.Mutex
 	held ledger.Grant // the zero Grant: none is
@@ -30,7 +43,8 @@ type fileLease struct {
 
 // newFileLease is the lease of the ledger at a path, as one of its gateways takes it.
 func newFileLease(path string) *fileLease {
-	return &fileLease{path: path + ".lock", lock: flock.New(path + ".lock")}
+	path += ".lock"
+	return &fileLease{path: path, lock: flock.New(path), next: flock.New(path + ".next")}
 }
 
 // Acquire implements ledger.Lease. The generation is the next one by the file alone; who opens the ledger raises it.
@@ -39,7 +53,9 @@ func (l *fileLease) Acquire(owner string) (ledger.Grant, error) {
 	defer l.mu.Unlock()
 	got, err := false, error(nil)
 	if l.held == (ledger.Grant{}) {
-		got, err = l.lock.TryLock()
+		if got, err = l.lock.TryLock(); err == nil && !got && isOffered(l.path) {
+			got, err = l.await()
+		}
 	}
 	switch {
 	case err != nil:
@@ -48,7 +64,7 @@ func (l *fileLease) Acquire(owner string) (ledger.Grant, error) {
 		return ledger.Grant{}, locked(l.path)
 	}
 	g := ledger.Grant{Owner: owner, Generation: generationOf(l.path) + 1}
-	if err := l.record(g); err != nil {
+	if err := l.record(g, ""); err != nil {
 		return ledger.Grant{}, errors.Join(err, l.lock.Unlock())
 	}
 	l.held = g
@@ -65,24 +81,57 @@ func (l *fileLease) raise(g ledger.Grant, owners int64) (ledger.Grant, error) {
 		return g, err
 	}
 	g.Generation = owners
-	if err := l.record(g); err != nil {
+	if err := l.record(g, ""); err != nil {
 		return ledger.Grant{}, err
 	}
 	l.held = g
 	return g, nil
 }
 
-// record says in the file that is locked who has the lease. The end of this process leaves the whole line, or the one
-// before; a loss of power may leave neither, which raise makes up for.
-func (l *fileLease) record(g ledger.Grant) error {
+// await waits for a lease that is offered, as the only one who does.
+func (l *fileLease) await() (got bool, err error) {
+	if got, err = l.next.TryLock(); err != nil || !got {
+		return false, err
+	}
+	ctx, cancel := context.WithTimeout(context.Background(), awaitTimeout)
+	defer cancel()
+	got, err = l.lock.TryLockContext(ctx, awaitEvery)
+	if errors.Is(err, context.DeadlineExceeded) {
+		err = nil
+	}
+	return got, errors.Join(err, l.next.Unlock())
+}
+
+// Offer says in the file that the lease may be waited for: its owner admits nothing more.
+func (l *fileLease) Offer(g ledger.Grant) error {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if g != l.held || g == (ledger.Grant{}) {
+		return ledger.ErrLapsed
+	}
+	return l.record(g, offered)
+}
+
+// IsAwaited reports whether somebody waits for a lease that was offered.
+func (l *fileLease) IsAwaited() bool {
+	got, err := l.next.TryLock()
+	if got {
+		err = l.next.Unlock()
+	}
+	return err == nil && !got
+}
+
+// record says in the file that is locked who has the lease, and a word about it. The end of this process leaves the
+// whole line, or the one before; a loss of power may leave neither, which raise makes up for.
+func (l *fileLease) record(g ledger.Grant, word string) error {
 	f, err := os.OpenFile(l.path, os.O_RDWR, 0) // it is there since it was locked
 	if err != nil {
 		return fmt.Errorf("writing %s: %w", l.path, err)
 	}
-	text := fmt.Appendf(nil, "%d %s %d\n", os.Getpid(), g.Owner, g.Generation)
+	text := strings.TrimSpace(fmt.Sprintf("%d %s %d %s", os.Getpid(), g.Owner, g.Generation, word)) + "\n"
 	err = l.current()
 	if err == nil {
-		_, err = f.WriteAt(text, 0)
+		_, err = f.WriteAt([]byte(text), 0)
 	}
 	if err == nil {
 		err = f.Truncate(int64(len(text)))
@@ -153,10 +202,8 @@ func locked(name string) error {
 // generationOf is the generation of the last lease by a lock file. It is 0 where the file says none that can be one:
 // there was no file, or an older fareway's, or it is damaged. Then the ledger has to know: see raise.
 func generationOf(name string) int64 {
-	text, err := os.ReadFile(name)
-	line, _, _ := strings.Cut(string(text), "\n")
-	words := strings.Fields(line)
-	if err != nil || len(words) != 3 {
+	words := readLease(name)
+	if len(words) != 3 && !isOffered(name) {
 		return 0
 	}
 	n, err := strconv.ParseInt(words[2], 10, 64)
@@ -164,6 +211,19 @@ func generationOf(name string) int64 {
 		return 0
 	}
 	return n
+}
+
+// isOffered reports whether the owner of a lock file offers it.
+func isOffered(name string) bool {
+	words := readLease(name)
+	return len(words) == 4 && words[3] == offered
+}
+
+// readLease is the words of a lock file's line, none where it cannot be read.
+func readLease(name string) []string {
+	text, _ := os.ReadFile(name)
+	line, _, _ := strings.Cut(string(text), "\n")
+	return strings.Fields(line)
 }
 
 // holder is the process id in a lock file, or a word in its place.
@@ -196,6 +256,13 @@ func resolve(path string) (string, error) {
 		return "", fmt.Errorf("opening the ledger: %w", err)
 	}
 	return target, nil
+}
+
+// IsOffered reports whether the process that admitted requests on the ledger at path drains, and hands it over to the
+// next one that opens it.
+func IsOffered(path string) bool {
+	path, err := resolve(path)
+	return err == nil && isOffered(path+".lock")
 }
 
 // CheckUnlocked is ledger.ErrLocked where another process admits requests on the ledger at path. It changes nothing.

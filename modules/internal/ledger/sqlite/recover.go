@@ -28,13 +28,13 @@ func (d *database) signIn() (owners int64, err error) {
 	return owners, failure(err)
 }
 
-// Recover implements ledger.Store. We have the lock, so every owner but ourselves is dead.
-func (s *Store) Recover(ctx context.Context) (requests int64, err error) {
+// Recover implements ledger.Store. We have the lock, so every owner but ourselves is dead, or has handed it over.
+func (s *Store) Recover(ctx context.Context, living ...string) (requests int64, err error) {
 	var held int64
 	for more := true; more; {
 		var n, microcents int64
 		err := s.write(ctx, "recover", func(t *tx) (err error) {
-			n, microcents, err = t.releaseDead()
+			n, microcents, err = t.releaseDead(living)
 			return err
 		})
 		if err != nil {
@@ -51,12 +51,12 @@ func (s *Store) Recover(ctx context.Context) (requests int64, err error) {
 	return requests, nil
 }
 
-// releaseDead settles at nothing the next requests of other owners, in the order in which they were admitted. Their
-// attempts are unproven.
-func (t *tx) releaseDead() (requests, held int64, err error) {
+// releaseDead settles at nothing the next requests of owners that do not live, in the order in which they were admitted.
+// Their attempts are unproven.
+func (t *tx) releaseDead(living []string) (requests, held int64, err error) {
 	var dead []*running
 	for _, r := range t.live {
-		if r.Owner != t.opts.BootID {
+		if r.Owner != t.opts.BootID && !slices.Contains(living, r.Owner) {
 			dead = append(dead, r)
 		}
 	}

@@ -186,6 +186,12 @@ func (s *Store) Close() error {
 	return s.closeErr
 }
 
+// Offer lets another process wait for the ledger, which takes it over once this store is closed.
+func (s *Store) Offer() error { return s.lease.Offer(s.grant) }
+
+// IsAwaited reports whether another process waits for a ledger that was offered. It is to be asked a few times a second.
+func (s *Store) IsAwaited() bool { return s.lease.IsAwaited() }
+
 // Sync has all that was committed on the disk, where Options.Behind leaves that to somebody (GAP-133). It keeps nobody
 // waiting: SQLite syncs the log before it copies it into the database, and that before it begins the log anew.
 func (s *Store) Sync() error {
