@@ -33,9 +33,9 @@ type memory struct {
 	lastEntry int64    // the largest number in the journal
 	// prunedBefore: requests that were settled before this moment may be on record no more, in nanoseconds; 0: none was.
 	prunedBefore int64
-	settled   settledIDs
-	unsummed  unsummed
-	scratch   []byte
+	settled      settledIDs
+	unsummed     unsummed
+	scratch      []byte
 }
 
 // keyRef is the part of a key that never changes.
