@@ -1,6 +1,7 @@
 package engine
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -92,6 +93,11 @@ func (e *Engine) openLedger(o *Options, cfg *config.Config) (err error) {
 	e.metrics.watchSpool(func() int64 { return e.spooled().Settlements })
 	e.awaitPredecessors(store)
 	return nil
+}
+
+// Durability is what a charge survives that was acknowledged.
+func (e *Engine) Durability() config.Durability {
+	return cmp.Or(e.where.Durability, config.DurablePower)
 }
 
 // spooled is what waits in the spool because the store is away.
