@@ -181,7 +181,7 @@ var storeGrammar = grammar{
 				"`kill -9`; it is on the disk within about a second, and a power cut (or a crash of the system) may take " +
 				"what was charged, paid in and decided since. Nothing is damaged then, the start and `ledger verify` say what " +
 				"is gone, as far as anything still tells, and it is booked on the audit trail. No request waits for the disk, " +
-				"which pays where syncs take long: see the [manual](../modules/manual/durability.md)."},
+				"which pays where syncs take long: see below."},
 	},
 }
 
