@@ -6,7 +6,6 @@ import (
 	"fmt"
 	"log/slog"
 	"maps"
-	"path/filepath"
 	"slices"
 	"sync"
 	"time"
@@ -57,7 +56,7 @@ func ReadSpool(ctx context.Context, database string, books ledger.Books) (SpoolS
 	if err != nil {
 		return state, items, err
 	}
-	left, err := filepath.Glob(path + handedOver + "*")
+	left, err := findHandedOver(path)
 	if err != nil {
 		return state, items, err
 	}

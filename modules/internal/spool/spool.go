@@ -378,9 +378,11 @@ func (s *Spool) turn() *half {
 	}
 	epoch := max(h.header.epoch, other.header.epoch) + 1
 	switch {
-	case s.isFree(h) && h.seq > 0:
+	case h.end-h.from < min(turnAt, (h.to-h.from)/2):
+		// It has room. A half begins anew only once a part of it is used: epochs are never used up then.
+	case s.isFree(h):
 		h.begin(epoch)
-	case s.isFree(other) && h.end-h.from >= min(turnAt, (h.to-h.from)/2):
+	case s.isFree(other):
 		other.begin(epoch)
 		s.current = other
 	}

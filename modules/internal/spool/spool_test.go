@@ -639,3 +639,18 @@ func BenchmarkAppend(b *testing.B) {
 	b.ReportMetric(float64(s.halves[0].end-firstRecord)/float64(s.Len()), "bytes/settlement")
 	require.NoError(b, s.Close())
 }
+
+// TestEpochsLast: whoever comes alone, again and again, uses up no epoch for himself: their number is bounded.
+func TestEpochsLast(t *testing.T) {
+	t.Parallel()
+	s, _ := with(t, nil)
+	const requests = 1000
+	for range requests {
+		n, err := s.Append(new(recordOf(0)))
+		require.NoError(t, err)
+		s.Release(0, uint64(n))
+	}
+	epoch := max(s.halves[0].header.epoch, s.halves[1].header.epoch)
+	require.Less(t, int(epoch), requests/5)
+	require.Greater(t, int(epoch), 2, "and it goes round")
+}

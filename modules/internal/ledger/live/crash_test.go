@@ -146,13 +146,14 @@ func TestCrashes(t *testing.T) {
 		for i := range 2 {
 			a, err := g.CreateAccount(ctx, fmt.Sprint("account ", i), "")
 			require.NoError(rt, err)
-			k, err := g.CreateKey(ctx, a.ID, "key", [32]byte{byte(i + 1)}, "abcd", ledger.KeyChange{SpendCap: new(int64(50_000_000))})
+			k, err := g.CreateKey(ctx, a.ID, "key", [32]byte{byte(i + 1)}, "abcd",
+				ledger.KeyChange{SpendCap: new(int64(50_000_000))})
 			require.NoError(rt, err)
 			accounts, keys = append(accounts, a), append(keys, k)
 		}
 		attempt := func(id string, seq int64) ledger.Attempt {
-			return ledger.Attempt{ID: ledger.AttemptID(id, seq), Route: "small", Provider: "echo", Model: "m", PriceVersion: version,
-				Worst: 10_000_000}
+			return ledger.Attempt{ID: ledger.AttemptID(id, seq), Route: "small", Provider: "echo", Model: "m",
+				PriceVersion: version, Worst: 10_000_000}
 		}
 		away := false
 		steps := rapid.IntRange(1, 60).Draw(rt, "steps")
@@ -163,8 +164,8 @@ func TestCrashes(t *testing.T) {
 			case 0, 1, 2, 3:
 				made++
 				id := fmt.Sprintf("req_%032x", made)
-				h := ledger.Hold{Request: id, Account: accounts[which].ID, Key: keys[which].ID, Endpoint: "chat", Profile: "balanced",
-					Microcents: rapid.Int64Range(0, 3_000_000).Draw(rt, "hold"), Behind: rapid.Bool().Draw(rt, "behind")}
+				h := ledger.Hold{Request: id, Account: accounts[which].ID, Key: keys[which].ID, Endpoint: "chat",
+					Profile: "balanced", Microcents: rapid.Int64Range(0, 3_000_000).Draw(rt, "hold"), Behind: rapid.Bool().Draw(rt, "behind")}
 				if rapid.IntRange(0, 3).Draw(rt, "with an attempt") > 0 {
 					h.Attempt = attempt(id, 1)
 				}
@@ -194,7 +195,8 @@ func TestCrashes(t *testing.T) {
 					h := running[id]
 					order = append(order[:i:i], order[i+1:]...)
 					delete(running, id)
-					st := ledger.Settlement{Request: id, Status: 200, Reason: "ok", Surcharge: rapid.Int64Range(0, 5).Draw(rt, "surcharge")}
+					st := ledger.Settlement{Request: id, Status: 200, Reason: "ok",
+						Surcharge: rapid.Int64Range(0, 5).Draw(rt, "surcharge")}
 					if h.Attempt.ID != "" {
 						st.Results = []ledger.Result{{Attempt: h.Attempt.ID, Outcome: ledger.Finished, Usage: &llm.Usage{
 							Input: llm.Count(rapid.Int64Range(0, 500_000).Draw(rt, "input")), Output: llm.Count(2)}}}

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -114,6 +115,18 @@ func (q *queue) end(e *ended) {
 	q.number++
 	q.mu.Unlock()
 	signal(q.dirty)
+}
+
+// replace has the store be given another course of a request that has ended; false where it is being given the one.
+func (q *queue) replace(e *ended, by book.Course) bool {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	if !slices.Contains(q.ends, e) {
+		return false
+	}
+	by.Kept = e.course.Kept
+	e.course = by
+	return true
 }
 
 // appended notes that the log has a request that has ended.

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"net/http"
 	"slices"
 
 	"github.com/fareway/fareway/modules/internal/ledger"
@@ -128,7 +129,7 @@ func (l *Ledger) withdraw(r *request) {
 // lockToEnd locks the account of a request that is to end, as it is now. Where the store cannot be asked about it, the
 // request ends on what memory has: what was decided holds, whatever the account has become meanwhile.
 func (l *Ledger) lockToEnd(r *request) {
-	a, err := (*account)(nil), error(ledger.ErrUnavailable)
+	a, err := (*account)(nil), ledger.ErrUnavailable
 	if l.queue.healthy() && !l.over.Load() {
 		a, _, err = l.enter(context.Background(), r.Account, r.Key)
 	}
@@ -338,10 +339,31 @@ func (l *Ledger) settle(ctx context.Context, st *ledger.Settlement) (ledger.Char
 		l.queue.appended(e, number)
 		return charge, nil
 	}
-	if _, late := l.queue.flush(context.WithoutCancel(ctx)); late != nil {
-		return none, errors.Join(fmt.Errorf("%w: %w", ledger.ErrUnavailable, err), late)
+	_, late := l.queue.flush(context.WithoutCancel(ctx))
+	if late == nil {
+		return charge, nil
 	}
-	return charge, nil
+	if !l.waive(e, st) {
+		l.o.Logger.Error("a request may be charged whose client is told of a failure", "request_id", st.Request)
+	}
+	return none, errors.Join(fmt.Errorf("%w: %w", ledger.ErrUnavailable, err), late)
+}
+
+// waive makes an end free that neither the log nor the store has, for its client is told that the service failed; false
+// where the store is being given it.
+func (l *Ledger) waive(e *ended, st *ledger.Settlement) bool {
+	a := e.request.account
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	now := e.course.Running
+	now.Attempts = slices.Clone(now.Attempts)
+	free := ledger.Settlement{Request: st.Request, Status: http.StatusInternalServerError, Reason: "ledger", Free: true}
+	end, _, err := book.DecideEnd(&free, l.payer(a, e.request.line), &now, e.request.unmade, l.now())
+	if err != nil || !l.queue.replace(e, book.Course{Running: now, End: &end}) {
+		return false
+	}
+	a.unload()
+	return true
 }
 
 // decideEnd ends a request whose account is locked.
@@ -366,6 +388,7 @@ func (l *Ledger) decideEnd(r *request, st *ledger.Settlement) (e *ended, c ledge
 	}
 	a.Account, r.line.Line = after, ln
 	a.unwritten++
+	a.decided++
 	l.remove(r)
 	l.mu.Lock()
 	l.settled.add(r.ID)
