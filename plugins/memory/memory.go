@@ -10,10 +10,6 @@ import (
 	"time"
 )
 
-// gcPercent lets the heap grow to three times what lives in it before garbage is collected. A gateway has some 15 MB
-// that live, so that a collection, of some 8 ms of CPU, comes after a thousand requests.
-const gcPercent = 200
-
 const (
 	lookEvery = 5 * time.Second
 	// A process is idle that has made less garbage than idleBytes in each of idleLooks looks, one after the other.
@@ -21,14 +17,14 @@ const (
 	idleLooks = 4
 )
 
-// Tune sets the garbage collector's targets for this process, once: what it may hold when there is no other target,
-// limit in bytes (0 where nobody knows). What the operator has set by GOGC and GOMEMLIMIT stays. From then on what is
-// free is given back to the system: soon after the start, and whenever the process has become idle. Then release is
-// called too, which may be nil.
-func Tune(limit int64, release func()) {
+// Tune sets the garbage collector's targets for this process, once: how far the heap may grow beyond what lives in it,
+// in percent of that, and where garbage is collected as often as it takes, limit in bytes (0 where nobody knows). What
+// the operator has set by GOGC and GOMEMLIMIT stays. From then on what is free is given back to the system: soon after
+// the start, and whenever the process has become idle. Then release is called too, which may be nil.
+func Tune(percent int, limit int64, release func()) {
 	tune.Do(func() {
 		if os.Getenv("GOGC") == "" {
-			debug.SetGCPercent(gcPercent)
+			debug.SetGCPercent(percent)
 		}
 		if os.Getenv("GOMEMLIMIT") == "" && limit > 0 {
 			debug.SetMemoryLimit(limit)

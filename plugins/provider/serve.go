@@ -37,7 +37,7 @@ func Serve(p Provider) {
 	}
 	syscall.Umask(0o077)
 	slog.SetDefault(newLogger(os.Stderr))
-	memory.Tune(memoryLimit, nil)
+	memory.Tune(gcPercent, memoryLimit, nil)
 	s, err := newService(p)
 	if err != nil {
 		fmt.Fprintln(os.Stderr, err)
@@ -59,6 +59,9 @@ func Serve(p Provider) {
 		}),
 	})
 }
+
+// gcPercent is far, for a provider has little that lives, and makes much garbage if the calls are its own.
+const gcPercent = 400
 
 // memoryLimit, in bytes, is near what no provider needs: there it collects its garbage as often as it takes.
 const memoryLimit = 1 << 30
