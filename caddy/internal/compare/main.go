@@ -1,12 +1,12 @@
 // Command compare runs a public load generator, somebody else's, against Fareway, the same program as a plain Caddy
-// reverse_proxy, the model service itself, and any other gateway, in turns, and prints one table. `make compare` builds
-// what it needs.
+// reverse_proxy, the model service itself, and any other gateway, in turns, and prints one table. `make compare`
+// builds what it needs.
 //
 //	go run ./caddy/internal/compare -tools DIR -fareway bin/fareway [-peer 'NAME URL [MODEL [KEY [PID]]]']...
 //
 // DIR holds loadgen and mock, built from github.com/ENTERPILOT/ai-gateway-reproducible-benchmark, remote/bench-tools.
-// A peer is a gateway that runs already, whose upstream is the mock: it listens on -mock-port. With a process id its CPU
-// time and memory are printed, with those of its children.
+// A peer is a gateway that runs already, whose upstream is the mock, which listens on -mock-port. With a process id
+// its CPU time and memory are printed, with those of its children.
 package main
 
 import (
