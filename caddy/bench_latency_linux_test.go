@@ -18,8 +18,8 @@ import (
 
 // BenchmarkGatewayLatency measures what a request of 1.2 KB takes longer than at the upstream itself: over one
 // connection, one after the other, and at 1,000 requests a second, whose times count from when they were due. The
-// upstream, the proxy and the gateway take turns, and so does the disk, which is synced before a reply's end: what that
-// takes alone is printed beside them. -benchtime bounds the requests of each, at least 1,000.
+// upstream, the proxy and the gateway take turns, and so does the disk, which is synced before a reply's end: what
+// that takes alone is printed beside them. -benchtime bounds the requests of each, at least 1,000.
 func BenchmarkGatewayLatency(b *testing.B) {
 	m := newBenchMachines(b)
 	kind := benchKinds()[0]

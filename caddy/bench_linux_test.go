@@ -363,17 +363,17 @@ const benchCPUHead = `
 CPU time for one request, in microseconds, user and system, all processes of the server together; of %d rounds the
 median ratio, the lowest and the highest. reverse_proxy is this same binary as a plain proxy to the same upstream: it
 neither looks, nor translates, nor charges. In rows that begin with "process" the provider's process makes the upstream
-calls, in the others the gateway itself; in those that begin with "routes" it has three routes to choose from, otherwise
-one. Allocations are the gateway's for one request.
+calls, in the others the gateway itself; in those that begin with "routes" it has three routes to choose from,
+otherwise one. Allocations are the gateway's for one request.
 
   request            reply            connections   gateway   reverse_proxy   ratio   lowest   highest   to reach   ` +
 	`allocations   requests
 `
 
 const benchTimeHead = `
-Times of the same requests, in milliseconds: the gateway's, the proxy's, and the ratio. "first" is when the reply's body
-begins; a paced stream's p50 is its pace. The p50 to reach is 1.5 times the proxy's and 1.5 times what an fdatasync of
-4 KiB took in the same rounds (p50), which is the last column.
+Times of the same requests, in milliseconds: the gateway's, the proxy's, and the ratio. "first" is when the reply's
+body begins; a paced stream's p50 is its pace. The p50 to reach is 1.5 times the proxy's and 1.5 times what an
+fdatasync of 4 KiB took in the same rounds (p50), which is the last column.
 
                              requests a second                 p50                              p99               ` +
 	`         first

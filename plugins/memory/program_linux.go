@@ -40,7 +40,8 @@ func findMappings(smaps io.Reader, program string) []mapping {
 		if len(fields) < 2 {
 			continue
 		}
-		if start, end, ok := strings.Cut(fields[0], "-"); ok && len(fields) >= 5 { // START-END PERMS OFFSET DEVICE INODE PATH
+		// START-END PERMS OFFSET DEVICE INODE PATH
+		if start, end, ok := strings.Cut(fields[0], "-"); ok && len(fields) >= 5 {
 			from, err1 := strconv.ParseUint(start, 16, 64)
 			to, err2 := strconv.ParseUint(end, 16, 64)
 			m = mapping{uintptr(from), uintptr(to)}
