@@ -3,11 +3,11 @@
 package main_test
 
 import (
-	"bytes"
 	"io"
 	"os"
 	"path/filepath"
 	"slices"
+	"strings"
 	"testing"
 
 	"github.com/stretchr/testify/require"
@@ -127,13 +127,22 @@ func readBook(t testing.TB, dir string) book {
 	return b
 }
 
-// spooled is how many bytes of settlements are in the spool of a gateway that has ended.
-func spooled(t testing.TB, dir string) int {
+// verifyCopy verifies what a gateway that has ended has left, database and log, in a copy: whatever a crash has left in
+// the files stays for the next gateway to find.
+func verifyCopy(t testing.TB, dir string) report {
 	t.Helper()
-	b, err := os.ReadFile(filepath.Join(dir, "fareway.db.spool"))
+	copied := t.TempDir()
+	left, err := filepath.Glob(filepath.Join(dir, "fareway.db*"))
 	require.NoError(t, err)
-	const head = 4096 // what every spool begins with
-	return len(bytes.TrimRight(b[head:], "\x00"))
+	for _, path := range left {
+		if !strings.HasSuffix(path, ".lock") {
+			copyFile(t, path, filepath.Join(copied, filepath.Base(path)))
+		}
+	}
+	r := verifyOffline(t, copied)
+	require.True(t, r.OK, "%s: %s", r.Entry, r.Problem)
+	require.NoError(t, os.RemoveAll(copied))
+	return r
 }
 
 func rows(t testing.TB, conn *sqlite.Conn, query string, each func(*sqlite.Stmt)) {

@@ -16,17 +16,24 @@ import (
 // check compares the ledger that a gateway has left with what is known.
 func (c *crash) check(t testing.TB) {
 	t.Helper()
-	b := readBook(t, c.dir)
-	if !c.spooled {
-		require.Zero(t, spooled(t, c.dir))
-		for id, amount := range c.seen {
-			r := b.requests[id]
-			require.False(t, r.running || r.pending, id)
-			require.Equal(t, amount, r.charge, id)
-			require.Equal(t, []int64{-amount}, r.entries, id)
+	b, waiting := readBook(t, c.dir), verifyCopy(t, c.dir).Spool.Waiting
+	missing := 0
+	for id, amount := range c.seen {
+		r, ok := b.requests[id]
+		if !ok || r.running {
+			missing++ // it is in the log, as the next gateway shows (see start)
+			continue
 		}
+		require.False(t, r.pending, id)
+		require.Equal(t, amount, r.charge, id)
+		require.Equal(t, []int64{-amount}, r.entries, id)
 	}
-	c.note(b, spooled(t, c.dir))
+	require.LessOrEqual(t, missing, waiting, "what clients were told is in the ledger or in the log")
+	if c.end == "stop" {
+		require.Zero(t, waiting)
+	}
+	c.spooled = waiting > 0
+	c.note(b, waiting)
 	for id, before := range c.last.requests {
 		now, ok := b.requests[id]
 		require.True(t, ok, "%s is gone", id)
@@ -59,11 +66,6 @@ func (c *crash) check(t testing.TB) {
 		require.Equal(t, p.topUps-p.spent, p.net())
 	}
 	c.last = b
-	// Not always: it may leave the files in another state than a crash does.
-	if c.rng.IntN(4) == 0 {
-		report := verifyOffline(t, c.dir)
-		require.True(t, report.OK, "%s: %s", report.Entry, report.Problem)
-	}
 }
 
 // note counts the end of a gateway, and what shows that it came in the middle of something.
@@ -73,13 +75,15 @@ func (c *crash) note(b book, spooled int) {
 		c.ends[c.end+", with a spool in use"]++
 	}
 	running, released, receipts, told := false, false, false, false
+	for id := range c.seen {
+		r, ok := b.requests[id]
+		told = told || !ok || r.running
+	}
 	for id, r := range b.requests {
 		before := c.last.requests[id]
-		_, final := c.seen[id]
 		running = running || r.running
 		released = released || before.running && !r.running
 		receipts = receipts || before.pending && len(r.entries) > len(before.entries)
-		told = told || r.running && final
 	}
 	for what, found := range map[string]bool{"with requests that run": running, "after recovery": released,
 		"after receipts": receipts, "with a client that was told what is in the spool": told} {
@@ -184,14 +188,23 @@ func (c *crash) traceCharges(t testing.TB) (charged map[int64]string) {
 		}
 	}
 	require.Empty(t, served, "calls that the ledger does not know of")
+	unknown := 0
 	for _, rec := range records {
 		if rec.Outcome == upstream.OutcomeLeft && rec.Model == "" {
 			continue // its gateway was killed as it sent the request
 		}
-		model, _ := attemptOf(rec)
+		model, attempt := attemptOf(rec)
 		attempts[model]--
-		require.GreaterOrEqual(t, attempts[model], 0, "more calls of %s than attempts that were recorded before", model)
+		switch {
+		case attempts[model] >= 0:
+		case attempt != "":
+			require.Fail(t, "more calls than attempts that were recorded before", model)
+		default:
+			unknown++ // it could prove nothing later: its hold was not waited for (GAP-132)
+		}
 	}
+	require.LessOrEqual(t, unknown, c.kills*clients, "what ran when a gateway was killed")
+	t.Logf("%d calls whose hold was not on record yet when their gateway was killed", unknown)
 	return charged
 }
 

@@ -18,6 +18,7 @@ import (
 	"time"
 
 	"github.com/stretchr/testify/require"
+	"zombiezen.com/go/sqlite"
 
 	"github.com/fareway/fareway/plugins/providertest/upstream"
 )
@@ -27,7 +28,7 @@ var crashSeed = flag.Uint64("crash.seed", 0, "the seed of the crash tests; 0: an
 // TestCrash kills a gateway under load again and again; see crashes for what must hold.
 func TestCrash(t *testing.T) {
 	t.Parallel()
-	cycles := 16  // `make soak` has 200
+	cycles := 16  // `make soak` has 1,000
 	if racing() { // a start takes several times as long
 		cycles = 8
 	}
@@ -49,8 +50,8 @@ type crash struct {
 	end     string         // of the latest gateway: in the middle of what it was
 	ends    map[string]int // how often there was each, and what it was found to have left
 	watched int            // plugins of gateways that were killed
-	// spooled: the latest gateway may have left settlements in the spool.
-	spooled bool
+	spooled bool           // the latest gateway has left settlements in its log
+	kills   int            // gateways that were killed
 
 	mu      sync.Mutex
 	seen    map[string]int64  // what clients were told is final, in microcents, by X-Request-Id
@@ -68,11 +69,12 @@ type crash struct {
 // replies report the same usage, so that each charge is traced to its one reply. Of two of the three routes it says
 // what was used in the reply; of the third one it tells later, when it is asked. After every end:
 //
-//   - what a client saw as final, whole reply or not, is in the ledger once, with that amount, or in the spool;
+//   - what a client saw as final, whole reply or not, is in the ledger once, with that amount, or in the log, and in the
+//     ledger when the next gateway has started;
 //   - what an earlier gateway settled is as it was, but for what receipts have added;
 //   - every account is worth its top-ups less its charges, and every charge is the price of what is proven;
-//   - the verification finds nothing, before and after the next start, and that releases all holds and empties the
-//     spool;
+//   - the verification finds nothing, before and after the next start, and that releases all holds and takes up the
+//     log;
 //   - no plugin is left after three seconds.
 //
 // In the end a gateway ends in the ordinary way, and another one asks for the receipts that are missing. Then see
@@ -213,7 +215,8 @@ func (c *crash) start(t testing.TB) *gateway {
 	require.True(t, report.OK, "%s: %s", report.Entry, report.Problem)
 	require.Zero(t, report.Holds, "the holds of the dead are released")
 	require.Zero(t, g.metrics(t)["fareway_spooled_settlements"], "the settlements of the dead are applied")
-	c.spooled, c.end = false, "stop"
+	c.end = "stop"
+	c.requireSeen(t)
 	for _, key := range c.keys {
 		require.Zero(t, summary(t, g, key).Credits.Reserved)
 	}
@@ -225,12 +228,34 @@ func (c *crash) start(t testing.TB) *gateway {
 	return g
 }
 
+// requireSeen: all that clients were told is final is on record once, when the next gateway has started.
+func (c *crash) requireSeen(t testing.TB) {
+	t.Helper()
+	conn, err := sqlite.OpenConn(filepath.Join(c.dir, "fareway.db"), sqlite.OpenReadOnly)
+	require.NoError(t, err)
+	defer func() { require.NoError(t, conn.Close()) }()
+	charged, entries := map[string]int64{}, map[string]int{}
+	rows(t, conn, `SELECT id, charge FROM requests WHERE NOT pending`, func(row *sqlite.Stmt) {
+		charged[row.ColumnText(0)] = row.ColumnInt64(1)
+	})
+	rows(t, conn, `SELECT request FROM entries WHERE request IS NOT NULL`, func(row *sqlite.Stmt) {
+		entries[row.ColumnText(0)]++
+	})
+	for id, amount := range c.seen {
+		microcents, ok := charged[id]
+		require.True(t, ok, "%s was final, and is not on record", id)
+		require.Equal(t, amount, microcents, id)
+		require.Equal(t, 1, entries[id], id)
+	}
+}
+
 // kill ends a gateway within that time, in the middle of what it does.
 func (c *crash) kill(t testing.TB, g *gateway, during string, most time.Duration) {
 	t.Helper()
 	c.pause(most)
 	c.watch(t, g)
 	g.kill()
+	c.kills++
 	c.end = during
 }
 
@@ -267,7 +292,6 @@ func (c *crash) lockOut(t testing.TB, g *gateway) {
 	t.Helper()
 	lock := lockLedger(t, c.dir)
 	eventually(t, func() (bool, string) { return g.metrics(t)["fareway_spooled_settlements"] > 0, "the spool is empty" })
-	c.spooled = true
 	c.locks++
 	if c.locks%2 == 1 {
 		c.kill(t, g, "lock", 400*time.Millisecond)

@@ -399,6 +399,9 @@ type report struct {
 	Holds    int64  `json:"holds"`
 	Problem  string `json:"problem"`
 	Entry    string `json:"entry"`
+	Spool    struct {
+		Waiting int `json:"waiting"` // settlements that the ledger has not taken up
+	} `json:"spool"`
 }
 
 // verifyOffline runs `fareway gateway ledger verify` on a data folder that no gateway has.

@@ -6,6 +6,7 @@ import (
 	"bufio"
 	"context"
 	"errors"
+	"flag"
 	"fmt"
 	"io"
 	"net"
@@ -24,10 +25,15 @@ import (
 	"github.com/fareway/fareway/plugins/providertest/upstream"
 )
 
+var crashCycles = flag.Int("crash.cycles", 1000, "how many gateways TestSoakCrash kills")
+
 // TestSoakCrash is TestCrash for as long as it takes to find what is rare.
 func TestSoakCrash(t *testing.T) {
 	t.Parallel()
-	ends := crashes(t, 200)
+	ends := crashes(t, *crashCycles)
+	if *crashCycles < 200 {
+		return // what is rare may not have come
+	}
 	for _, rare := range []string{"work, with requests that run", "work, after receipts", "start, with requests that run",
 		"recovery, after recovery",
 		"reload, with requests that run", "drain, with requests that run",

@@ -5,12 +5,14 @@ package main_test
 import (
 	"bytes"
 	"encoding/json"
+	"fmt"
 	"net/http"
 	"os"
 	"path/filepath"
 	"testing"
 
 	"github.com/stretchr/testify/require"
+	"zombiezen.com/go/sqlite"
 )
 
 // TestDamagedSpool kills a gateway with the settlements of six replies in its spool, turns one bit there, and starts
@@ -27,6 +29,9 @@ func TestDamagedSpool(t *testing.T) {
 	f.gateway = runGateway(t, f.Dir)
 
 	requests := f.open(t, 0)
+	f.awaitHolds(t, len(requests))
+	empty, err := os.ReadFile(spool)
+	require.NoError(t, err)
 	lock := lockLedger(t, f.Dir)
 	f.up.Open("round0")
 	for _, r := range requests {
@@ -40,7 +45,8 @@ func TestDamagedSpool(t *testing.T) {
 	lock.release(t)
 	content, err := os.ReadFile(spool)
 	require.NoError(t, err)
-	content[4096+1024+100] ^= 0x08 // each takes two sectors
+	flip := sectorBetween(t, empty, content) + 100
+	content[flip] ^= 0x08
 	require.NoError(t, os.WriteFile(spool, content, 0o600))
 
 	all := int64(len(requests))
@@ -60,7 +66,7 @@ func TestDamagedSpool(t *testing.T) {
 		require.NoError(t, os.RemoveAll(database+beside))
 	}
 	copyFile(t, older, database)
-	content[4096+1024+100] ^= 0x08
+	content[flip] ^= 0x08
 	require.NoError(t, os.WriteFile(spool, content, 0o600))
 	f.cli(t, "ledger", "accept-loss", "--reason", "the newer one is gone") // which the witness has seen (GAP-133)
 	f.gateway = runGateway(t, f.Dir)
@@ -73,6 +79,34 @@ func TestDamagedSpool(t *testing.T) {
 	f.gateway = runGateway(t, f.Dir)
 	require.Equal(t, faultyCredits*1_000_000-before-all*price(4, 2), worth(t, f.gateway, f.key))
 	f.end(t)
+}
+
+// awaitHolds waits until so many attempts that run are on record.
+func (f *faulty) awaitHolds(t *testing.T, want int) {
+	t.Helper()
+	conn, err := sqlite.OpenConn(filepath.Join(f.Dir, "fareway.db"), sqlite.OpenReadOnly)
+	require.NoError(t, err)
+	defer func() { require.NoError(t, conn.Close()) }()
+	eventually(t, func() (bool, string) {
+		n := 0
+		rows(t, conn, `SELECT count(*) FROM holds`, func(row *sqlite.Stmt) { n = row.ColumnInt(0) })
+		return n == want, fmt.Sprint(n, " are")
+	})
+}
+
+// sectorBetween is where a sector begins that is in the middle of those that were written since.
+func sectorBetween(t *testing.T, before, after []byte) int {
+	t.Helper()
+	const sector = 512
+	require.Len(t, after, len(before))
+	var written []int
+	for at := 0; at < len(after); at += sector {
+		if !bytes.Equal(before[at:at+sector], after[at:at+sector]) {
+			written = append(written, at)
+		}
+	}
+	require.GreaterOrEqual(t, len(written), 6)
+	return written[len(written)/2]
 }
 
 // end ends a gateway that may have said on stderr what is to be decided.

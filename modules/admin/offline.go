@@ -4,6 +4,7 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
+	"fmt"
 	"log/slog"
 	"net"
 	"net/http"
@@ -14,6 +15,7 @@ import (
 	"github.com/fareway/fareway/config"
 	"github.com/fareway/fareway/modules/gateway"
 	"github.com/fareway/fareway/modules/internal/engine"
+	"github.com/fareway/fareway/modules/internal/human"
 	"github.com/fareway/fareway/modules/internal/ledger"
 	"github.com/fareway/fareway/modules/internal/requestlog"
 	"github.com/fareway/fareway/modules/internal/spool"
@@ -26,6 +28,8 @@ type Offline struct {
 	Data   string         // the data folder
 	Ledger string         // the database's file
 	Config *config.Config // of the gateway, nil when it cannot be read
+	// Tell is told up to which moment Read sees, where the ledger's file is behind.
+	Tell func(text string)
 }
 
 // Read is for what only reads.
@@ -34,10 +38,31 @@ func (o Offline) Read(ctx context.Context, ask func(c *Client) error) error {
 	if err != nil {
 		return err
 	}
-	api := o.api(books, func() (engine.SpoolState, []spool.Item, error) {
-		return engine.ReadSpool(ctx, o.Ledger, books)
-	})
+	readSpool := func() (engine.SpoolState, []spool.Item, error) { return engine.ReadSpool(ctx, o.Ledger, books) }
+	if o.Tell != nil {
+		if text := o.findMoment(readSpool); text != "" {
+			o.Tell(text)
+		}
+	}
+	api := o.api(books, readSpool)
 	return errors.Join(serveHere(api.routes(), o.Ledger, ask), books.Close())
+}
+
+// findMoment says up to which moment the ledger's file has what happened; "" where it has all.
+func (o Offline) findMoment(readSpool func() (engine.SpoolState, []spool.Item, error)) string {
+	if err := stores.File(o.Ledger).CheckUnlocked(); errors.Is(err, ledger.ErrLocked) {
+		return "A gateway runs on " + o.Data + " and does not answer here: what it decided in the last moments may be missing."
+	}
+	state, _, err := readSpool()
+	if err != nil || state.Settlements == 0 {
+		return "" // who reads the spool is told what hinders that
+	}
+	until := "a moment that nobody knows"
+	if !state.Since.IsZero() { // those of a fareway before have no time
+		until = human.Moment(state.Since)
+	}
+	return fmt.Sprintf("Seen up to %s. Later settlements are in the spool, until the gateway starts: %s.", until,
+		human.Thousands(state.Settlements))
 }
 
 // Decide is for decisions about what the ledger has lost and what the spool kept aside. It takes the ledger's lock, so

@@ -78,6 +78,8 @@ func (b *booksAPI) besideReport(report ledger.Report) Verified {
 	case !report.OK:
 	case err != nil:
 		v.OK, v.Entry, v.Problem = false, "spool", err.Error()
+	case state.Wrong != nil:
+		v.OK, v.Entry, v.Problem = false, "spool", state.Wrong.Error()
 	case v.Spool.Undecided > 0:
 		v.OK, v.Entry = false, "spool"
 		v.Problem = human.Count(v.Spool.Undecided, "item") + " of " + v.Spool.Aside + " could not be applied or read; " +

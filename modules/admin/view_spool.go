@@ -16,13 +16,15 @@ type Verified struct {
 
 // Spool is the state of the spool beside the ledger.
 type Spool struct {
-	Waiting   int64  `json:"waiting"`   // settlements that the ledger has not taken yet
-	Undecided int64  `json:"undecided"` // items that could not be applied or read, and wait for an operator
-	Aside     string `json:"aside"`     // the file with those; it need not exist
+	Waiting int64 `json:"waiting"` // settlements that the ledger has not taken yet
+	// Since is when the first of those was decided: the ledger has all that was settled before.
+	Since     *time.Time `json:"since,omitempty"`
+	Undecided int64      `json:"undecided"` // items that could not be applied or read, and wait for an operator
+	Aside     string     `json:"aside"`     // the file with those; it need not exist
 }
 
 func viewSpool(s engine.SpoolState) Spool {
-	return Spool{Waiting: s.Waiting, Undecided: s.Undecided + int64(len(s.Damaged)), Aside: s.Aside}
+	return Spool{Waiting: s.Settlements, Since: optionalTime(s.Since), Undecided: s.Undecided + int64(len(s.Damaged)), Aside: s.Aside}
 }
 
 // Aside is an item that was kept aside: a settlement, or what is damaged.

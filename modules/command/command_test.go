@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"encoding/json"
 	"fmt"
+	"io"
 	"log/slog"
 	"os"
 	"path/filepath"
@@ -21,24 +22,37 @@ import (
 	"github.com/fareway/fareway/modules/internal/ledger"
 )
 
-// run runs `fareway gateway ARGS` in this process.
-func run(t *testing.T, args ...string) (stdout string, err error) {
+// run runs `fareway gateway ARGS` in this process, and returns all that it writes.
+func run(t *testing.T, args ...string) (written string, err error) {
+	t.Helper()
+	var all bytes.Buffer
+	err = runInto(t, &all, &all, args)
+	return all.String(), err
+}
+
+// runApart is run with what goes to the terminal beside the output apart.
+func runApart(t *testing.T, args ...string) (stdout, stderr string, err error) {
+	t.Helper()
+	var out, beside bytes.Buffer
+	err = runInto(t, &out, &beside, args)
+	return out.String(), beside.String(), err
+}
+
+func runInto(t *testing.T, stdout, stderr io.Writer, args []string) error {
 	t.Helper()
 	root := &cobra.Command{Use: "fareway", SilenceUsage: true, SilenceErrors: true}
 	cmd := &cobra.Command{}
 	setUpCommand(cmd)
 	root.AddCommand(cmd)
-	var out bytes.Buffer
-	root.SetOut(&out)
-	root.SetErr(&out)
+	root.SetOut(stdout)
+	root.SetErr(stderr)
 	root.SetArgs(append([]string{"gateway"}, args...))
-	err = root.ExecuteContext(t.Context())
-	return out.String(), err
+	return root.ExecuteContext(t.Context())
 }
 
 func runJSON[T any](t *testing.T, args ...string) T {
 	t.Helper()
-	out, err := run(t, append(args, "--json")...)
+	out, _, err := runApart(t, append(args, "--json")...)
 	require.NoError(t, err, out)
 	var v T
 	require.NoError(t, json.Unmarshal([]byte(out), &v), out)

@@ -29,6 +29,7 @@ func (t *target) read(cmd *cobra.Command, ask func(c *admin.Client) error) error
 	if err != nil {
 		return err
 	}
+	o.Tell = func(text string) { fmt.Fprintln(cmd.ErrOrStderr(), text) }
 	return o.Read(cmd.Context(), ask)
 }
 

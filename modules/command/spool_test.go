@@ -9,6 +9,7 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/fareway/fareway/modules/admin"
 	"github.com/fareway/fareway/modules/internal/engine/enginetest"
@@ -48,10 +49,10 @@ func leftSpool(t *testing.T) spoolFolder {
 	charge := int64(enginetest.ExampleCharge)
 	for n := range 4 {
 		id := spooledRequest(n)
-		_, err := s.Append(spool.Record{
+		_, err := s.Append(&spool.Record{
 			Settlement: ledger.Settlement{Request: id, Status: 200, Reason: "ok", Results: []ledger.Result{
 				{Attempt: ledger.AttemptID(id, 1), Outcome: ledger.Finished, Usage: &enginetest.ExampleUsage}}},
-			Account: ann.ID, Key: "key_1", Charge: &charge,
+			Account: ann.ID, Key: "key_1", Charge: &charge, Time: time.Date(2026, 1, 1, 0, 0, n, 0, time.UTC),
 		})
 		require.NoError(t, err)
 	}
@@ -69,7 +70,7 @@ const owned = 1000 * ledger.MicrocentsPerCredit
 // items are what `list` lists, by their requests.
 func (l spoolFolder) items(t *testing.T, flags ...string) map[string]admin.Aside {
 	t.Helper()
-	out, err := run(t, append([]string{"ledger", "spool", "list", "--json", "--data", l.data}, flags...)...)
+	out, _, err := runApart(t, append([]string{"ledger", "spool", "list", "--json", "--data", l.data}, flags...)...)
 	require.NoError(t, err)
 	all := make(map[string]admin.Aside)
 	for line := range strings.Lines(out) {
@@ -195,6 +196,8 @@ func TestCommandSpoolOffline(t *testing.T) {
 	out, err := run(t, "ledger", "verify", "--data", l.data)
 	require.ErrorContains(t, err, "1 item of ")
 	require.Contains(t, out, "3 settlements wait in the spool until the ledger takes them.")
+	require.Contains(t, out, "Seen up to 2026-01-01 00:00:00 UTC. Later settlements are in the spool, until the gateway "+
+		"starts: 3.\n", "GAP-132")
 	items := l.items(t)
 	require.Len(t, items, 1, "what is damaged is listed, also before a gateway has kept it aside")
 	damaged := items[spooledRequest(1)]

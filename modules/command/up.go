@@ -200,7 +200,7 @@ func (u *upRun) lockFolder(data string) (unlock func(), err error) {
 	}
 }
 
-// checkNotRunning refuses a folder that a gateway runs on, before anything is written into it.
+// checkNotRunning refuses a folder that a gateway runs on, unless that hands the folder over, before anything is written into it.
 func (u *upRun) checkNotRunning(data string) error {
 	there := target{data: data}
 	if file := filepath.Join(data, caddyFile); isThere(file) {
@@ -210,7 +210,8 @@ func (u *upRun) checkNotRunning(data string) error {
 	if err != nil {
 		return nil // whoever reads the files next says what is wrong with them
 	}
-	if err := stores.File(place.Ledger).CheckUnlocked(); errors.Is(err, ledger.ErrLocked) {
+	file := stores.File(place.Ledger)
+	if err := file.CheckUnlocked(); errors.Is(err, ledger.ErrLocked) && !file.IsOffered() {
 		return wayOut(there, err)
 	}
 	return nil

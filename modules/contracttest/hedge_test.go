@@ -372,8 +372,10 @@ func TestHedgeAndACrash(t *testing.T) {
 	l := c.Open(t, shapeOf("chat"))
 	requireClosed(t, r.arrived.ch)
 
-	path := filepath.Join(t.TempDir(), "fareway.db") // as it would be left now
-	require.NoError(t, sqlitex.ExecuteTransient(g.tamper(t), "VACUUM INTO ?", &sqlitex.ExecOptions{Args: []any{path}}))
+	path := filepath.Join(t.TempDir(), "fareway.db") // as it would be left when both calls have come into it
+	db := g.tamper(t)
+	g.awaitHolds(t, db, 2)
+	require.NoError(t, sqlitex.ExecuteTransient(db, "VACUUM INTO ?", &sqlitex.ExecOptions{Args: []any{path}}))
 	left, err := zombie.OpenConn(path, zombie.OpenReadWrite, zombie.OpenWAL)
 	require.NoError(t, err)
 	t.Cleanup(func() { require.NoError(t, left.Close()) })

@@ -102,6 +102,24 @@ func (s *service) awaitReady(t testing.TB, ready bool) {
 	require.Eventually(t, func() bool { return (s.Engine.Ready() == nil) == ready }, time.Minute, 10*time.Millisecond)
 }
 
+// findAway asks until the gateway has found that its ledger is away, which is when it has something to write, and
+// returns how many replies of helloCost there were before (GAP-132).
+func (c *caller) findAway(t testing.TB) (answered int64) {
+	t.Helper()
+	tick := time.NewTicker(20 * time.Millisecond)
+	defer tick.Stop()
+	for deadline := time.Now().Add(time.Minute); ; answered++ {
+		<-tick.C
+		a := c.Ask(shapes[0])
+		if a.StatusCode != 200 {
+			requireAway(t, shapes[0], a)
+			return answered
+		}
+		require.EqualValues(t, helloCost, outcomeOf(t, shapes[0], a).Billed(t))
+		require.True(t, time.Now().Before(deadline))
+	}
+}
+
 // requireAway checks the one refusal that says when to come back (GAP-45).
 func requireAway(t testing.TB, sh shape, a answer) {
 	t.Helper()
@@ -140,6 +158,7 @@ func TestLedgerAway(t *testing.T) {
 			require.Equal(t, 200, other.Get("/v1/models").StatusCode)
 
 			end := fault.begin(t, g.service)
+			before := other.findAway(t)
 			var asked []*sent
 			for _, sh := range shapes {
 				for _, mode := range modes {
@@ -149,7 +168,8 @@ func TestLedgerAway(t *testing.T) {
 			for i, s := range asked {
 				requireAway(t, shapes[i/len(modes)], s.Answer())
 			}
-			other.RequireUntouched(t)
+			require.EqualValues(t, before, len(other.Seen()))
+			require.Equal(t, ledger.Balance{Credits: other.Credits, Accrued: before * helloCost}, other.Balance())
 			for _, path := range []string{"/v1/models", "/v1/models/service/auto"} {
 				require.Equal(t, 200, other.Get(path).StatusCode)
 			}
@@ -167,7 +187,7 @@ func TestLedgerAway(t *testing.T) {
 				require.EqualValues(t, helloCost, got.Billed(t))
 				require.Equal(t, false, got.Usage["billing_pending"], "it is durable")
 			}
-			require.InDelta(t, len(all), g.gauge(t, "fareway_spooled_settlements"), 0)
+			require.InDelta(t, int64(len(all))+before, g.gauge(t, "fareway_spooled_settlements"), 0)
 			require.Equal(t, 1, g.says(t, "the ledger is away"))
 			g.awaitReady(t, false)
 			image := g.imageOf(t)
@@ -208,6 +228,7 @@ func TestFallbackWhileTheLedgerIsAway(t *testing.T) {
 				sent *sent
 			}
 			var all []asked
+			probe := g.rich(t)
 			for _, sh := range shapes {
 				for _, mode := range modes {
 					c := g.rich(t)
@@ -220,6 +241,7 @@ func TestFallbackWhileTheLedgerIsAway(t *testing.T) {
 				}
 			}
 			end := fault.begin(t, g.service)
+			answered := probe.findAway(t)
 			for _, a := range all {
 				g.Upstream.Open(a.Mark)
 			}
@@ -238,6 +260,7 @@ func TestFallbackWhileTheLedgerIsAway(t *testing.T) {
 			for _, a := range all {
 				require.Equal(t, ledger.Balance{Credits: a.Credits}, a.Balance(), "a failure of the service is free")
 			}
+			require.Equal(t, ledger.Balance{Credits: probe.Credits, Accrued: answered * helloCost}, probe.Balance())
 		})
 	}
 }
@@ -265,8 +288,9 @@ func TestDrainWhileTheLedgerIsAway(t *testing.T) {
 		for _, done := range all {
 			require.EqualValues(t, helloCost, outcomeOf(t, shapes[0], <-done).Billed(t))
 		}
-		require.EqualValues(t, requests, g.gauge(t, "fareway_spooled_settlements"))
 		g.Unfinished = true
+		require.Eventually(t, func() bool { return g.gauge(t, "fareway_spooled_settlements") == requests }, time.Minute,
+			time.Millisecond, "the ledger is found to be away")
 	})
 	require.NoError(t, db.Close())
 	t.Run("GAP-98 GAP-99 the next one begins", func(t *testing.T) {

@@ -9,6 +9,7 @@ import (
 	"fmt"
 	"log/slog"
 	"path/filepath"
+	"strings"
 	"sync/atomic"
 
 	"github.com/caddyserver/caddy/v2"
@@ -175,6 +176,14 @@ func (a *App) Start() error {
 		}
 		addresses = append(addresses, a.admin.Address())
 	}
+	sockets := make([]string, 0, 3)
+	for _, at := range append(addresses, address) {
+		if path, ok := strings.CutPrefix(at, "unix/"); ok {
+			path, _, _ = strings.Cut(path, "|") // permissions
+			sockets = append(sockets, path)
+		}
+	}
+	keepSockets(a.ctx, e, a.log, sockets...)
 	if err := WriteAddresses(a.Data, addresses...); err != nil {
 		return err
 	}

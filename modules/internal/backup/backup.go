@@ -21,6 +21,7 @@ import (
 
 	"github.com/fareway/fareway/modules/internal/files"
 	"github.com/fareway/fareway/modules/internal/ledger"
+	"github.com/fareway/fareway/modules/internal/ledger/live"
 	"github.com/fareway/fareway/modules/internal/spool"
 	"github.com/fareway/fareway/modules/internal/stores"
 )
@@ -89,15 +90,13 @@ func Write(ctx context.Context, database string, o Options, w io.Writer) (m Mani
 	dir := work.Path
 	copied := filepath.Join(dir, backedUp)
 	// The spool before the database: a settlement that goes from one into the other meanwhile is in both.
-	for _, beside := range []string{".spool", ".spool.aside"} {
-		if err := copyFile(database+beside, copied+beside); err != nil && !errors.Is(err, fs.ErrNotExist) {
-			return m, fmt.Errorf("copying the spool: %w", err)
-		}
-	}
-	if err := dropEmptySpool(copied + ".spool"); err != nil {
-		return m, err
+	if err := copySpool(database, copied); err != nil {
+		return m, fmt.Errorf("copying the spool: %w", err)
 	}
 	if err := stores.File(database).Copy(ctx, copied); err != nil {
+		return m, err
+	}
+	if err := dropEmptySpool(ctx, copied); err != nil {
 		return m, err
 	}
 	if m, err = describe(ctx, copied); err != nil {
@@ -107,17 +106,47 @@ func Write(ctx context.Context, database string, o Options, w io.Writer) (m Mani
 	return m, writeArchive(w, m, dir)
 }
 
+// copySpool copies a ledger's spool, and what was kept aside of it. A gateway may be writing it meanwhile: what looks
+// damaged then is whole in another copy.
+func copySpool(database, to string) error {
+	for range 10 {
+		for _, beside := range []string{".spool", ".spool.aside"} {
+			if err := copyFile(database+beside, to+beside); err != nil && !errors.Is(err, fs.ErrNotExist) {
+				return err
+			}
+		}
+		if _, damaged, err := spool.Inspect(to + ".spool"); err == nil && len(damaged) == 0 {
+			return nil
+		}
+	}
+	return nil // it is damaged, and copied as it is
+}
+
 // dropEmptySpool removes the copy of a spool in which nothing waits and nothing is damaged: 16 MiB of nothing, which a
 // gateway makes anew.
-func dropEmptySpool(path string) error {
-	waiting, damaged, err := spool.Inspect(path)
-	if err != nil || waiting > 0 || len(damaged) > 0 {
+func dropEmptySpool(ctx context.Context, database string) error {
+	books, err := stores.File(database).OpenBooks(ctx)
+	if err != nil {
 		return err
 	}
-	if err := os.Remove(path); err != nil && !errors.Is(err, fs.ErrNotExist) {
+	waiting, damaged, err := findWaiting(ctx, database, books)
+	if err := errors.Join(err, books.Close()); err != nil || waiting > 0 || damaged > 0 {
+		return err
+	}
+	if err := os.Remove(database + ".spool"); err != nil && !errors.Is(err, fs.ErrNotExist) {
 		return fmt.Errorf("copying the spool: %w", err)
 	}
 	return nil
+}
+
+// findWaiting finds how many settlements of a ledger's spool the ledger does not have, and how much is damaged in it.
+func findWaiting(ctx context.Context, database string, books ledger.Books) (waiting int64, damaged int, err error) {
+	records, items, err := spool.Inspect(database + ".spool")
+	if err != nil {
+		return 0, 0, err
+	}
+	w, err := live.FindWaiting(ctx, books, records)
+	return w.Settlements, len(items), err
 }
 
 func copyFile(from, to string) error {
@@ -136,6 +165,9 @@ func describe(ctx context.Context, database string) (Manifest, error) {
 		return m, err
 	}
 	report, err := books.Verify(ctx)
+	if err == nil {
+		m.Waiting, _, err = findWaiting(ctx, database, books)
+	}
 	if err := errors.Join(err, books.Close()); err != nil {
 		return m, err
 	}
@@ -144,9 +176,6 @@ func describe(ctx context.Context, database string) (Manifest, error) {
 	}
 	m.Accounts, m.Requests = report.Accounts, report.Requests
 	if m.Extent, err = stores.File(database).ReadExtent(ctx); err != nil {
-		return m, err
-	}
-	if m.Waiting, _, err = spool.Inspect(database + ".spool"); err != nil {
 		return m, err
 	}
 	for _, suffix := range backedFiles {

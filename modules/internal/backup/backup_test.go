@@ -61,7 +61,7 @@ func (h *house) topUp(times int) {
 func (h *house) spooled() {
 	s, err := spool.Open(h.path+".spool", 1<<16)
 	require.NoError(h.t, err)
-	_, err = s.Append(spool.Record{Settlement: ledger.Settlement{Request: "req_1", Status: 200},
+	_, err = s.Append(&spool.Record{Settlement: ledger.Settlement{Request: "req_1", Status: 200},
 		Account: h.account.ID})
 	require.NoError(h.t, err)
 	require.NoError(h.t, s.Close())

@@ -152,8 +152,13 @@ type verdict struct {
 
 // accept keeps aside what cannot be applied. An error is that this is not done.
 func (t *settler) accept(ctx context.Context, r *spool.Record, v verdict) error {
-	if v.kind == "" {
+	switch {
+	case v.kind == "":
 		return nil
+	case v.kind == spool.Refused && r.Settlement.Free:
+		t.log.Error("a settlement of the spool cannot be applied, and comes to nothing", "request_id", r.Settlement.Request,
+			"error", v.why)
+		return t.release(ctx, r)
 	}
 	item, fresh, err := t.spool.Aside().Keep(v.kind, v.why.Error(), *r, t.now())
 	if err != nil {
@@ -169,7 +174,11 @@ func (t *settler) accept(ctx context.Context, r *spool.Record, v verdict) error 
 	if v.kind != spool.Refused {
 		return nil
 	}
-	// The hold must not stay.
+	return t.release(ctx, r)
+}
+
+// release settles the request of a refused settlement as free: its hold must not stay.
+func (t *settler) release(ctx context.Context, r *spool.Record) error {
 	if _, err := t.store.Settle(ctx, asFree(r.Settlement)); errors.Is(err, ledger.ErrUnavailable) {
 		return err
 	}

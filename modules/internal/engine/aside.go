@@ -12,6 +12,7 @@ import (
 
 	"github.com/fareway/fareway/modules/internal/ledger"
 	"github.com/fareway/fareway/modules/internal/ledger/book"
+	"github.com/fareway/fareway/modules/internal/ledger/live"
 	"github.com/fareway/fareway/modules/internal/spool"
 )
 
@@ -20,7 +21,7 @@ func spoolPath(database string) string { return database + ".spool" }
 
 // SpoolState is what there is to know of a spool.
 type SpoolState struct {
-	Waiting   int64 // settlements that the ledger has not taken yet
+	live.Waiting
 	Undecided int64 // items of Aside that wait for an operator
 	// Damaged is what is damaged in a spool that nobody has open, and not yet kept aside.
 	Damaged []spool.Item
@@ -54,7 +55,23 @@ func ReadSpool(ctx context.Context, database string, books ledger.Books) (SpoolS
 			state.Undecided++
 		}
 	}
-	state.Waiting, state.Damaged, err = spool.Inspect(path)
+	records, damaged, err := spool.Inspect(path)
+	if err != nil {
+		return state, items, err
+	}
+	left, err := findHandedOver(path)
+	if err != nil {
+		return state, items, err
+	}
+	for _, path := range left { // of processes that have handed it over
+		more, _, err := spool.Inspect(path)
+		if err != nil {
+			return state, items, err
+		}
+		records = append(records, more...)
+	}
+	state.Damaged = damaged
+	state.Waiting, err = live.FindWaiting(ctx, books, records)
 	return state, items, err
 }
 

@@ -77,7 +77,7 @@ func leave(t *testing.T, requests int) *folder {
 		_, err = store.Hold(t.Context(), ledger.Hold{Request: request(n), Account: f.account.ID, Key: f.key.ID,
 			Endpoint: "chat", Profile: "balanced", Microcents: 10_000, Tokens: 500, Attempt: at})
 		require.NoError(t, err)
-		_, err = s.Append(spool.Record{
+		_, err = s.Append(&spool.Record{
 			Settlement: ledger.Settlement{Request: request(n), Status: 200, Reason: "ok", Results: []ledger.Result{{
 				Attempt: at.ID, Outcome: ledger.Finished,
 				Usage: &llm.Usage{Input: llm.Count(60), Output: llm.Count(40)}}}},
@@ -190,7 +190,7 @@ func TestOlderDatabase(t *testing.T) {
 	newer := f.restore(f.older)
 	e, log := f.start()
 	require.Equal(t, 4, undecided(t, e))
-	require.Zero(t, e.Spool().Waiting)
+	require.Zero(t, e.Spool().Settlements)
 	require.Equal(t, f.db()+".spool.aside", e.Spool().Aside)
 	require.Equal(t, 4, log.count("cannot be applied and is kept aside"))
 	require.Equal(t, 4, log.count(e.Spool().Aside))
@@ -392,7 +392,7 @@ func TestOpenWithoutItsSpool(t *testing.T) {
 	require.NoError(t, err)
 	unknown := s.Oldest(1).Records[0]
 	unknown.Settlement.Request = request(9)
-	_, err = s.Append(unknown)
+	_, err = s.Append(&unknown)
 	require.NoError(t, err)
 	require.NoError(t, s.Close())
 	blocked := spool.AsidePath(spoolPath(f.db())) + ".new"
@@ -427,7 +427,7 @@ func TestDamagedSpool(t *testing.T) {
 	f.damage(4096 + 512 + 12)
 	state, items, err := f.readSpool()
 	require.NoError(t, err)
-	require.EqualValues(t, 4, state.Waiting)
+	require.EqualValues(t, 4, state.Settlements)
 	require.Len(t, state.Damaged, 1)
 	require.Empty(t, items)
 
@@ -445,7 +445,7 @@ func TestDamagedSpool(t *testing.T) {
 
 	state, items, err = f.readSpool()
 	require.NoError(t, err)
-	require.Equal(t, []any{int64(0), int64(1), 0}, []any{state.Waiting, state.Undecided, len(state.Damaged)})
+	require.Equal(t, []any{int64(0), int64(1), 0}, []any{state.Settlements, state.Undecided, len(state.Damaged)})
 	require.Len(t, items, 1)
 
 	// The same without a gateway.
@@ -543,7 +543,7 @@ func TestRefusedOfTheSpool(t *testing.T) {
 	bad := s.Oldest(1).Records[0]
 	require.NoError(t, s.Applied(s.Oldest(1)))
 	bad.Settlement.Results[0].Outcome = "of a newer fareway"
-	_, err = s.Append(bad)
+	_, err = s.Append(&bad)
 	require.NoError(t, err)
 	require.NoError(t, s.Close())
 	e, _ := f.start()

@@ -107,7 +107,7 @@ type core struct {
 	base    book.Store // below it
 	settler *settler
 	live    *live.Ledger // which store is, once it is open
-	away    func() (away bool, waiting int64)
+	away    func() (away bool, waiting live.Waiting)
 	plans   *plans
 	host    *host.Host
 	metrics *Metrics

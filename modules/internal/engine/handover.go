@@ -13,7 +13,6 @@ import (
 	"github.com/gofrs/flock"
 
 	"github.com/fareway/fareway/modules/internal/files"
-	"github.com/fareway/fareway/modules/internal/ledger/book"
 )
 
 // A process that drains hands its ledger over to one that waits for it (live.Ledger.HandOver). What it still runs it
@@ -29,6 +28,8 @@ const (
 	// handOverEvery is how often a process that drains looks whether another one waits, and one that has the ledger
 	// whether a process before it has ended.
 	handOverEvery = 50 * time.Millisecond
+	// tryAgain is after how long what went wrong with that is tried again.
+	tryAgain = 5 * time.Second
 )
 
 // predecessors are the processes that have handed the ledger over.
@@ -38,14 +39,18 @@ type predecessors struct {
 	mu     sync.Mutex
 	living map[string]*flock.Flock // by owner, those that had their spool locked when it was last tried
 	ended  sync.WaitGroup          // of those who wait for their end
+	none   chan struct{}           // closed when none lives any more
 }
+
+// Alone is closed once no process before this one runs requests any more.
+func (e *Engine) Alone() <-chan struct{} { return e.predecessors.none }
 
 // find finds the spools of processes that have handed the ledger over: of those that have ended, and of those that
 // live. Those that have ended are locked until release is called.
 func (p *predecessors) find() (dead map[string]*flock.Flock, release func(), err error) {
-	paths, err := filepath.Glob(p.spool + handedOver + "*")
+	spools, err := findHandedOver(p.spool)
 	if err != nil {
-		return nil, nil, fmt.Errorf("looking for spools of processes before: %w", err)
+		return nil, nil, err
 	}
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -55,11 +60,7 @@ func (p *predecessors) find() (dead map[string]*flock.Flock, release func(), err
 			_ = lock.Close()
 		}
 	}
-	for _, path := range paths {
-		owner := strings.TrimPrefix(path, p.spool+handedOver)
-		if strings.Contains(owner, ".") {
-			continue // what renews a spool that has an owner
-		}
+	for owner, path := range spools {
 		lock := flock.New(path, flock.SetFlag(os.O_RDWR))
 		got, err := lock.TryLock()
 		if err != nil {
@@ -75,6 +76,23 @@ func (p *predecessors) find() (dead map[string]*flock.Flock, release func(), err
 	return dead, release, nil
 }
 
+// findHandedOver finds the spools of processes that have handed the ledger with a spool over, by their owners.
+func findHandedOver(spool string) (paths map[string]string, err error) {
+	dir, base := filepath.Split(spool)
+	entries, err := os.ReadDir(dir)
+	if err != nil {
+		return nil, fmt.Errorf("looking for spools of processes before: %w", err)
+	}
+	paths = map[string]string{}
+	for _, e := range entries {
+		owner, ok := strings.CutPrefix(e.Name(), base+handedOver)
+		if ok && !strings.Contains(owner, ".") { // else it is what a spool is made anew in
+			paths[owner] = filepath.Join(dir, e.Name())
+		}
+	}
+	return paths, nil
+}
+
 // owners are those of the ones that live.
 func (p *predecessors) owners() (all []string) {
 	p.mu.Lock()
@@ -87,7 +105,7 @@ func (p *predecessors) owners() (all []string) {
 
 // takeUpLeft takes up what processes left that have ended: spools of those that had handed the ledger over, then holds
 // without a settlement. Nobody decides about the ledger meanwhile.
-func (e *Engine) takeUpLeft(ctx context.Context, store book.Store) error {
+func (e *Engine) takeUpLeft(ctx context.Context) error {
 	dead, release, err := e.predecessors.find()
 	if err != nil {
 		return err
@@ -98,7 +116,7 @@ func (e *Engine) takeUpLeft(ctx context.Context, store book.Store) error {
 			return err
 		}
 	}
-	_, err = store.Recover(ctx, e.predecessors.owners()...)
+	_, err = e.base.Recover(ctx, e.predecessors.owners()...)
 	return err
 }
 
@@ -120,27 +138,40 @@ func (t *settler) takeUpFile(ctx context.Context, path string) error {
 }
 
 // awaitPredecessors takes up what processes leave that have handed the ledger over, each when it ends.
-func (e *Engine) awaitPredecessors(store book.Store) {
+func (e *Engine) awaitPredecessors() {
 	p := &e.predecessors
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	for owner, lock := range p.living {
 		e.Logger().Info("an earlier process still runs requests; the ledger counts what they hold, and takes up what they "+
 			"come to when it has ended", "owner", owner)
-		p.ended.Go(func() {
-			defer lock.Close()
-			got, err := lock.TryLockContext(e.life.ctx, handOverEvery)
-			if !got || err != nil {
-				return // this engine ends before
-			}
-			_ = lock.Close() // find locks it
-			ctx := context.Background()
-			if err := e.live.Exclude(ctx, func() error { return e.takeUpLeft(ctx, store) }); err != nil {
-				e.Logger().Error("what an earlier process has left could not be taken up, which a restart does", "error", err)
+		p.ended.Go(func() { e.awaitPredecessor(owner, lock) })
+	}
+	p.none = make(chan struct{})
+	go func() {
+		p.ended.Wait()
+		close(p.none)
+	}()
+}
+
+// awaitPredecessor takes up what one of them leaves, unless this engine ends before or has handed the ledger over.
+func (e *Engine) awaitPredecessor(owner string, lock *flock.Flock) {
+	for {
+		got, err := lock.TryLockContext(e.life.ctx, handOverEvery)
+		_ = lock.Close() // find locks it
+		if got && !e.live.IsOver() && e.store.Loss() == nil {
+			err = e.live.Exclude(context.Background(), func() error { return e.takeUpLeft(context.Background()) })
+			if err == nil {
+				e.Logger().Info("what an earlier process has left is taken up", "owner", owner)
 				return
 			}
-			e.Logger().Info("what an earlier process has left is taken up", "owner", owner)
-		})
+		}
+		if got && err != nil {
+			e.Logger().Error("what an earlier process has left could not be taken up yet", "owner", owner, "error", err)
+		}
+		if e.live.IsOver() || !e.pause(tryAgain) {
+			return
+		}
 	}
 }
 
@@ -164,10 +195,14 @@ func (e *Engine) offer(delay time.Duration) {
 			if !e.base.IsAwaited() {
 				continue
 			}
-			if err := e.handOver(); err != nil {
-				e.Logger().Error("handing the ledger over failed", "error", err)
+			err := e.handOver()
+			if err == nil {
+				return
 			}
-			return
+			e.Logger().Error("the ledger could not be handed over yet", "error", err)
+			if !e.pause(tryAgain) {
+				return
+			}
 		}
 	})
 }
@@ -191,11 +226,14 @@ func (e *Engine) handOver() error {
 	e.closing.Do(e.learning.close)
 	path := e.predecessors.spool
 	to := path + handedOver + e.base.BootID()
-	e.handed = flock.New(to, flock.SetFlag(os.O_RDWR)) // for as long as this engine is open
 	err := e.live.HandOver(context.Background(), func() error {
+		if e.handed != nil {
+			return nil // it was done before
+		}
 		if err := os.Rename(path, to); err != nil {
 			return err
 		}
+		e.handed = flock.New(to, flock.SetFlag(os.O_RDWR)) // for as long as this engine is open
 		got, err := e.handed.TryLock()
 		if err == nil && !got {
 			err = errors.New("its spool is locked")

@@ -64,9 +64,13 @@ func (e *Engine) openLedger(o *Options, cfg *config.Config) (err error) {
 		if err := e.settler.takeUp(ctx); err != nil {
 			return err
 		}
-		if err := e.takeUpLeft(ctx, store); err != nil {
+		if err := e.takeUpLeft(ctx); err != nil {
 			return err
 		}
+	} else if _, release, err := e.predecessors.find(); err != nil {
+		return err
+	} else {
+		release()
 	}
 	e.live, err = live.Open(ctx, store, live.SpoolLog{Spool: e.settler.spool}, live.Options{
 		Options: options, After: o.After, Refuse: e.settler.refuse})
@@ -75,15 +79,15 @@ func (e *Engine) openLedger(o *Options, cfg *config.Config) (err error) {
 	}
 	e.store, e.away = e.live, e.live.Away
 	e.aside = &Aside{file: e.settler.spool.Aside(), ledger: e.live, now: o.Now, changed: e.settler.countAside}
-	e.metrics.watchSpool(e.spooled)
-	e.awaitPredecessors(store)
+	e.metrics.watchSpool(func() int64 { return e.spooled().Settlements })
+	e.awaitPredecessors()
 	return nil
 }
 
-// spooled is how many settlements wait in the spool because the store is away.
-func (e *Engine) spooled() int64 {
+// spooled is what waits in the spool because the store is away.
+func (e *Engine) spooled() live.Waiting {
 	if e.store.Loss() != nil {
-		return e.settler.spool.Len()
+		return live.Waiting{Settlements: e.settler.spool.Len()}
 	}
 	_, waiting := e.away()
 	return waiting
@@ -100,7 +104,7 @@ func (e *Engine) AcceptLoss(ctx context.Context, reason string) (ledger.Loss, er
 		if err := e.settler.takeUp(ctx); err != nil {
 			return err
 		}
-		return e.takeUpLeft(ctx, e.base)
+		return e.takeUpLeft(ctx)
 	})
 	if err != nil {
 		return loss, fmt.Errorf("the loss is accepted, and what dead processes left could not be taken up, which a "+

@@ -225,7 +225,8 @@ func (m *Metrics) Collectors() []prometheus.Collector {
 		m.undecided,
 		m.unkept,
 		m.trainings,
-		m.loads, m.refused, m.inForce, m.files, m.build}, slices.Concat(m.limiter, m.budgets, m.spooled, m.policy, m.collectors())...)
+		m.loads, m.refused, m.inForce, m.files, m.build},
+		slices.Concat(m.limiter, m.budgets, m.spooled, m.policy, m.collectors())...)
 }
 
 // Request counts a reply. endpoint is a name of the path table; firstEvent is zero when nothing was written.

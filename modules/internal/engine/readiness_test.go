@@ -13,6 +13,7 @@ import (
 	"zombiezen.com/go/sqlite/sqlitex"
 
 	"github.com/fareway/fareway/modules/internal/ledger"
+	"github.com/fareway/fareway/modules/internal/ledger/live"
 )
 
 // TestReadyKnowsTheLedger: a gateway whose ledger is away is not ready.
@@ -35,9 +36,9 @@ func TestReadyKnowsTheLedger(t *testing.T) {
 	require.NoError(t, o.Ready())
 
 	was := o.away
-	o.away = func() (bool, int64) { return true, 2 }
+	o.away = func() (bool, live.Waiting) { return true, live.Waiting{Settlements: 2} }
 	require.ErrorIs(t, o.Ready(), errLedgerAway, "it has not taken up a settlement")
-	require.EqualValues(t, 2, o.Spool().Waiting)
+	require.EqualValues(t, 2, o.Spool().Settlements)
 	o.away = was
 	require.NoError(t, o.Ready())
 	require.NoError(t, db.Close())

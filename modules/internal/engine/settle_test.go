@@ -124,12 +124,6 @@ func (l *till) questions() int {
 	return l.asked
 }
 
-func (l *till) set(away bool) {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	l.away = away
-}
-
 func (l *till) has(request string) (ledger.Settlement, bool) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -190,7 +184,8 @@ func spoolIn(t *testing.T, dir string, all ...*book.Course) {
 	s, err := spool.Open(filepath.Join(dir, "spool"), 0)
 	require.NoError(t, err)
 	for _, c := range all {
-		_, err := s.Append(live.RecordOf(c))
+		r := live.RecordOf(c)
+		_, err := s.Append(&r)
 		require.NoError(t, err)
 	}
 	require.NoError(t, s.Close())

@@ -1,6 +1,9 @@
 package ledger
 
-import "fmt"
+import (
+	"fmt"
+	"strings"
+)
 
 // ErrLost: the ledger does not have what its witness has seen of it, or its write-ahead log is damaged, and an
 // operator has not decided yet (GAP-133). Nothing is charged until then.
@@ -19,8 +22,26 @@ type Loss struct {
 	SeenEntries int64 `json:"seen_entries"`
 	HasActs     int64 `json:"has_acts"`
 	SeenActs    int64 `json:"seen_acts"`
+	// Settlements is how many were acknowledged and are neither on record nor in the log that they are written into
+	// before (the spool).
+	Settlements int64 `json:"settlements,omitempty"`
 	// Log is what is damaged of its write-ahead log; nil: nothing is known to be.
 	Log *LogDamage `json:"log,omitempty"`
+	// PowerCut: a power cut has taken it, as an operator let it (durability "process"). It is booked, and nothing is to
+	// be decided.
+	PowerCut bool `json:"power_cut,omitempty"`
+}
+
+// LogMark is how far the log has come into which settlements are written before a store takes them up (the spool),
+// as it is told to the store's witness (GAP-133).
+type LogMark struct {
+	File   [8]byte // the identity of its file
+	Number uint64  // of the last record that was acknowledged, which no other ever has
+	Tag    uint32  // the checksum of that record
+	// Waiting is how many acknowledged ones the store has not taken up, which has Covered movements without them;
+	// 0: not known.
+	Waiting int64
+	Covered int64
 }
 
 // LogDamage is that a write-ahead log cannot be read to its end, and what was behind that was on the disk (GAP-133).
@@ -38,9 +59,17 @@ func (d LogDamage) String() string {
 // String says what is gone, as a sentence goes on.
 func (l Loss) String() string {
 	entries, acts := max(l.SeenEntries-l.HasEntries, 0), max(l.SeenActs-l.HasActs, 0)
-	text := ""
+	var parts []string
+	if l.Settlements > 0 {
+		parts = append(parts, fmt.Sprintf("at least %d settlements that were acknowledged are neither in it nor in the "+
+			"spool beside it", l.Settlements))
+	}
 	if l.Log != nil {
-		if text = l.Log.String(); entries == 0 && acts == 0 {
+		parts = append(parts, l.Log.String())
+	}
+	text := strings.Join(parts, "; ")
+	if text != "" {
+		if entries == 0 && acts == 0 {
 			return fmt.Sprintf("%s (it has %d movements of money and %d acts of operators)", text, l.HasEntries, l.HasActs)
 		}
 		text += "; "

@@ -110,20 +110,20 @@ func ReadAside(path string) ([]Item, error) {
 	return a.Items(), nil
 }
 
-// Inspect looks at the spool at a path, which nobody has open, without a change: how many settlements wait in it,
-// and what is damaged in it and not yet kept aside. Without a file there is nothing.
-func Inspect(path string) (waiting int64, damaged []Item, err error) {
+// Inspect looks at the spool at a path, which nobody has open, without a change: the settlements in it, of which the
+// ledger may have some, and what is damaged in it and not yet kept aside. Without a file there is nothing.
+func Inspect(path string) (records []Record, damaged []Item, err error) {
 	content, err := readIfAny(machine{}, path)
 	if content == nil || err != nil {
-		return 0, nil, err
+		return nil, nil, err
 	}
 	f, err := scan(content)
 	if err != nil {
-		return 0, nil, fmt.Errorf("reading the spool %s: %w", path, err)
+		return nil, nil, fmt.Errorf("reading the spool %s: %w", path, err)
 	}
 	kept, err := ReadAside(AsidePath(path))
 	if err != nil {
-		return 0, nil, err
+		return nil, nil, err
 	}
 	for _, d := range f.damages {
 		item := damageItem(path, d)
@@ -131,7 +131,7 @@ func Inspect(path string) (waiting int64, damaged []Item, err error) {
 			damaged = append(damaged, item)
 		}
 	}
-	return int64(len(f.records)), damaged, nil
+	return f.records, damaged, nil
 }
 
 func openAside(sys system, path string) (*Aside, error) {

@@ -37,8 +37,10 @@ type foundHalf struct {
 	header
 	headerAt int64 // of its newest header; below zero: none can be read
 	records  []Record
-	end      int64 // behind the last record
-	used     int64 // behind what was torn after it
+	numbers  []uint32 // theirs in the epoch
+	last     uint32   // the number of the last record that anything is known of
+	end      int64    // behind the last record
+	used     int64    // behind what was torn after it
 }
 
 // isWhole reports whether the file can be gone on with as it is.
@@ -231,7 +233,7 @@ func (s *scanner) assemble() error {
 			return fmt.Errorf("%w: %w; run the newer fareway that wrote it", ErrForeign, err)
 		}
 		s.reportGap(end, i, int64(s.parts[i].seq-seq-1))
-		s.foundHalf.records = append(s.foundHalf.records, r)
+		s.foundHalf.records, s.numbers = append(s.foundHalf.records, r), append(s.numbers, s.parts[i].seq)
 		seq, end = s.parts[i].seq, i+sectors
 	}
 	s.end = s.place(end)
@@ -241,7 +243,7 @@ func (s *scanner) assemble() error {
 	} else {
 		s.reportGap(end, n, int64(last)-int64(seq))
 	}
-	s.count = seq
+	s.count, s.last = seq, last
 	return nil
 }
 

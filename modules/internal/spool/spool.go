@@ -16,6 +16,8 @@ import (
 	"runtime"
 	"sync"
 	"sync/atomic"
+
+	"github.com/fareway/fareway/modules/internal/ledger"
 )
 
 // Size is how large a spool is made, in bytes, unless Open is told another size. It is written whole when it is made,
@@ -33,6 +35,9 @@ var (
 // turnAt is after how many bytes the other half is used, if it is free: so much is read again after a crash.
 const turnAt = 1 << 20
 
+// Path is where the spool of a ledger in a file is: whoever has the ledger's lock has the spool, too.
+func Path(database string) string { return database + ".spool" }
+
 // Spool is an open spool. Its methods may be called concurrently.
 type Spool struct {
 	aside   *Aside
@@ -43,7 +48,7 @@ type Spool struct {
 	mu      sync.Mutex // guards what follows
 	queue   []*appending
 	spare   []*appending // an empty one with room
-	writing bool // somebody writes what waits
+	writing bool         // somebody writes what waits
 
 	// io is held while the file is written; it guards what follows.
 	io      sync.Mutex
@@ -52,6 +57,9 @@ type Spool struct {
 	halves  [2]half
 	current *half // which settlements go into
 	buffer  []byte
+	mark    ledger.LogMark // but for Waiting
+	tell    func(ledger.LogMark)
+	behind  behind
 }
 
 // half is one half of the file.
@@ -66,10 +74,11 @@ type half struct {
 	used     int64    // where what may be on the disk ends: end, or behind it when the disk failed
 	records  [][]byte // of the epoch, oldest first, as they are encoded; nil for one that is released
 	left     int      // of them, those that wait
+	freed    int64    // the round of syncs that had begun when the last was released
 }
 
 // Number says which record it is: its epoch, and its number in that. No other ever has it.
-type Number uint64
+type Number = uint64
 
 func numberOf(epoch, seq uint32) Number { return Number(epoch)<<32 | Number(seq) }
 
@@ -145,6 +154,7 @@ func load(sys system, path string, size int64, aside *Aside) (s *Spool, err erro
 		s.current = &s.halves[1]
 	}
 	s.waiting.Store(int64(len(f.records)))
+	s.mark = markOf(s.current)
 	return s, nil
 }
 
@@ -218,6 +228,7 @@ func renew(sys system, path string, size int64, records []Record, aside *Aside) 
 		return nil, err
 	}
 	s.waiting.Store(int64(len(records)))
+	s.mark = markOf(s.current)
 	return s, nil
 }
 
@@ -243,10 +254,10 @@ func (s *Spool) Torn() int64 { return s.torn }
 // Aside is what cannot be applied.
 func (s *Spool) Aside() *Aside { return s.aside }
 
-// Append keeps a settlement until Release is told its number. It is on the disk when Append returns nil, and ErrFull or
-// the disk's error means that it is not kept. One that comes while nothing is written is written at once, and those
-// that come meanwhile are then written and synced together.
-func (s *Spool) Append(r Record) (Number, error) {
+// Append keeps a settlement until Release is told its number. It is on the disk when Append returns nil (see
+// SyncBehind), and ErrFull or the disk's error means that it is not kept. One that comes while nothing is written is
+// written at once, and those that come meanwhile are then written and synced together.
+func (s *Spool) Append(r *Record) (Number, error) {
 	payload, err := r.encode(make([]byte, 0, sectorSize))
 	if err != nil {
 		return 0, err
@@ -276,8 +287,12 @@ func (s *Spool) writeQueue(own *appending) {
 	batch := s.queue
 	s.queue = s.spare[:0]
 	s.mu.Unlock()
+	before := s.mark.Number
 	for rest := batch; len(rest) > 0; {
 		rest = s.write(rest)
+	}
+	if s.mark.Number != before {
+		s.tellWitness()
 	}
 	s.io.Unlock()
 	for _, a := range batch {
@@ -347,6 +362,9 @@ func (s *Spool) write(batch []*appending) (rest []*appending) {
 		s.waiting.Add(int64(seq - h.seq))
 		h.left += int(seq - h.seq)
 		h.seq, h.end = seq, h.used
+		covered := s.mark.Covered
+		s.mark = markOf(h)
+		s.mark.Covered = covered
 	}
 	return rest
 }
@@ -360,9 +378,11 @@ func (s *Spool) turn() *half {
 	}
 	epoch := max(h.header.epoch, other.header.epoch) + 1
 	switch {
-	case h.left == 0 && h.seq > 0:
+	case h.end-h.from < min(turnAt, (h.to-h.from)/2):
+		// It has room. A half begins anew only once a part of it is used: epochs are never used up then.
+	case s.isFree(h):
 		h.begin(epoch)
-	case other.left == 0 && h.end-h.from >= min(turnAt, (h.to-h.from)/2):
+	case s.isFree(other):
 		other.begin(epoch)
 		s.current = other
 	}
@@ -386,10 +406,15 @@ func (s *Spool) commit(h *half, b []byte, count uint32) error {
 	return s.sign(h, next)
 }
 
-// sign writes a header in place of the older one of a half, and syncs.
+// sign writes a header in place of the older one of a half, and syncs, unless that is done behind.
 func (s *Spool) sign(h *half, next header) error {
 	at := h.headers[h.next]
-	if err := put(s.file, next.sector(at), at); err != nil {
+	if _, err := s.file.WriteAt(next.sector(at), at); err != nil {
+		return err
+	}
+	if s.behind.on {
+		s.behind.unsynced = true
+	} else if err := s.file.Sync(); err != nil {
 		return err
 	}
 	h.header, h.next, h.isBehind = next, 1-h.next, false
@@ -408,12 +433,16 @@ func (s *Spool) clean(h *half) error {
 	return nil
 }
 
-// Release says that nothing more is to be done with a settlement. A restart may find it all the same, for as long as
-// its half has others.
-func (s *Spool) Release(n Number) {
+// Release says that nothing more is to be done with settlements: the ledger has them, which has so many movements then.
+// A restart may find them all the same, for as long as their half has others.
+func (s *Spool) Release(covered int64, numbers ...Number) {
 	s.io.Lock()
 	defer s.io.Unlock()
-	s.release(n)
+	for _, n := range numbers {
+		s.release(n)
+	}
+	s.mark.Covered = max(s.mark.Covered, covered)
+	s.tellWitness()
 }
 
 func (s *Spool) release(n Number) {
@@ -425,6 +454,7 @@ func (s *Spool) release(n Number) {
 		}
 		h.records[seq-1] = nil
 		h.left--
+		h.freed = s.behind.begun
 		s.waiting.Add(-1)
 	}
 }
@@ -473,7 +503,7 @@ func (s *Spool) Applied(batch Batch) error {
 func (s *Spool) Empty() error {
 	s.io.Lock()
 	defer s.io.Unlock()
-	if s.halves[0].left > 0 || s.halves[1].left > 0 {
+	if !s.isFree(&s.halves[0]) || !s.isFree(&s.halves[1]) {
 		return nil
 	}
 	var errs []error
@@ -501,7 +531,11 @@ func (s *Spool) Empty() error {
 func (s *Spool) Close() error {
 	s.io.Lock()
 	defer s.io.Unlock()
-	err := s.file.Close()
+	var err error
+	if s.behind.unsynced {
+		err = s.file.Sync()
+	}
+	err = errors.Join(err, s.file.Close())
 	if s.isOwn {
 		err = errors.Join(err, s.aside.Close())
 	}

@@ -77,7 +77,7 @@ func with(t require.TestingT, all []Record) (*Spool, *computer) {
 
 // add appends a record.
 func add(s *Spool, r Record) error {
-	_, err := s.Append(r)
+	_, err := s.Append(&r)
 	return err
 }
 
@@ -117,9 +117,9 @@ func TestOpenMakesAWholeFile(t *testing.T) {
 	require.Zero(t, s.Torn())
 	require.Zero(t, s.Aside().Undecided())
 	require.NoError(t, s.Close())
-	number, damaged, err := Inspect(path)
+	found, damaged, err := Inspect(path)
 	require.NoError(t, err)
-	require.EqualValues(t, 1, number)
+	requireSame(t, []Record{recordOf(1)}, found)
 	require.Empty(t, damaged)
 }
 
@@ -263,11 +263,11 @@ func TestRelease(t *testing.T) {
 						next++
 						continue
 					}
-					s.Release(found.numbers[i]) // it was released before
+					s.Release(0, found.numbers[i]) // it was released before
 				}
 				require.Equal(t, len(waits), next, "what waits is there in its order")
 			case 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11:
-				number, err := s.Append(recordOf(made))
+				number, err := s.Append(new(recordOf(made)))
 				if err != nil {
 					require.ErrorIs(t, err, ErrFull)
 					continue
@@ -278,8 +278,8 @@ func TestRelease(t *testing.T) {
 			default:
 				if len(waits) > 0 {
 					i := rapid.IntRange(0, len(waits)-1).Draw(t, "which")
-					s.Release(waits[i].number)
-					s.Release(waits[i].number) // once more changes nothing
+					s.Release(0, waits[i].number)
+					s.Release(0, waits[i].number) // once more changes nothing
 					waits = slices.Delete(waits, i, i+1)
 				}
 			}
@@ -638,4 +638,19 @@ func BenchmarkAppend(b *testing.B) {
 	b.StopTimer()
 	b.ReportMetric(float64(s.halves[0].end-firstRecord)/float64(s.Len()), "bytes/settlement")
 	require.NoError(b, s.Close())
+}
+
+// TestEpochsLast: whoever comes alone, again and again, uses up no epoch for himself: their number is bounded.
+func TestEpochsLast(t *testing.T) {
+	t.Parallel()
+	s, _ := with(t, nil)
+	const requests = 1000
+	for range requests {
+		n, err := s.Append(new(recordOf(0)))
+		require.NoError(t, err)
+		s.Release(0, n)
+	}
+	epoch := max(s.halves[0].header.epoch, s.halves[1].header.epoch)
+	require.Less(t, int(epoch), requests/5)
+	require.Greater(t, int(epoch), 2, "and it goes round")
 }

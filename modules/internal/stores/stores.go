@@ -63,6 +63,9 @@ func (f File) OpenBooks(ctx context.Context) (Books, error) {
 // CheckUnlocked is ledger.ErrLocked where a gateway runs on it. It changes nothing.
 func (f File) CheckUnlocked() error { return sqlite.CheckUnlocked(string(f)) }
 
+// IsOffered reports whether the gateway that runs on it drains, and hands it over to the next one that is started.
+func (f File) IsOffered() bool { return sqlite.IsOffered(string(f)) }
+
 // Lock keeps gateways from it until release is called. ledger.ErrLocked when one runs.
 func (f File) Lock() (release func() error, err error) { return sqlite.Lock(string(f)) }
 

@@ -100,14 +100,34 @@ func AcceptLoss(t Trail, lost *ledger.Loss, reason string, by By) (Act, error) {
 	if err := checkTexts("", reason); err != nil {
 		return Act{}, err
 	}
+	what := lossFields(lost)
+	what["reason"] = reason
+	return RecordAct(t, "", "ledger.accept_loss", "ledger", nil, what, by)
+}
+
+// PowerCutAction is that of the act of RecordPowerCut.
+const PowerCutAction = "ledger.power_cut"
+
+// RecordPowerCut records, in the same trail, what a power cut has taken of a ledger of which an operator has said that
+// it may (durability "process", GAP-133).
+func RecordPowerCut(t Trail, lost *ledger.Loss, by By) (Act, error) {
+	what := lossFields(lost)
+	what["lost"] = lost.String()
+	return RecordAct(t, "", PowerCutAction, "ledger", nil, what, by)
+}
+
+func lossFields(lost *ledger.Loss) Fields {
 	what := Fields{
-		"reason": reason, "has_entries": lost.HasEntries, "seen_entries": lost.SeenEntries,
+		"has_entries": lost.HasEntries, "seen_entries": lost.SeenEntries,
 		"has_acts": lost.HasActs, "seen_acts": lost.SeenActs,
+	}
+	if lost.Settlements > 0 {
+		what["settlements"] = lost.Settlements
 	}
 	if lost.Log != nil {
 		what["log_damaged_at"], what["log_commits"] = lost.Log.Byte, lost.Log.Commits
 	}
-	return RecordAct(t, "", "ledger.accept_loss", "ledger", nil, what, by)
+	return what
 }
 
 // RecordPruning records, in the trail of what is about no account, that the detail of what was settled before then is

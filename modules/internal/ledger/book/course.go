@@ -31,6 +31,8 @@ type TakenUp struct {
 	Charge ledger.Charge
 	Before bool  // it was settled before, at Charge
 	Err    error // why it cannot be taken up
+	// Entries is how many movements the store has with it.
+	Entries int64
 }
 
 // Store is a store that takes up what was decided in its process's memory (package live).
@@ -61,4 +63,12 @@ type Taker interface {
 	// each ended one comes to on record, with the account's balance then, or why it cannot be taken up, which hinders no
 	// other. An error is that nothing was.
 	TakeUp(ctx context.Context, courses []Course) ([]TakenUp, error)
+	// WitnessLog tells the store's witness how far the log has come that is before it (GAP-133): behind each commit of
+	// the log, and when it was told that the store has taken something up. It waits for nobody.
+	WitnessLog(m ledger.LogMark)
+	// PowerCut reports whether the machine was started anew since the store was synced behind what it acknowledged
+	// (durability "process"): what is missing then, and is booked, a power cut was free to take.
+	PowerCut() bool
+	// Sync has what was committed on the disk, where that is left behind (durability "process").
+	Sync() error
 }

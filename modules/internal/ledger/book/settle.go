@@ -100,10 +100,16 @@ func DecideEnd(st *ledger.Settlement, p Payer, r *Running, unmade map[string]boo
 }
 
 // RestoreEnd is what DecideEnd decided before, of a request whose attempts have not concluded here: with the same part.
+// ErrInvalid where the settlement does not come to that, whatever of it was free.
 func RestoreEnd(st *ledger.Settlement, r *Running, unmade map[string]bool, part Part, at time.Time) (*End, error) {
 	e, _, err := DecideEnd(st, Payer{Account: &Account{}}, r, unmade, at)
 	if err != nil {
 		return nil, err
+	}
+	comes, said := e.Charge+e.Waived, part.Charge+part.Waived
+	if comes != said || e.Over != part.Over || !st.ServiceLimit && e.Tokens != part.Tokens {
+		return nil, fmt.Errorf("%w: it says %d microcents, %d over the hold and %d tokens, and comes to %d, %d and %d",
+			ledger.ErrInvalid, said, part.Over, part.Tokens, comes, e.Over, e.Tokens)
 	}
 	e.Part = part
 	return &e, nil

@@ -97,6 +97,16 @@ func newCrowd(t *testing.T, open Open) (c *crowd, seed uint64) {
 // at four moments and in the end: what the rules do the audit finds right. It returns the store.
 func Walk(t *testing.T, open Open, rounds int) ledger.Store {
 	c, seed := newCrowd(t, open)
+	return c.walk(t, seed, rounds)
+}
+
+// WalkFrom is Walk with the steps of a seed.
+func WalkFrom(t *testing.T, open Open, rounds int, seed uint64) ledger.Store {
+	c, _ := newCrowd(t, open)
+	return c.walk(t, seed, rounds)
+}
+
+func (c *crowd) walk(t *testing.T, seed uint64, rounds int) ledger.Store {
 	random := rand.New(rand.NewPCG(seed, 0))
 	for n := range rounds {
 		require.NoError(t, c.round(random, fmt.Sprintf("%06d", n)))
@@ -170,7 +180,7 @@ func (c *crowd) request(ctx context.Context, random *rand.Rand, p payer, id stri
 	routes := []string{"unit", "fraction", "cached", "tiered"}
 	h := ledger.Hold{
 		Request: id, Account: p.account.ID, Key: p.key.ID, Endpoint: "chat", Profile: "max",
-		Microcents: random.Int64N(100_000),
+		Microcents: random.Int64N(100_000), Behind: random.IntN(2) == 0,
 	}
 	first := c.attempt(id, 1, routes[random.IntN(len(routes))])
 	late := random.IntN(2) == 0
@@ -186,7 +196,7 @@ func (c *crowd) request(ctx context.Context, random *rand.Rand, p payer, id stri
 		}
 	}
 	next := ledger.Next{Request: id, Attempt: c.attempt(id, 2, routes[random.IntN(len(routes))]),
-		Microcents: random.Int64N(200_000)}
+		Microcents: random.Int64N(200_000), Behind: random.IntN(2) == 0}
 	if err := c.store.Begin(ctx, next); err != nil {
 		return err
 	}

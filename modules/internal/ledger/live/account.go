@@ -23,6 +23,7 @@ type account struct {
 	lines  map[int64]*line  // by their roots
 	// It is kept while it has running requests, or some that have ended and that the store has not taken up.
 	running, unwritten int
+	decided            int64 // how many have ended ever
 }
 
 // line is a line of keys in memory.
@@ -160,11 +161,14 @@ func (l *Ledger) load(ctx context.Context, a *account, key string) error {
 // readRows reads an account and the line of a key with everything in them that was decided, and locks the account.
 func (l *Ledger) readRows(ctx context.Context, a *account, key string) (r book.Rows, err error) {
 	for {
+		a.mu.Lock()
+		decided := a.decided
+		a.mu.Unlock()
 		if err = l.flush(ctx); err == nil {
 			r, err = l.store.ReadPayer(ctx, a.id, key)
 		}
 		a.mu.Lock()
-		if err != nil || a.unwritten == 0 {
+		if err != nil || a.decided == decided {
 			return r, err
 		}
 		a.mu.Unlock() // a request has ended that would not wait
@@ -230,6 +234,11 @@ func (l *Ledger) exclude(ctx context.Context, id string, run func() error) error
 
 // excludeAll is exclude for an operation about any accounts.
 func (l *Ledger) excludeAll(ctx context.Context, run func() error) error {
+	return l.excludeWhile(ctx, func() (bool, error) { return true, run() })
+}
+
+// excludeWhile is excludeAll for an operation that may find nothing to change: then what memory has stays as it is.
+func (l *Ledger) excludeWhile(ctx context.Context, run func() (changed bool, err error)) error {
 	l.whole.Lock()
 	defer l.whole.Unlock()
 	barrier := make(chan struct{})
@@ -249,22 +258,29 @@ func (l *Ledger) excludeAll(ctx context.Context, run func() error) error {
 		return closedError()
 	}
 	for _, a := range all {
-		if err := l.drain(ctx, a); err != nil {
+		if err := l.awaitQuiet(ctx, a); err != nil {
 			return err
 		}
 	}
 	if err := l.flush(ctx); err != nil {
 		return err
 	}
-	return run()
+	changed, err := run()
+	if changed || err != nil {
+		for _, a := range all {
+			a.mu.Lock()
+			a.unload()
+			a.mu.Unlock()
+		}
+	}
+	return err
 }
 
-// drain waits until nobody decides about an account any more, and has it read again afterwards.
-func (l *Ledger) drain(ctx context.Context, a *account) error {
+// awaitQuiet waits until nobody asks the store about an account any more. Who decides about it meanwhile waits then.
+func (l *Ledger) awaitQuiet(ctx context.Context, a *account) error {
 	for {
 		a.mu.Lock()
 		if a.busy == nil {
-			a.unload()
 			a.mu.Unlock()
 			return nil
 		}

@@ -71,7 +71,8 @@ func holdAndSettle(b *testing.B, isLive bool, callers int) {
 				id, c := benchID(n), customers[n*7919%int64(len(customers))]
 				attempt := ledger.AttemptID(id, 1)
 				_, err := l.Hold(ctx, ledger.Hold{
-					Request: id, Account: c.account, Key: c.key, Endpoint: "chat", Profile: "balanced", Microcents: 1_000_000, Behind: true,
+					Request: id, Account: c.account, Key: c.key, Endpoint: "chat", Profile: "balanced", Microcents: 1_000_000,
+					Behind: true,
 					Attempt: ledger.Attempt{ID: attempt, Route: "route", Provider: "provider", Model: "model", PriceVersion: version,
 						Worst: 1_000_000},
 				})

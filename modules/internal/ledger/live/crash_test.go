@@ -71,6 +71,12 @@ func (g *gateway) start() {
 	require.NoError(g.t, err)
 	require.Zero(g.t, g.spool.Aside().Undecided())
 	ctx := context.Background()
+	records, damaged, err := spool.Inspect(filepath.Join(g.dir, "ledger.db.spool"))
+	require.NoError(g.t, err)
+	require.Empty(g.t, damaged)
+	waiting, err := FindWaiting(ctx, store, records)
+	require.NoError(g.t, err)
+	require.NoError(g.t, waiting.Wrong)
 	for g.spool.Len() > 0 {
 		batch := g.spool.Oldest(100)
 		var courses []book.Course
@@ -87,9 +93,13 @@ func (g *gateway) start() {
 			require.Equal(g.t, courses[i].End.Charge, t.Charge.Microcents)
 			require.Equal(g.t, courses[i].End.Waived, t.Charge.Waived)
 			require.Equal(g.t, courses[i].End.Over, t.Charge.Over)
+			if !t.Before {
+				waiting.Settlements--
+			}
 		}
 		require.NoError(g.t, g.spool.Applied(batch))
 	}
+	require.Zero(g.t, waiting.Settlements, "those that FindWaiting found are those that were not on record")
 	_, err = store.Recover(ctx)
 	require.NoError(g.t, err)
 	g.Ledger, err = Open(ctx, g.store, SpoolLog{g.spool}, Options{
@@ -136,13 +146,14 @@ func TestCrashes(t *testing.T) {
 		for i := range 2 {
 			a, err := g.CreateAccount(ctx, fmt.Sprint("account ", i), "")
 			require.NoError(rt, err)
-			k, err := g.CreateKey(ctx, a.ID, "key", [32]byte{byte(i + 1)}, "abcd", ledger.KeyChange{SpendCap: new(int64(50_000_000))})
+			k, err := g.CreateKey(ctx, a.ID, "key", [32]byte{byte(i + 1)}, "abcd",
+				ledger.KeyChange{SpendCap: new(int64(50_000_000))})
 			require.NoError(rt, err)
 			accounts, keys = append(accounts, a), append(keys, k)
 		}
 		attempt := func(id string, seq int64) ledger.Attempt {
-			return ledger.Attempt{ID: ledger.AttemptID(id, seq), Route: "small", Provider: "echo", Model: "m", PriceVersion: version,
-				Worst: 10_000_000}
+			return ledger.Attempt{ID: ledger.AttemptID(id, seq), Route: "small", Provider: "echo", Model: "m",
+				PriceVersion: version, Worst: 10_000_000}
 		}
 		away := false
 		steps := rapid.IntRange(1, 60).Draw(rt, "steps")
@@ -153,8 +164,9 @@ func TestCrashes(t *testing.T) {
 			case 0, 1, 2, 3:
 				made++
 				id := fmt.Sprintf("req_%032x", made)
-				h := ledger.Hold{Request: id, Account: accounts[which].ID, Key: keys[which].ID, Endpoint: "chat", Profile: "balanced",
-					Microcents: rapid.Int64Range(0, 3_000_000).Draw(rt, "hold"), Behind: rapid.Bool().Draw(rt, "behind")}
+				h := ledger.Hold{Request: id, Account: accounts[which].ID, Key: keys[which].ID, Endpoint: "chat",
+					Profile: "balanced", Microcents: rapid.Int64Range(0, 3_000_000).Draw(rt, "hold"),
+					Behind: rapid.Bool().Draw(rt, "behind")}
 				if rapid.IntRange(0, 3).Draw(rt, "with an attempt") > 0 {
 					h.Attempt = attempt(id, 1)
 				}
@@ -184,7 +196,8 @@ func TestCrashes(t *testing.T) {
 					h := running[id]
 					order = append(order[:i:i], order[i+1:]...)
 					delete(running, id)
-					st := ledger.Settlement{Request: id, Status: 200, Reason: "ok", Surcharge: rapid.Int64Range(0, 5).Draw(rt, "surcharge")}
+					st := ledger.Settlement{Request: id, Status: 200, Reason: "ok",
+						Surcharge: rapid.Int64Range(0, 5).Draw(rt, "surcharge")}
 					if h.Attempt.ID != "" {
 						st.Results = []ledger.Result{{Attempt: h.Attempt.ID, Outcome: ledger.Finished, Usage: &llm.Usage{
 							Input: llm.Count(rapid.Int64Range(0, 500_000).Draw(rt, "input")), Output: llm.Count(2)}}}

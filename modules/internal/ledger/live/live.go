@@ -19,8 +19,11 @@ type Log interface {
 	// Append keeps a request that has ended: it survives what the log is to survive when it returns nil. number is what
 	// Release is told.
 	Append(c *book.Course) (number uint64, err error)
-	// Release says that the store has taken up an appended one.
-	Release(number uint64)
+	// Release says that the store has taken up appended ones. covered is how many movements it has with them and all
+	// those before them, 0 where that was said before.
+	Release(covered int64, numbers ...uint64)
+	// Empty has nobody find what was released, where that is all.
+	Empty() error
 }
 
 // Options say how requests are decided.
@@ -126,15 +129,19 @@ func (l *Ledger) Close() error {
 	return l.store.Close()
 }
 
-// Away reports whether the store does not take up what it is given, and how many requests that have ended wait for it
+// Away reports whether the store does not take up what it is given, and which requests that have ended wait for it
 // then.
-func (l *Ledger) Away() (away bool, waiting int64) {
-	if l.queue.healthy() {
-		return false, 0
+func (l *Ledger) Away() (away bool, w Waiting) {
+	q := &l.queue
+	if !q.failed.Load() {
+		return false, w
 	}
-	l.queue.mu.Lock()
-	defer l.queue.mu.Unlock()
-	return true, int64(len(l.queue.ends))
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	if w.Settlements = q.left; w.Settlements > 0 && len(q.ends) > 0 {
+		w.Since = q.ends[0].course.End.At
+	}
+	return true, w
 }
 
 // HandOver hands the ledger over to the next process that opens the store: everything that was decided is taken up, the

@@ -1,6 +1,12 @@
 package live
 
 import (
+	"context"
+	"errors"
+	"fmt"
+	"sync"
+	"time"
+
 	"github.com/fareway/fareway/modules/internal/ledger"
 	"github.com/fareway/fareway/modules/internal/ledger/book"
 	"github.com/fareway/fareway/modules/internal/spool"
@@ -11,22 +17,41 @@ type SpoolLog struct{ *spool.Spool }
 
 // Append implements Log.
 func (l SpoolLog) Append(c *book.Course) (uint64, error) {
-	n, err := l.Spool.Append(RecordOf(c))
-	return uint64(n), err
+	r, _ := records.Get().(*record)
+	defer records.Put(r)
+	r.fill(c)
+	return l.Spool.Append(&r.Record)
 }
 
+// record is a record with what it points to.
+type record struct {
+	spool.Record
+	hold   spool.Hold
+	charge int64
+}
+
+var records = sync.Pool{New: func() any { return new(record) }}
+
 // Release implements Log.
-func (l SpoolLog) Release(number uint64) { l.Spool.Release(spool.Number(number)) }
+func (l SpoolLog) Release(covered int64, numbers ...uint64) { l.Spool.Release(covered, numbers...) }
 
 // RecordOf is a course that has ended as the spool keeps it.
 func RecordOf(c *book.Course) spool.Record {
-	r := spool.Record{
-		Settlement: c.End.Settlement, Account: c.Account, Key: c.Key, Charge: new(c.End.Charge),
-		Pending: c.End.Pending, Time: c.End.At,
-		Hold: &spool.Hold{
-			Owner: c.Owner, Endpoint: c.Endpoint, Profile: c.Profile, Microcents: c.Held, Created: c.Created, Kept: c.Kept,
-			Waived: c.End.Waived, Over: c.End.Over, Tokens: c.End.Tokens,
-		},
+	var r record
+	r.fill(c)
+	return r.Record
+}
+
+// fill makes it the record of a course that has ended.
+func (r *record) fill(c *book.Course) {
+	r.charge = c.End.Charge
+	r.hold = spool.Hold{
+		Owner: c.Owner, Endpoint: c.Endpoint, Profile: c.Profile, Microcents: c.Held, Created: c.Created, Kept: c.Kept,
+		Waived: c.End.Waived, Over: c.End.Over, Tokens: c.End.Tokens,
+	}
+	r.Record = spool.Record{
+		Settlement: c.End.Settlement, Account: c.Account, Key: c.Key, Attempts: r.Attempts[:0], Charge: &r.charge,
+		Pending: c.End.Pending, Time: c.End.At, Hold: &r.hold,
 	}
 	for i := range c.Attempts {
 		a := &c.Attempts[i]
@@ -36,7 +61,6 @@ func RecordOf(c *book.Course) spool.Record {
 			Reference: a.Reference, NotMade: a.Outcome == ledger.NotMade,
 		})
 	}
-	return r
 }
 
 // CourseOf is the course that a record keeps. ok is false for one that does not say what was held, of a fareway before.
@@ -62,4 +86,46 @@ func CourseOf(r *spool.Record) (c book.Course, ok bool, err error) {
 	part := book.Part{Charge: *r.Charge, Waived: h.Waived, Over: h.Over, Tokens: h.Tokens}
 	c.End, err = book.RestoreEnd(&r.Settlement, &c.Running, unmade, part, r.Time)
 	return c, true, err
+}
+
+// Waiting is what a log has that the ledger's file does not have.
+type Waiting struct {
+	Settlements int64
+	Since       time.Time // when the first of them was decided: the file has all that was settled before
+	Wrong       error     // about one that does not come to what it says; nil: all do
+}
+
+// FindWaiting finds which records of a log wait to be taken up into a ledger, and recomputes them.
+func FindWaiting(ctx context.Context, books ledger.Books, records []spool.Record) (w Waiting, err error) {
+	for i := range records {
+		r := &records[i]
+		isSettled, err := isOnRecord(ctx, books, r.Settlement.Request)
+		if err != nil {
+			return w, err
+		}
+		if isSettled {
+			continue
+		}
+		w.Settlements++
+		if w.Since.IsZero() || r.Time.Before(w.Since) {
+			w.Since = r.Time
+		}
+		if _, _, err := CourseOf(r); err != nil && w.Wrong == nil {
+			w.Wrong = fmt.Errorf("the settlement of request %q: %w", r.Settlement.Request, err)
+		}
+	}
+	return w, nil
+}
+
+// isOnRecord reports whether a request is settled, whether or not its record was removed since.
+func isOnRecord(ctx context.Context, books ledger.Books, id string) (bool, error) {
+	r, err := books.Request(ctx, id)
+	if !errors.Is(err, ledger.ErrNotFound) {
+		return err == nil && !r.Running, err
+	}
+	_, err = books.Pruned(ctx, id)
+	if errors.Is(err, ledger.ErrNotFound) {
+		return false, nil
+	}
+	return err == nil, err
 }

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -18,6 +19,10 @@ const (
 	// The pauses after the store has not taken anything up: the first one, doubled each time up to the longest.
 	firstPause = 250 * time.Millisecond
 	maxPause   = 5 * time.Second
+	// idleTime is after how long without a request the log is emptied.
+	idleTime = time.Second
+	// longWrite is after how long it is in doubt whether the store takes up what it has been given.
+	longWrite = time.Second
 )
 
 // queue has what was decided and the store has not taken up.
@@ -27,11 +32,15 @@ type queue struct {
 	mu      sync.Mutex // guards what follows
 	holds   []*request // whose rows are behind
 	ends    []*ended   // in the order of their decision
+	left    int64      // how many of those that have ended the log has
 	number  uint64     // how often something came into it
 	done    uint64     // what came until then is taken up
 	waiting []waiter
 
-	failed atomic.Bool // the store did not take up what it was given last
+	failed   atomic.Bool  // the store did not take up what it was given last
+	refusing atomic.Bool  // of the holds that it took up last, it refused some
+	writing  atomic.Int64 // since when it has what it was given, in nanoseconds of clock; 0 when it has nothing
+	clock    time.Time
 
 	// Of one signal each: something has come, somebody waits.
 	dirty, urgent chan struct{}
@@ -60,7 +69,7 @@ type answer struct {
 }
 
 func (q *queue) start(l *Ledger) {
-	q.l = l
+	q.l, q.clock = l, time.Now()
 	q.dirty, q.urgent = make(chan struct{}, 1), make(chan struct{}, 1)
 	q.stop, q.stopped = make(chan struct{}), make(chan struct{})
 	go q.run()
@@ -73,7 +82,17 @@ func (q *queue) close() {
 }
 
 // healthy reports whether the store takes up what it is given.
-func (q *queue) healthy() bool { return !q.failed.Load() }
+func (q *queue) healthy() bool {
+	since := q.writing.Load()
+	return !q.failed.Load() && !q.refusing.Load() && (since == 0 || time.Since(q.clock)-time.Duration(since) < longWrite)
+}
+
+// refusal is why the store has not taken up a request's hold as it is now.
+func (q *queue) refusal(r *request) error {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	return r.refused
+}
 
 // show has the store see a running request as it is.
 func (q *queue) show(r *request) {
@@ -98,14 +117,29 @@ func (q *queue) end(e *ended) {
 	signal(q.dirty)
 }
 
+// replace has the store be given another course of a request that has ended; false where it is being given the one.
+func (q *queue) replace(e *ended, by book.Course) bool {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	if !slices.Contains(q.ends, e) {
+		return false
+	}
+	by.Kept = e.course.Kept
+	e.course = by
+	return true
+}
+
 // appended notes that the log has a request that has ended.
 func (q *queue) appended(e *ended, number uint64) {
 	q.mu.Lock()
 	e.number, e.isAppended = number, true
 	takenUp := e.takenUp
+	if !takenUp {
+		q.left++
+	}
 	q.mu.Unlock()
 	if takenUp {
-		q.l.log.Release(number)
+		q.l.log.Release(0, number)
 	}
 }
 
@@ -148,12 +182,21 @@ func (l *Ledger) flush(ctx context.Context) error {
 
 func (q *queue) run() {
 	defer close(q.stopped)
-	var pause time.Duration
+	var (
+		pause time.Duration
+		idle  <-chan time.Time // comes where the log may have something
+	)
 	for {
 		select {
 		case <-q.stop:
-			_ = q.takeUp() // what is left the log has
+			if q.takeUp() == nil { // else the log has what is left
+				q.emptyLog()
+			}
 			return
+		case <-idle:
+			q.emptyLog()
+			idle = nil
+			continue
 		case <-q.urgent:
 		case <-q.dirty:
 			wait := max(pause, q.l.o.Interval)
@@ -164,11 +207,19 @@ func (q *queue) run() {
 			}
 		}
 		if err := q.takeUp(); err == nil {
-			pause = 0
+			pause, idle = 0, q.l.o.After(idleTime)
 			continue
 		}
 		pause = min(max(firstPause, 2*pause), maxPause)
 		signal(q.dirty) // for the next try
+	}
+}
+
+// emptyLog empties a log of which everything is taken up: so a restart has nothing to read, and a copy of its file says
+// nothing twice.
+func (q *queue) emptyLog() {
+	if err := q.l.log.Empty(); err != nil {
+		q.l.o.Logger.Warn("the spool has settlements that the ledger has, too; a restart finds them", "error", err)
 	}
 }
 
@@ -182,16 +233,13 @@ func (q *queue) takeUp() error {
 
 	batch := len(ends) + len(holds)
 	var err error
-	for len(ends) > 0 && err == nil {
+	q.writing.Store(int64(time.Since(q.clock)))
+	defer q.writing.Store(0)
+	for len(ends)+len(holds) > 0 && err == nil {
 		n := min(len(ends), maxCourses)
-		if err = q.takeUpEnds(ends[:n]); err == nil {
-			ends = ends[n:]
-		}
-	}
-	for len(holds) > 0 && err == nil {
-		n := min(len(holds), maxCourses)
-		if err = q.takeUpHolds(holds[:n]); err == nil {
-			holds = holds[n:]
+		m := min(len(holds), maxCourses-n)
+		if err = q.takeUpBatch(ends[:n], holds[:m]); err == nil {
+			ends, holds = ends[n:], holds[m:]
 		}
 	}
 	if was := q.failed.Swap(err != nil); err != nil && !was {
@@ -212,15 +260,41 @@ func (q *queue) takeUp() error {
 	return err
 }
 
-// takeUpEnds gives the store requests that have ended.
-func (q *queue) takeUpEnds(ends []*ended) error {
-	courses := make([]book.Course, len(ends))
-	for i, e := range ends {
-		courses[i] = e.course
+// takeUpBatch gives the store requests that have ended, and running ones behind them. After an error all are to be
+// given again.
+func (q *queue) takeUpBatch(ends []*ended, holds []*request) error {
+	courses, given := make([]book.Course, 0, len(ends)+len(holds)), make([]*request, 0, len(holds))
+	for _, e := range ends {
+		courses = append(courses, e.course)
 	}
+	q.mu.Lock()
+	for _, r := range holds {
+		if r.queued = false; r.over {
+			continue // it comes with its end
+		}
+		courses, given = append(courses, book.Course{Running: r.shown, Kept: r.kept}), append(given, r)
+	}
+	q.mu.Unlock()
 	all, err := TakeUp(context.Background(), q.l.store, courses) // the store bounds the waiting
+	if err == nil {
+		err = q.noteEnds(ends, all)
+	}
 	if err != nil {
+		q.mu.Lock()
+		for _, r := range given {
+			r.queued = true
+		}
+		q.mu.Unlock()
 		return err
+	}
+	q.noteHolds(given, all[len(ends):])
+	return nil
+}
+
+// noteEnds notes what became of requests that have ended. An error is that one is refused, and nobody can be told.
+func (q *queue) noteEnds(ends []*ended, all []book.TakenUp) error {
+	if len(ends) == 0 {
+		return nil
 	}
 	for i, e := range ends {
 		if t := all[i]; t.Err != nil || t.Before {
@@ -229,17 +303,37 @@ func (q *queue) takeUpEnds(ends []*ended) error {
 			}
 		}
 	}
+	appended := make([]uint64, 0, len(ends))
 	for i, e := range ends {
 		e.request.account.settle(e, all[i])
 		q.mu.Lock()
-		e.takenUp = true
-		isAppended := e.isAppended
-		q.mu.Unlock()
-		if isAppended {
-			q.l.log.Release(e.number)
+		if e.takenUp = true; e.isAppended {
+			q.left--
+			appended = append(appended, e.number)
 		}
+		q.mu.Unlock()
 	}
+	q.l.log.Release(all[len(ends)-1].Entries, appended...)
 	return nil
+}
+
+// noteHolds notes what became of running requests.
+func (q *queue) noteHolds(given []*request, all []book.TakenUp) {
+	if len(given) == 0 {
+		return
+	}
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	refusing := false
+	for i, r := range given {
+		if r.refused = all[i].Err; r.refused == nil {
+			r.kept = true
+			continue
+		}
+		refusing = true
+		q.l.o.Logger.Error("a hold cannot be put on record", "request_id", r.ID, "error", r.refused)
+	}
+	q.refusing.Store(refusing)
 }
 
 // settle notes that a request of an account is on record. Where the account is not as it was decided to be, somebody
@@ -252,30 +346,6 @@ func (a *account) settle(e *ended, t book.TakenUp) {
 	if t.Err != nil || t.Before || b.Credits != e.after.Credits || b.Accrued != e.after.Accrued {
 		a.unload()
 	}
-}
-
-// takeUpHolds gives the store running requests.
-func (q *queue) takeUpHolds(holds []*request) error {
-	courses, given := make([]book.Course, 0, len(holds)), make([]*request, 0, len(holds))
-	q.mu.Lock()
-	for _, r := range holds {
-		if r.queued = false; r.over {
-			continue // it comes with its end
-		}
-		courses, given = append(courses, book.Course{Running: r.shown, Kept: r.kept}), append(given, r)
-	}
-	q.mu.Unlock()
-	all, err := TakeUp(context.Background(), q.l.store, courses) // the store bounds the waiting
-	q.mu.Lock()
-	defer q.mu.Unlock()
-	for i, r := range given {
-		if err != nil {
-			r.queued = true
-		} else if r.kept = all[i].Err == nil; !r.kept {
-			q.l.o.Logger.Error("a hold cannot be put on record", "request_id", r.ID, "error", all[i].Err)
-		}
-	}
-	return err
 }
 
 // TakeUp has a store take up courses. Where one of them breaks the transaction, each is taken up alone. An error is

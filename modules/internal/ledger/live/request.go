@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"net/http"
 	"slices"
 
 	"github.com/fareway/fareway/modules/internal/ledger"
@@ -19,10 +20,11 @@ type request struct {
 	ended  bool
 
 	// The queue's lock guards these.
-	queued bool         // its rows are behind
-	shown  book.Running // as the store is to see it
-	kept   bool         // the store has had its hold
-	over   bool         // it has ended
+	queued  bool         // its rows are behind
+	shown   book.Running // as the store is to see it
+	kept    bool         // the store has had its hold
+	refused error        // why the store has not taken up what it was shown last
+	over    bool         // it has ended
 }
 
 // running is the request as the rules know it, nil for none.
@@ -58,6 +60,11 @@ func (l *Ledger) hold(ctx context.Context, h *ledger.Hold) (b ledger.Balance, ba
 	if err := book.CheckHold(h, l.store.Loss().Undecided()); err != nil {
 		return b, 0, err
 	}
+	if l.queue.failed.Load() { // of who is refused nothing is to be left
+		if err := l.flush(ctx); err != nil {
+			return b, 0, err
+		}
+	}
 	settled, err := l.isSettled(ctx, h.Request)
 	if err != nil {
 		return b, 0, err
@@ -81,11 +88,72 @@ func (l *Ledger) hold(ctx context.Context, h *ledger.Hold) (b ledger.Balance, ba
 		return b, 0, err
 	}
 	batch, err = l.queue.flush(ctx)
-	if err != nil && r != nil {
-		// Nobody knows of this hold: its call is not made.
-		_, _ = l.settle(context.WithoutCancel(ctx), book.SettleUnanswered(&r.Running))
+	switch {
+	case r == nil:
+	case err != nil:
+		l.giveUp(r)
+	default:
+		if err = l.queue.refusal(r); err != nil {
+			l.withdraw(r)
+		}
 	}
 	return b, batch, err
+}
+
+// giveUp ends a request whose hold nobody waits for any more: its call is not made. The store is to release what it may
+// have of it, which the next process does as well: so the log does not have to know.
+func (l *Ledger) giveUp(r *request) {
+	l.lockToEnd(r)
+	defer r.account.mu.Unlock()
+	if r.ended {
+		return
+	}
+	if _, _, err := l.decideEnd(r, book.SettleUnanswered(&r.Running)); err != nil {
+		l.o.Logger.Error("a hold that nobody waits for stays", "request_id", r.ID, "error", err)
+	}
+}
+
+// withdraw has a request whose hold the store refuses never have been: its call is not made.
+func (l *Ledger) withdraw(r *request) {
+	l.lockToEnd(r)
+	defer r.account.mu.Unlock()
+	if r.ended {
+		return
+	}
+	l.remove(r)
+	l.queue.mu.Lock()
+	r.over = true
+	l.queue.mu.Unlock()
+}
+
+// lockToEnd locks the account of a request that is to end, as it is now. Where the store cannot be asked about it, the
+// request ends on what memory has: what was decided holds, whatever the account has become meanwhile.
+func (l *Ledger) lockToEnd(r *request) {
+	a, err := (*account)(nil), ledger.ErrUnavailable
+	if l.queue.healthy() && !l.over.Load() {
+		a, _, err = l.enter(context.Background(), r.Account, r.Key)
+	}
+	if err != nil {
+		a, err = l.lock(context.Background(), r.Account)
+	}
+	if err == nil && a != r.account {
+		a.mu.Unlock()
+	}
+	if err != nil || a != r.account {
+		r.account.mu.Lock()
+	}
+}
+
+// remove takes a request out of its account, which is locked, and of those that run.
+func (l *Ledger) remove(r *request) {
+	a := r.account
+	a.Held -= r.Held
+	a.running--
+	r.hold(-r.Held)
+	r.ended = true
+	l.mu.Lock()
+	delete(l.requests, r.ID)
+	l.mu.Unlock()
 }
 
 // decideHold admits a request of a locked account. r is nil for one that runs already.
@@ -181,7 +249,10 @@ func (l *Ledger) begin(ctx context.Context, n *ledger.Next) (batch int, err erro
 	if err != nil || n.Behind && (l.queue.healthy() || l.over.Load()) {
 		return 0, err
 	}
-	if batch, err = l.queue.flush(ctx); err != nil {
+	if batch, err = l.queue.flush(ctx); err == nil {
+		err = l.queue.refusal(r)
+	}
+	if err != nil {
 		r.account.mu.Lock()
 		if r.unmade == nil {
 			r.unmade = map[string]bool{}
@@ -253,15 +324,7 @@ func (l *Ledger) settle(ctx context.Context, st *ledger.Settlement) (ledger.Char
 	if r == nil {
 		return l.settleInStore(ctx, st)
 	}
-	// It does not end with its caller. Where the store cannot be asked about the account, it is decided on what memory
-	// has: what was decided holds, whatever the account has become meanwhile.
-	a, err := l.lock(context.WithoutCancel(ctx), r.Account)
-	if err == nil && a != r.account {
-		a.mu.Unlock()
-	}
-	if err != nil || a != r.account {
-		r.account.mu.Lock()
-	}
+	l.lockToEnd(r) // it does not end with its caller
 	if r.ended {
 		r.account.mu.Unlock()
 		return l.settleInStore(ctx, st)
@@ -276,10 +339,31 @@ func (l *Ledger) settle(ctx context.Context, st *ledger.Settlement) (ledger.Char
 		l.queue.appended(e, number)
 		return charge, nil
 	}
-	if _, late := l.queue.flush(context.WithoutCancel(ctx)); late != nil {
-		return none, errors.Join(fmt.Errorf("%w: %w", ledger.ErrUnavailable, err), late)
+	_, late := l.queue.flush(context.WithoutCancel(ctx))
+	if late == nil {
+		return charge, nil
 	}
-	return charge, nil
+	if !l.waive(e, st) {
+		l.o.Logger.Error("a request may be charged whose client is told of a failure", "request_id", st.Request)
+	}
+	return none, errors.Join(fmt.Errorf("%w: %w", ledger.ErrUnavailable, err), late)
+}
+
+// waive makes an end free that neither the log nor the store has, for its client is told that the service failed; false
+// where the store is being given it.
+func (l *Ledger) waive(e *ended, st *ledger.Settlement) bool {
+	a := e.request.account
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	now := e.course.Running
+	now.Attempts = slices.Clone(now.Attempts)
+	free := ledger.Settlement{Request: st.Request, Status: http.StatusInternalServerError, Reason: "ledger", Free: true}
+	end, _, err := book.DecideEnd(&free, l.payer(a, e.request.line), &now, e.request.unmade, l.now())
+	if err != nil || !l.queue.replace(e, book.Course{Running: now, End: &end}) {
+		return false
+	}
+	a.unload()
+	return true
 }
 
 // decideEnd ends a request whose account is locked.
@@ -303,13 +387,10 @@ func (l *Ledger) decideEnd(r *request, st *ledger.Settlement) (e *ended, c ledge
 		l.o.Logger.Error(what, "attempt", of.Attempt, "error", of.Err)
 	}
 	a.Account, r.line.Line = after, ln
-	a.Held -= r.Held
-	a.running--
 	a.unwritten++
-	r.hold(-r.Held)
-	r.ended = true
+	a.decided++
+	l.remove(r)
 	l.mu.Lock()
-	delete(l.requests, r.ID)
 	l.settled.add(r.ID)
 	l.mu.Unlock()
 	e = &ended{course: book.Course{Running: now, End: &end}, request: r, after: a.Balance}

@@ -69,7 +69,9 @@ func (l *Ledger) SetPlan(ctx context.Context, account, plan string) (ledger.Acco
 }
 
 // SetLimit implements ledger.Store.
-func (l *Ledger) SetLimit(ctx context.Context, account string, limit ledger.Limit, value *int64) (ledger.Account, error) {
+func (l *Ledger) SetLimit(ctx context.Context, account string, limit ledger.Limit, value *int64) (
+	ledger.Account, error,
+) {
 	return about(ctx, l, account, func() (ledger.Account, error) { return l.store.SetLimit(ctx, account, limit, value) })
 }
 
@@ -197,18 +199,18 @@ func (l *Ledger) AddReceipt(ctx context.Context, attempt string, usage llm.Usage
 
 // CloseUnproven implements ledger.Store.
 func (l *Ledger) CloseUnproven(ctx context.Context, before time.Time) (c ledger.Closings, err error) {
-	err = l.excludeAll(ctx, func() error {
+	err = l.excludeWhile(ctx, func() (bool, error) {
 		c, err = l.store.CloseUnproven(ctx, before)
-		return err
+		return c.Attempts > 0, err
 	})
 	return c, err
 }
 
 // EndPeriods implements ledger.Store.
 func (l *Ledger) EndPeriods(ctx context.Context) (accounts int64, err error) {
-	err = l.excludeAll(ctx, func() error {
+	err = l.excludeWhile(ctx, func() (bool, error) {
 		accounts, err = l.store.EndPeriods(ctx)
-		return err
+		return accounts > 0, err
 	})
 	return accounts, err
 }

@@ -62,11 +62,11 @@ func bearWitness(database string) (err error) {
 	if err != nil {
 		return err
 	}
-	w, _, err := openWitness(database)
+	w, err := openWitness(database)
 	if w == nil {
 		return err
 	}
-	return errors.Join(w.writeExtent(has), w.file.Sync(), w.file.Close())
+	return errors.Join(w.write(func(t *testimony) { *t = testimony{extent: has} }), w.file.Sync(), w.file.Close())
 }
 
 // ReadExtent reads how much the ledger at a path has, or had by its witness, whichever is more; nothing where there is

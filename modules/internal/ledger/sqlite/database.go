@@ -17,6 +17,8 @@ type database struct {
 	broken      bool  // to be opened anew
 	// failures counts the transactions that the store itself failed.
 	failures atomic.Int64
+	// unsynced: something may have been committed that is not on the disk.
+	unsynced atomic.Bool
 	guard    *guard
 	// renew closes the connections that read, before a broken one is opened anew with everything that they share.
 	renew func()
@@ -52,9 +54,13 @@ func (d *database) connect() (err error) {
 			return fmt.Errorf("setting up: %w", failure(err))
 		}
 	}
+	synchronous := `PRAGMA synchronous = full` // each commit is on the disk before it is answered
+	if d.opts.Behind {
+		synchronous = `PRAGMA synchronous = normal` // the log is, before it comes into the database, and when Sync is called
+	}
 	for _, pragma := range []string{
 		`PRAGMA journal_mode = wal`,
-		`PRAGMA synchronous = full`, // each commit is on the disk before it is answered
+		synchronous,
 		`PRAGMA journal_size_limit = 67108864`,
 		`PRAGMA cache_size = -4096`,        // KiB; of a large ledger the inner pages of its indexes
 		`PRAGMA wal_autocheckpoint = 1024`, // pages

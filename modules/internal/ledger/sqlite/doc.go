@@ -2,12 +2,16 @@
 // commands that read a ledger while no gateway runs (OpenBooks). What is decided about money package book decides:
 // this one reads the rows that a decision needs, and writes those that it returns.
 //
+// In a gateway, package live decides about requests in memory and settles them into its log: this store takes up their
+// courses behind that (TakeUp), in order. Its own Hold, Begin and Settle decide in the same way, and are for what live
+// does not run: requests of other owners, and ledgers without it.
+//
 // # Writing
 //
 // One goroutine writes, on one connection. It takes every operation that waits, runs them in one transaction and
 // commits once, in WAL mode with synchronous=FULL; then it answers them. So an answer means that the operation is on
-// the disk, and a busy gateway pays for one sync where it has many callers; it waits up to 1 ms for them where 3 come
-// in a millisecond, and never when it is idle. Operations decide before they change
+// the disk, and a busy gateway pays for one sync where it has many callers: a commit takes all that came while the one
+// before was on its way. Operations decide before they change
 // anything: one that is refused leaves its neighbours alone, and one that fails half way is taken out and runs alone,
 // after the others have run again without it. When a row cannot be written, nobody knows whose it is, and each of
 // them runs alone. When a commit fails, everyone in it is told ErrUnavailable, also those that changed nothing,

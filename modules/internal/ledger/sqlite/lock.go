@@ -21,8 +21,10 @@ import (
 const (
 	// offered is the word of a lease whose owner would hand it over.
 	offered = "offered"
-	// A lease that is offered is waited for so long, and tried so often. Its owner looks as often.
-	awaitTimeout = 10 * time.Second
+	// A lease that is offered is waited for so long, longer than a list that is being read may take, and tried so often.
+	// Whoever finds another one waiting gives up after awaitTurn: for a moment it may be the owner who looks.
+	awaitTimeout = 90 * time.Second
+	awaitTurn    = time.Second
 	awaitEvery   = 20 * time.Millisecond
 )
 
@@ -90,15 +92,18 @@ func (l *fileLease) raise(g ledger.Grant, owners int64) (ledger.Grant, error) {
 
 // await waits for a lease that is offered, as the only one who does.
 func (l *fileLease) await() (got bool, err error) {
-	if got, err = l.next.TryLock(); err != nil || !got {
+	try := func(lock *flock.Flock, d time.Duration) (got bool, err error) {
+		ctx, cancel := context.WithTimeout(context.Background(), d)
+		defer cancel()
+		if got, err = lock.TryLockContext(ctx, awaitEvery); errors.Is(err, context.DeadlineExceeded) {
+			err = nil
+		}
+		return got, err
+	}
+	if got, err = try(l.next, awaitTurn); err != nil || !got {
 		return false, err
 	}
-	ctx, cancel := context.WithTimeout(context.Background(), awaitTimeout)
-	defer cancel()
-	got, err = l.lock.TryLockContext(ctx, awaitEvery)
-	if errors.Is(err, context.DeadlineExceeded) {
-		err = nil
-	}
+	got, err = try(l.lock, awaitTimeout)
 	return got, errors.Join(err, l.next.Unlock())
 }
 
@@ -256,6 +261,13 @@ func resolve(path string) (string, error) {
 		return "", fmt.Errorf("opening the ledger: %w", err)
 	}
 	return target, nil
+}
+
+// IsOffered reports whether the process that admitted requests on the ledger at path drains, and hands it over to the
+// next one that opens it.
+func IsOffered(path string) bool {
+	path, err := resolve(path)
+	return err == nil && isOffered(path+".lock")
 }
 
 // CheckUnlocked is ledger.ErrLocked where another process admits requests on the ledger at path. It changes nothing.

@@ -45,6 +45,11 @@ type Options struct {
 	// Observe is told of each operation, by its name in snake case, how long its caller waited and how
 	// many shared its commit (0 for a read). It is called on the caller's goroutine. Default: nobody.
 	Observe func(operation string, d time.Duration, batch int)
+	// Behind has a commit on the disk when Sync was called after it, and not before it is answered: it survives this
+	// process, and a power cut may take the last ones. Nothing is corrupted then.
+	Behind bool
+
+	machine machineBoot // that it runs in; bootOfMachine
 }
 
 func (o *Options) fill() {
@@ -62,6 +67,9 @@ func (o *Options) fill() {
 	}
 	if o.WaitTimeout == 0 {
 		o.WaitTimeout = 5 * time.Second
+	}
+	if o.machine == (machineBoot{}) {
+		o.machine = bootOfMachine()
 	}
 	if o.Observe == nil {
 		o.Observe = func(string, time.Duration, int) {}
@@ -137,7 +145,7 @@ func (s *Store) open() error {
 	s.db.renew = s.readers.renew
 	s.books = newBooks(s.opts.Path, s.opts.WaitTimeout, s.opts.Observe, s.read)
 	s.writer = startWriter(s.db, s.opts.WaitTimeout)
-	return nil
+	return s.bookPowerCut()
 }
 
 // create makes the file before SQLite does, so that only its owner can read it; SQLite gives the same
@@ -168,7 +176,7 @@ func (s *Store) Close() error {
 			errs = append(errs, s.readers.close())
 		}
 		if s.db != nil {
-			errs = append(errs, s.db.close(), s.db.progress.close())
+			errs = append(errs, s.settleWitness(), s.db.close(), s.db.progress.close())
 		}
 		errs = append(errs, s.lease.Release(s.grant))
 		if err := errors.Join(errs...); err != nil {
@@ -184,7 +192,44 @@ func (s *Store) Offer() error { return s.lease.Offer(s.grant) }
 // IsAwaited reports whether another process waits for a ledger that was offered. It is to be asked a few times a second.
 func (s *Store) IsAwaited() bool { return s.lease.IsAwaited() }
 
-// write runs an operation through the writer: durable when it returns nil.
+// Sync has all that was committed on the disk, where Options.Behind leaves that to somebody (GAP-133). It keeps nobody
+// waiting: SQLite syncs the log before it copies it into the database, and that before it begins the log anew.
+func (s *Store) Sync() error {
+	if !s.opts.Behind || !s.db.unsynced.Swap(false) {
+		return nil
+	}
+	if err := syncLogFile(s.opts.Path + "-wal"); err != nil {
+		s.db.unsynced.Store(true)
+		return fmt.Errorf("syncing the ledger's write-ahead log: %w", err)
+	}
+	return nil
+}
+
+func syncLogFile(path string) error {
+	f, err := os.OpenFile(path, os.O_RDWR, 0)
+	if errors.Is(err, os.ErrNotExist) {
+		return nil
+	}
+	if err != nil {
+		return err
+	}
+	return errors.Join(f.Sync(), f.Close())
+}
+
+// settleWitness has the witness say, where the ledger was synced behind, that all of it is on the disk now: what is
+// missing later no power cut has taken.
+func (s *Store) settleWitness() error {
+	if !s.opts.Behind || s.db.progress.witness == nil || s.db.progress.lost.Load() != nil {
+		return nil
+	}
+	if err := s.Sync(); err != nil {
+		return err
+	}
+	s.db.tell(func(t *testimony) { t.behind = false })
+	return s.db.progress.witness.file.Sync()
+}
+
+// write runs an operation through the writer: durable when it returns nil, but for Options.Behind.
 func (s *Store) write(ctx context.Context, operation string, fn func(*tx) error) error {
 	return s.perform(ctx, operation, "", "", fn)
 }

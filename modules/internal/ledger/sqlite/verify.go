@@ -35,7 +35,7 @@ func (b *books) Verify(ctx context.Context, kept ...ledger.Checkpoint) (ledger.R
 // VerifyAs implements ledger.Books.
 func (b *books) VerifyAs(ctx context.Context, how ledger.Verification) (ledger.Report, error) {
 	var r ledger.Report
-	seen, damage, err := readLossTraces(b.path)
+	t, err := readTraces(b.path)
 	if err == nil {
 		until, cancel := context.WithCancel(ctx)
 		defer cancel()
@@ -43,7 +43,7 @@ func (b *books) VerifyAs(ctx context.Context, how ledger.Verification) (ledger.R
 		err = b.list(ctx, "verify", func(conn *sqlite.Conn) (err error) {
 			readers, err := b.openReaders(until, conn, verifiers())
 			if err == nil {
-				r, err = verifyAs(conn, readers, seen, damage, how)
+				r, err = verifyAs(conn, readers, t, how)
 			}
 			for _, reader := range readers {
 				err = errors.Join(err, reader.Close())
@@ -58,18 +58,17 @@ func (b *books) VerifyAs(ctx context.Context, how ledger.Verification) (ledger.R
 }
 
 // verifyAs verifies what connections see, readers the same as conn, and the file.
-func verifyAs(conn *sqlite.Conn, readers []*sqlite.Conn, seen *extent, damage *ledger.LogDamage,
-	how ledger.Verification) (ledger.Report, error) {
+func verifyAs(conn *sqlite.Conn, readers []*sqlite.Conn, t traces, how ledger.Verification) (ledger.Report, error) {
 	l := audit.Ledger{
 		Rows: newAuditRows(conn), Form: func() error { return verifyVersion(conn) },
-		Loss:    func() (*ledger.Loss, string, error) { return lossOf(conn, seen, damage) },
+		Loss:    func() (*ledger.Loss, string, error) { return findLoss(conn, t) },
 		Storage: verifyPages, Schema: func() error { return verifySchema(conn) },
 	}
 	for _, reader := range readers {
 		l.Beside = append(l.Beside, newAuditRows(reader))
 	}
 	r, err := audit.Verify(l, how)
-	r.Witnessed = seen != nil
+	r.Witnessed = t.seen != nil
 	if damaged := sqlite.ErrCode(err).ToPrimary(); damaged == sqlite.ResultCorrupt || damaged == sqlite.ResultNotADB {
 		r.OK, r.Entry, r.Problem = false, "database", "the file is damaged: "+err.Error()
 		return r, nil
@@ -143,35 +142,16 @@ func verifyVersion(conn *sqlite.Conn) error {
 	return err
 }
 
-// lossOf is what a ledger does not have of what was seen of it, nil for no witness, or of its log, and what tells so.
-func lossOf(conn *sqlite.Conn, seen *extent, log *ledger.LogDamage) (loss *ledger.Loss, where string, err error) {
-	if seen == nil && log == nil {
+// findLoss is lossOf for whoever has not read yet how far the ledger has come.
+func findLoss(conn *sqlite.Conn, t traces) (*ledger.Loss, string, error) {
+	if t.seen == nil && t.damage == nil {
 		return nil, "", nil
 	}
 	has, err := readExtent(conn)
 	if err != nil {
 		return nil, "", err
 	}
-	where = "write-ahead log"
-	if seen != nil {
-		if loss, err = missing(conn, has, *seen); loss != nil {
-			where = "witness"
-		}
-	}
-	return damaged(loss, has, log), where, err
-}
-
-// readLossTraces are what tells of a loss beside a ledger. They are read before a moment of it is looked at: what is
-// committed meanwhile is more than was seen. seen is nil where there is no witness.
-func readLossTraces(database string) (seen *extent, log *ledger.LogDamage, err error) {
-	seen, err = readWitness(database)
-	if errors.Is(err, errNoWitness) {
-		seen, err = nil, nil
-	}
-	if err == nil {
-		log, err = undecidedDamage(database)
-	}
-	return seen, log, err
+	return lossOf(conn, has, t, bootOfMachine())
 }
 
 // FindLoss finds what is missing of the ledger at a path and was not accepted; nil: nothing is known to be. A gateway
@@ -181,10 +161,10 @@ func FindLoss(ctx context.Context, database string) (loss *ledger.Loss, err erro
 	if err != nil {
 		return nil, err
 	}
-	seen, log, err := readLossTraces(books.path)
+	t, err := readTraces(books.path)
 	if err == nil {
 		err = books.list(ctx, "find_loss", func(conn *sqlite.Conn) (err error) {
-			loss, _, err = lossOf(conn, seen, log)
+			loss, _, err = findLoss(conn, t)
 			return err
 		})
 	}

@@ -1,0 +1,72 @@
+package gateway
+
+import (
+	"context"
+	"errors"
+	"io/fs"
+	"log/slog"
+	"os"
+	"time"
+
+	"github.com/fareway/fareway/modules/internal/engine"
+)
+
+// A process that ends removes its sockets by their paths, which may be those of the process after it by then. One that
+// starts while the process before it drains has its sockets under a second name, too, and puts them back.
+
+const (
+	// secondName is what the second name of a socket has behind the first.
+	secondName = ".next"
+	// putBackFor is how long a process that has left the ledger may take until it has removed its sockets, which are
+	// looked for each putBackEvery.
+	putBackFor   = 30 * time.Second
+	putBackEvery = 10 * time.Millisecond
+)
+
+// keepSockets keeps the sockets at these paths where they are, until the processes before this one have ended.
+func keepSockets(ctx context.Context, e *engine.Engine, log *slog.Logger, paths ...string) {
+	alone := e.Alone()
+	select {
+	case <-alone:
+		return
+	default:
+	}
+	for _, path := range paths {
+		_ = os.Remove(path + secondName) // of a process that was killed
+		if err := os.Link(path, path+secondName); err != nil && !errors.Is(err, fs.ErrNotExist) {
+			log.Warn("the process before this one removes a socket at its end: restart this one then", "path", path,
+				"error", err)
+		}
+	}
+	go func() {
+		defer func() {
+			for _, path := range paths {
+				_ = os.Remove(path + secondName)
+			}
+		}()
+		select {
+		case <-ctx.Done():
+			return
+		case <-alone:
+		}
+		tick := time.NewTicker(putBackEvery)
+		defer tick.Stop()
+		for over := time.After(putBackFor); ; {
+			for _, path := range paths {
+				if _, err := os.Lstat(path); !errors.Is(err, fs.ErrNotExist) {
+					continue
+				}
+				if err := os.Link(path+secondName, path); err != nil && !errors.Is(err, fs.ErrNotExist) {
+					log.Warn("a socket cannot be put back that the process before this one has removed", "path", path, "error", err)
+				}
+			}
+			select {
+			case <-ctx.Done():
+				return
+			case <-over:
+				return
+			case <-tick.C:
+			}
+		}
+	}()
+}
