@@ -108,6 +108,21 @@ check-deps:
 bench: ## print what a request and a settlement cost (BENCH=. for everything, PKG=packages BENCHTIME=2s)
 	go test -p 1 -run '^$$' -bench '$(BENCH)' -benchtime $(BENCHTIME) $(PKG) | sed '/no test files/d; /^PASS$$/d; /^ok /d'
 
+# Somebody else's load generator, pinned. It is cloned unless LOADGEN is the folder of a checkout (or of a bare copy).
+LOADGEN_COMMIT := 659eb30c3c0f4497ae3b6aa4b0012cf5f4b9e4cf
+LOADGEN ?= https://github.com/ENTERPILOT/ai-gateway-reproducible-benchmark
+LOADGEN_DIR := .cache/loadgen/$(LOADGEN_COMMIT)
+
+.PHONY: compare
+compare: bin/fareway $(LOADGEN_DIR)/loadgen ## run a public load generator against bin/fareway, a plain proxy and others (ARGS="-peer 'NAME URL [MODEL [KEY [PID]]]' -conns 10", LOADGEN=checkout)
+	@go run ./caddy/internal/compare -tools $(LOADGEN_DIR) -fareway bin/fareway $(ARGS)
+
+$(LOADGEN_DIR)/loadgen:
+	@rm -rf $(LOADGEN_DIR)
+	git clone --quiet --no-checkout '$(LOADGEN)' $(LOADGEN_DIR)/source
+	git -C $(LOADGEN_DIR)/source checkout --quiet $(LOADGEN_COMMIT)
+	cd $(LOADGEN_DIR)/source/remote/bench-tools && CGO_ENABLED=0 GOFLAGS= go build -o ../../.. ./mock ./loadgen
+
 .PHONY: soak
 soak: ## run the long tests, those behind the tag `soak`, half an hour or so (SOAK=pattern PKG=packages)
 	go test -tags soak -count 1 -p 1 -timeout 0 -v -run '$(SOAK)' $(PKG)

@@ -22,6 +22,14 @@ type benchKind struct {
 	gateway     string // of benchGateways; "" for the first
 	least       int    // requests for each connection in a round, where they take their time
 	per         int64  // what the figures are for, in a request; 0 for the request
+
+	goals map[int]benchGoal // by connections
+}
+
+// benchGoal is what a row is to reach, as ratios to the proxy's; 0 for none.
+type benchGoal struct {
+	cpu, first float64
+	p50        float64 // besides 1.5 times a sync of the disk
 }
 
 // What bench-upstream says and understands.
@@ -47,10 +55,13 @@ func benchKinds() []benchKind {
 	messages := `{"model":"service/auto","max_tokens":400,"stream":true,"system":"You answer briefly.","messages":[` +
 		`{"role":"user","content":"` + strings.Repeat(benchTurn, 11) + `"}]}`
 	return []benchKind{
-		{name: "json", reply: "JSON", body: short, end: "}", conns: []int{1, 16, 64}},
-		{name: "json-20K", reply: "JSON", body: benchBody("", "", 20<<10), end: "}", conns: []int{16}},
+		{name: "json", reply: "JSON", body: short, end: "}", conns: []int{1, 10, 64, 256}, goals: map[int]benchGoal{
+			1: {cpu: 1.5}, 10: {cpu: 1.3, p50: 1.5}, 64: {cpu: 1.1}, 256: {cpu: .9}}},
+		{name: "json-20K", reply: "JSON", body: benchBody("", "", 20<<10), end: "}", conns: []int{16},
+			goals: map[int]benchGoal{16: {cpu: 1.35}}},
 		{name: "json-200K", reply: "JSON", body: benchAgent(200 << 10), end: "}", conns: []int{16}},
-		{name: "stream", reply: "100 deltas", body: benchBody(streamed, "", 0), end: benchDone, conns: []int{1, 16, 64}},
+		{name: "stream", reply: "100 deltas", body: benchBody(streamed, "", 0), end: benchDone, conns: []int{1, 10, 64, 256},
+			goals: map[int]benchGoal{10: {first: 1.15}, 64: {cpu: 1.35}}},
 		{name: "translated", reply: "100 deltas", path: "/v1/messages", body: messages, end: benchStopped,
 			proxyEnd: benchDone, conns: []int{64}},
 		{name: "paced", reply: "a delta of 100", body: benchBody(streamed, benchPaced, 0), end: benchDone, conns: []int{32},
@@ -58,9 +69,10 @@ func benchKinds() []benchKind {
 		{name: "routes-json", reply: "JSON", body: short, end: "}", conns: []int{64}, gateway: "routes"},
 		{name: "routes-json-20K", reply: "JSON", body: benchBody("", "", 20<<10), end: "}", conns: []int{16},
 			gateway: "routes"},
-		{name: "process-json", reply: "JSON", body: short, end: "}", conns: []int{64}, gateway: "process"},
+		{name: "process-json", reply: "JSON", body: short, end: "}", conns: []int{64}, gateway: "process",
+			goals: map[int]benchGoal{64: {cpu: 1.6}}},
 		{name: "process-json-20K", reply: "JSON", body: benchBody("", "", 20<<10), end: "}", conns: []int{16},
-			gateway: "process"},
+			gateway: "process", goals: map[int]benchGoal{16: {cpu: 2.2}}},
 		{name: "process-stream", reply: "100 deltas", body: benchBody(streamed, "", 0), end: benchDone, conns: []int{64},
 			gateway: "process"},
 	}
@@ -179,6 +191,7 @@ func BenchmarkGateway(b *testing.B) {
 				plain := kind
 				plain.end = cmp.Or(kind.proxyEnd, kind.end)
 				row.proxy = newSide(b, m.proxy, plain, conns, "")
+				row.disk = newBenchDisk(b)
 				b.ResetTimer()
 				row.measure(b)
 			})
@@ -200,7 +213,7 @@ type benchMachines struct {
 
 func newBenchMachines(b *testing.B) *benchMachines {
 	b.Helper()
-	m := &benchMachines{upstream: startUpstream(b), gateways: make(map[string]*benchServer), keys: make(map[string]string)}
+	m := &benchMachines{upstream: startUpstream(b), gateways: map[string]*benchServer{}, keys: map[string]string{}}
 	m.proxy = benchProxy(b, m.upstream)
 	for name, hcl := range benchGateways {
 		m.gateways[name], m.keys[name] = benchGateway(b, strings.Replace(hcl, "UPSTREAM", m.upstream, 1))
@@ -213,12 +226,16 @@ type benchRow struct {
 	kind           benchKind
 	conns          int
 	gateway, proxy *benchSide
+	disk           *benchDisk
 	ratios         []float64 // of each round, sorted
 	allocations    float64   // of the host, for a request
 }
 
-// benchRounds is how often the two sides change over within a run.
-const benchRounds = 7
+// benchRounds is how often the two sides change over within a run; each round also syncs the disk so many times.
+const (
+	benchRounds = 7
+	benchSyncs  = 20
+)
 
 // measure sends b.N requests to each side, and for each connection what the kind asks for at least.
 func (r *benchRow) measure(b *testing.B) {
@@ -231,6 +248,7 @@ func (r *benchRow) measure(b *testing.B) {
 			continue
 		}
 		ours, theirs := r.gateway.send(b, n), r.proxy.send(b, n)
+		r.disk.sync(b, benchSyncs)
 		if theirs > 0 {
 			r.ratios = append(r.ratios, float64(ours)/float64(theirs))
 		}
@@ -271,6 +289,9 @@ func newSide(b *testing.B, server *benchServer, kind benchKind, conns int, key s
 		s.clients = append(s.clients, dialBench(b, server.url, kind, key))
 	}
 	require.NoError(b, drive(s.clients, conns)) // connections, pools and pages are there before it counts
+	for _, c := range s.clients {
+		c.took, c.first = nil, nil
+	}
 	return s
 }
 
@@ -291,26 +312,71 @@ func (s *benchSide) cpuPerRequest() float64 {
 
 func (s *benchSide) rate() float64 { return float64(s.requests) / s.wall.Seconds() }
 
+// times are the percentiles of a side's requests, in milliseconds: of the whole, and of the body's beginning.
+func (s *benchSide) times() (p50, p99, first float64) {
+	var took, begun []time.Duration
+	for _, c := range s.clients {
+		took, begun = append(took, c.took...), append(begun, c.first...)
+	}
+	slices.Sort(took)
+	slices.Sort(begun)
+	return at(took, 50), at(took, 99), at(begun, 50)
+}
+
 func printBench(rows []benchRow) {
 	if len(rows) == 0 {
 		return
 	}
-	fmt.Printf(`
-CPU time for one request, in microseconds, user and system, all processes of the server together; of %d rounds the `+
-		`median
-ratio, the lowest and the highest. reverse_proxy is this same binary as a plain proxy to the same upstream: it neither
-looks, nor translates, nor charges. In rows that begin with "process" the provider's process makes the upstream `+
-		`calls, in
-the others the gateway itself; in those that begin with "routes" it has three routes to choose from, otherwise one.
-Allocations are the gateway's for one request.
-
-  request            reply            connections   gateway   reverse_proxy   ratio   lowest   highest   allocations `+
-		`  requests
-`, benchRounds)
+	fmt.Printf(benchCPUHead, benchRounds)
 	for _, r := range rows {
-		fmt.Printf("  %-18s %-16s %11d   %7.1f   %13.1f   %5.2f   %6.2f   %7.2f   %11.0f   %8d\n", r.kind.name, r.kind.reply,
-			r.conns, r.cpu(r.gateway), r.cpu(r.proxy), median(r.ratios), slices.Min(r.ratios), slices.Max(r.ratios),
-			r.allocations, r.gateway.requests)
+		fmt.Printf("  %-18s %-16s %11d   %7.1f   %13.1f   %5.2f   %6.2f   %7.2f   %8s   %11.0f   %8d\n", r.kind.name,
+			r.kind.reply, r.conns, r.cpu(r.gateway), r.cpu(r.proxy), median(r.ratios), slices.Min(r.ratios),
+			slices.Max(r.ratios), goal(r.kind.goals[r.conns].cpu), r.allocations, r.gateway.requests)
+	}
+	fmt.Print(benchTimeHead)
+	for _, r := range rows {
+		slices.Sort(r.disk.times)
+		sync := at(r.disk.times, 50)
+		p50, p99, first := r.gateway.times()
+		proxy50, proxy99, proxyFirst := r.proxy.times()
+		goals := r.kind.goals[r.conns]
+		within := 0.0
+		if goals.p50 > 0 {
+			within = goals.p50*proxy50 + 1.5*sync
+		}
+		fmt.Printf("  %-18s %5d   %7.0f %7.0f %5.2f   %7.2f %7.2f %5.2f %7s   %7.2f %7.2f %5.2f   ", r.kind.name, r.conns,
+			r.gateway.rate(), r.proxy.rate(), r.gateway.rate()/r.proxy.rate(),
+			p50, proxy50, p50/proxy50, goal(within), p99, proxy99, p99/proxy99)
+		fmt.Printf("%7.2f %7.2f %5.2f %7s   %5.2f\n", first, proxyFirst, first/proxyFirst, goal(goals.first), sync)
 	}
 	fmt.Println()
 }
+
+func goal(value float64) string {
+	if value == 0 {
+		return "-"
+	}
+	return fmt.Sprintf("%.2f", value)
+}
+
+const benchCPUHead = `
+CPU time for one request, in microseconds, user and system, all processes of the server together; of %d rounds the
+median ratio, the lowest and the highest. reverse_proxy is this same binary as a plain proxy to the same upstream: it
+neither looks, nor translates, nor charges. In rows that begin with "process" the provider's process makes the upstream
+calls, in the others the gateway itself; in those that begin with "routes" it has three routes to choose from,
+otherwise one. Allocations are the gateway's for one request.
+
+  request            reply            connections   gateway   reverse_proxy   ratio   lowest   highest   to reach   ` +
+	`allocations   requests
+`
+
+const benchTimeHead = `
+Times of the same requests, in milliseconds: the gateway's, the proxy's, and the ratio. "first" is when the reply's
+body begins; a paced stream's p50 is its pace. The p50 to reach is 1.5 times the proxy's and 1.5 times what an
+fdatasync of 4 KiB took in the same rounds (p50), which is the last column.
+
+                             requests a second                 p50                              p99               ` +
+	`         first
+  request            conns   gateway   proxy ratio   gateway   proxy ratio   reach   gateway   proxy ratio   ` +
+	`gateway   proxy ratio   reach    sync
+`

@@ -12,6 +12,7 @@ import (
 	"sync"
 	"sync/atomic"
 	"testing"
+	"time"
 
 	"github.com/stretchr/testify/require"
 )
@@ -24,6 +25,9 @@ type benchClient struct {
 	request []byte
 	end     string // of a whole reply
 	body    bytes.Buffer
+	buffer  [4 << 10]byte
+
+	took, first []time.Duration // of each request: until the reply's end, and until its body began
 }
 
 func dialBench(b *testing.B, url string, kind benchKind, key string) *benchClient {
@@ -43,6 +47,7 @@ func dialBench(b *testing.B, url string, kind benchKind, key string) *benchClien
 
 // once sends the request and reads the whole reply.
 func (c *benchClient) once() error {
+	start := time.Now()
 	if _, err := c.conn.Write(c.request); err != nil {
 		return err
 	}
@@ -51,12 +56,19 @@ func (c *benchClient) once() error {
 		return err
 	}
 	c.body.Reset()
+	n, err := resp.Body.Read(c.buffer[:])
+	first := time.Since(start)
+	if err != nil && err != io.EOF {
+		return err
+	}
+	c.body.Write(c.buffer[:n])
 	if _, err := io.Copy(&c.body, resp.Body); err != nil {
 		return err
 	}
 	if resp.StatusCode != http.StatusOK || !bytes.HasSuffix(c.body.Bytes(), []byte(c.end)) {
 		return fmt.Errorf("got %s: %q", resp.Status, c.body.Bytes())
 	}
+	c.took, c.first = append(c.took, time.Since(start)), append(c.first, first)
 	return nil
 }
 

@@ -151,3 +151,19 @@ func (s *benchServer) memory(b *testing.B) int64 {
 	}
 	return total
 }
+
+// resident is the proportional set size of the server's processes, in MB.
+func (s *benchServer) resident(b *testing.B) float64 {
+	b.Helper()
+	var sum int
+	for _, pid := range s.pids {
+		rollup, err := os.ReadFile(fmt.Sprintf("/proc/%d/smaps_rollup", pid))
+		require.NoError(b, err)
+		_, pss, found := strings.Cut(string(rollup), "\nPss:")
+		require.True(b, found)
+		kib, err := strconv.Atoi(strings.Fields(pss)[0])
+		require.NoError(b, err)
+		sum += kib
+	}
+	return float64(sum) / 1024
+}

@@ -433,7 +433,7 @@ func TestMetrics(t *testing.T) {
 		`fareway_request_duration_seconds_count{endpoint="messages"}`:     2,
 		`fareway_held_microcents`:                                         0,
 		`fareway_config_number`:                                           1,
-		`go_gc_gogc_percent`:                                              400,
+		`go_gc_gogc_percent`:                                              150,
 	}
 	eventually(t, func() (bool, string) {
 		got := g.metrics(t)

@@ -7,7 +7,6 @@ import (
 	"net"
 	"os"
 	"os/signal"
-	"runtime/debug"
 	"sync"
 	"syscall"
 
@@ -16,6 +15,7 @@ import (
 	"google.golang.org/grpc"
 
 	"github.com/fareway/fareway/plugins/internal/wire"
+	"github.com/fareway/fareway/plugins/memory"
 )
 
 const byHand = `This is a Fareway provider plugin; it does nothing on its own.
@@ -37,7 +37,7 @@ func Serve(p Provider) {
 	}
 	syscall.Umask(0o077)
 	slog.SetDefault(newLogger(os.Stderr))
-	tuneMemory()
+	memory.Tune(gcPercent, memoryLimit, nil)
 	s, err := newService(p)
 	if err != nil {
 		fmt.Fprintln(os.Stderr, err)
@@ -60,16 +60,11 @@ func Serve(p Provider) {
 	})
 }
 
-// tuneMemory makes the garbage collector run as rarely as the gateway's own: a provider has little that lives and
-// makes much garbage. Near a GiB, which no provider needs, it runs as often as it takes.
-func tuneMemory() {
-	if os.Getenv("GOGC") == "" {
-		debug.SetGCPercent(400)
-	}
-	if os.Getenv("GOMEMLIMIT") == "" {
-		debug.SetMemoryLimit(1 << 30)
-	}
-}
+// gcPercent is far, for a provider has little that lives, and makes much garbage if the calls are its own.
+const gcPercent = 400
+
+// memoryLimit, in bytes, is near what no provider needs: there it collects its garbage as often as it takes.
+const memoryLimit = 1 << 30
 
 // ServeListener serves a provider on a listener until ctx ends: without a process, a handshake or TLS, and
 // otherwise by the same protocol. It is for tests (package providertest uses it). It returns once the

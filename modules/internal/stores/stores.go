@@ -85,3 +85,6 @@ func (f File) FindLoss(ctx context.Context) (*ledger.Loss, error) {
 
 // DamagedLogs are files beside it with a damaged part of it, which were kept and nobody has decided about.
 func (f File) DamagedLogs() (paths []string, err error) { return sqlite.DamagedLogs(string(f)) }
+
+// ReleaseMemory gives up what SQLite keeps in memory of the files of this process, but for what is in use.
+func ReleaseMemory() { sqlite.ReleaseMemory() }

@@ -62,7 +62,7 @@ func (d *database) connect() (err error) {
 		`PRAGMA journal_mode = wal`,
 		synchronous,
 		`PRAGMA journal_size_limit = 67108864`,
-		`PRAGMA cache_size = -16384`,       // KiB; of a large ledger the inner pages of its indexes
+		`PRAGMA cache_size = -4096`,        // KiB; of a large ledger the inner pages of its indexes
 		`PRAGMA wal_autocheckpoint = 1024`, // pages
 	} {
 		if err := run(d.conn, pragma, nil); err != nil {
