@@ -25,6 +25,7 @@ type computer struct {
 	failing       int // so many syncs fail, and then they go well again
 	syncs         int
 	handles       int // files that are open
+	boot          boot
 }
 
 type inode struct {
@@ -38,7 +39,7 @@ type piece struct {
 }
 
 func newComputer() *computer {
-	return &computer{files: make(map[string]*inode), sure: make(map[string]*inode), left: -1}
+	return &computer{files: make(map[string]*inode), sure: make(map[string]*inode), left: -1, boot: boot{1}}
 }
 
 // holding is a computer with these files.
@@ -184,8 +185,12 @@ func (c *computer) after(t *rapid.T) *computer {
 		}
 		files[name] = b
 	}
-	return holding(files)
+	after := holding(files)
+	after.boot[0] = c.boot[0] + 1
+	return after
 }
+
+func (c *computer) Boot() boot { return c.boot }
 
 // where is the spool of the tests.
 const where = "/data/fareway.db.spool"
