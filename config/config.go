@@ -80,7 +80,18 @@ type Gateway struct {
 type Store struct {
 	Kind string `json:"kind"` // SQLite
 	Path string `json:"path"` // as written; relative to the data folder
+	// Durability is what an acknowledged charge survives; "" is DurablePower.
+	Durability Durability `json:"durability"`
 }
+
+// Durability says what a charge that was acknowledged survives.
+type Durability string
+
+// What it survives: a power cut; or the end of the gateway's process, so that a power cut may take the last second's.
+const (
+	DurablePower   Durability = "power"
+	DurableProcess Durability = "process"
+)
 
 // Limiter says where the rate limits are counted.
 type Limiter struct {

@@ -40,7 +40,7 @@ func TestDefaults(t *testing.T) {
 	require.Empty(t, diags.All())
 	require.NoError(t, diags.Err())
 
-	require.Equal(t, Store{Kind: "sqlite", Path: "fareway.db"}, config.Store)
+	require.Equal(t, Store{Kind: "sqlite", Path: "fareway.db", Durability: DurablePower}, config.Store)
 	require.Equal(t, 10*time.Minute, config.Gateway.RequestTimeout)
 	require.Equal(t, int64(32<<20), config.Gateway.MaxBody, "GAP-17")
 	require.Empty(t, config.Gateway.PluginDir)

@@ -173,7 +173,16 @@ var gatewayGrammar = grammar{
 var storeGrammar = grammar{
 	noun: "attribute",
 	attributes: []attributeRule{{name: "path", kind: aPath, fallback: `"fareway.db"`, example: `"fareway.db"`,
-		doc: "The database file, relative to the data folder; an absolute path is refused."}},
+		doc: "The database file, relative to the data folder; an absolute path is refused."},
+		{name: "durability", kind: oneOf(string(DurablePower), string(DurableProcess)), fallback: `"power"`,
+			example: `"process"`,
+			doc: "What a charge survives whose client has its reply. `\"power\"`: a power cut; each group of settlements " +
+				"is on the disk before its replies end. `\"process\"`: the end of the gateway's process, also by " +
+				"`kill -9`; it is on the disk within about a second, and a power cut (or a crash of the system) may take " +
+				"what was charged, paid in and decided since. Nothing is damaged then, the start and `ledger verify` say what " +
+				"is gone, as far as anything still tells, and it is booked on the audit trail. No request waits for the disk, " +
+				"which pays where syncs take long: see below."},
+	},
 }
 
 var limiterGrammar = grammar{noun: "attribute"}

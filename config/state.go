@@ -22,7 +22,7 @@ const (
 )
 
 // DefaultStore is where the ledger is unless the file says otherwise.
-func DefaultStore() Store { return Store{Kind: SQLite, Path: "fareway.db"} }
+func DefaultStore() Store { return Store{Kind: SQLite, Path: "fareway.db", Durability: DurablePower} }
 
 // File is the path of the database in a data folder.
 func (s Store) File(data string) string { return filepath.Join(data, s.Path) }
@@ -45,6 +45,9 @@ func (l *loader) store(file *section) Store {
 		default:
 			st.Path = path
 		}
+		durability := string(st.Durability)
+		s.oneOf("durability", &durability)
+		st.Durability = Durability(durability)
 	}
 	return st
 }

@@ -19,7 +19,7 @@ func (a *API) status(*http.Request) (any, error) {
 	}
 	v.Ready = v.Reason == ""
 	v.Spool = viewSpool(a.engine.Spool())
-	v.Loss = a.engine.Store().Loss()
+	v.Loss, v.Durability = a.engine.Store().Loss(), a.engine.Durability()
 	v.Traffic.Since = a.engine.Opened()
 	v.Traffic.Traffic, v.Traffic.Accounts = a.engine.Metrics().Traffic()
 	v.FailedLoad = viewFailedLoad(a.engine.FailedLoad())

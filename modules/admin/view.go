@@ -185,6 +185,9 @@ type Status struct {
 	Spool     Spool            `json:"spool"`
 	// Loss is what the ledger does not have of what its witness has seen; absent when nothing is missing (GAP-133).
 	Loss *ledger.Loss `json:"ledger_loss,omitempty"`
+	// Durability is what a charge survives whose client has its reply: "power", a power cut, or "process", the end of the
+	// gateway's process, so that a power cut may take the last second's.
+	Durability config.Durability `json:"durability"`
 
 	Traffic Traffic `json:"traffic"`
 

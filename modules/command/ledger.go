@@ -135,8 +135,16 @@ func printVerified(cmd *cobra.Command, out output, v verifyView, kept int) error
 		if v.Stopped {
 			fmt.Fprintln(w, "It stopped at what does not agree. Not all balances, checkpoints and acts were looked at.")
 		}
+		if c := v.PowerCut; c != nil {
+			fmt.Fprintf(w, "A power cut has taken the end of the ledger, as durability \"process\" lets it (%s; the last is "+
+				"booked at %s): %s.\n", human.Count(c.Times, "time"), human.Moment(c.Last), c.Lost)
+		}
 		if !v.OK {
 			return
+		}
+		if v.Loss != nil && v.Loss.PowerCut {
+			fmt.Fprintf(w, "A power cut has taken its end, as durability \"process\" lets it, which the next start books: "+
+				"%s.\n", v.Loss)
 		}
 		if !v.Witnessed {
 			fmt.Fprintln(w, "There is no witness beside it, so nobody can see here whether its newest part is missing.")

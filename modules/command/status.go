@@ -8,6 +8,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/fareway/fareway/config"
 	"github.com/fareway/fareway/modules/admin"
 	"github.com/fareway/fareway/modules/gateway"
 	"github.com/fareway/fareway/modules/internal/human"
@@ -133,6 +134,9 @@ func printStatus(w io.Writer, v admin.Status) {
 			if f := r.LastFailure; f != nil {
 				fmt.Fprintf(w, "\tlast attempt failed, %s: %s\n", human.Moment(f.At), f.Text)
 			}
+		}
+		if v.Durability == config.DurableProcess {
+			fmt.Fprintln(w, "durability\tprocess: a power cut may take what was charged in the last second")
 		}
 		if v.Spool.Waiting > 0 {
 			fmt.Fprintf(w, "spool\t%s for the ledger\n", waitingIn(v.Spool.Waiting))

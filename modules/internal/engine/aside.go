@@ -16,9 +16,6 @@ import (
 	"github.com/fareway/fareway/modules/internal/spool"
 )
 
-// spoolPath is where the spool of a ledger is: whoever holds the database's lock has the spool, too.
-func spoolPath(database string) string { return database + ".spool" }
-
 // SpoolState is what there is to know of a spool.
 type SpoolState struct {
 	live.Waiting
@@ -37,7 +34,7 @@ func (e *Engine) Spool() SpoolState {
 // ReadSpool reads the state of the spool beside a database that no gateway has open, and what was kept aside, for the
 // books of that database. It changes nothing.
 func ReadSpool(ctx context.Context, database string, books ledger.Books) (SpoolState, []spool.Item, error) {
-	path := spoolPath(database)
+	path := spool.Path(database)
 	state := SpoolState{Aside: spool.AsidePath(path)}
 	items, err := spool.ReadAside(state.Aside)
 	if err != nil {
@@ -124,7 +121,7 @@ func OpenAside(database string, open func(ledger.Options) (book.Store, error), l
 	if err != nil {
 		return nil, nil, nil, err
 	}
-	s, err := spool.Open(spoolPath(database), 0)
+	s, err := spool.Open(spool.Path(database), 0)
 	if err != nil {
 		return nil, nil, nil, errors.Join(err, db.Close())
 	}

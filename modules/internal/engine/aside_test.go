@@ -69,7 +69,7 @@ func leave(t *testing.T, requests int) *folder {
 
 	store, err = sqlite.Open(sqlite.Options{Path: f.db(), Logger: slog.New(slog.DiscardHandler)})
 	require.NoError(t, err)
-	s, err := spool.Open(spoolPath(f.db()), 0)
+	s, err := spool.Open(spool.Path(f.db()), 0)
 	require.NoError(t, err)
 	for n := range requests {
 		at := ledger.Attempt{ID: ledger.AttemptID(request(n), 1), Route: "small", Provider: "echo", Model: "echo-1",
@@ -118,10 +118,10 @@ func (f *folder) remove() {
 // damage turns a bit of the spool.
 func (f *folder) damage(at int64) {
 	f.t.Helper()
-	b, err := os.ReadFile(spoolPath(f.db()))
+	b, err := os.ReadFile(spool.Path(f.db()))
 	require.NoError(f.t, err)
 	b[at] ^= 1
-	require.NoError(f.t, os.WriteFile(spoolPath(f.db()), b, 0o600))
+	require.NoError(f.t, os.WriteFile(spool.Path(f.db()), b, 0o600))
 }
 
 // start opens the folder's engine.
@@ -358,13 +358,13 @@ func TestApplyWhileTheLedgerIsAway(t *testing.T) {
 
 	// Its request was settled at nothing in the meantime: the receipt charges it.
 	f.restore(newer)
-	require.NoError(t, os.Rename(spool.AsidePath(spoolPath(f.db())), f.db()+".kept"))
+	require.NoError(t, os.Rename(spool.AsidePath(spool.Path(f.db())), f.db()+".kept"))
 	e, _ = f.start()
 	require.NoError(t, e.Close())
-	require.NoError(t, os.Rename(f.db()+".kept", spool.AsidePath(spoolPath(f.db()))))
+	require.NoError(t, os.Rename(f.db()+".kept", spool.AsidePath(spool.Path(f.db()))))
 	store2, err := sqlite.Open(sqlite.Options{Path: f.db(), Logger: slog.New(slog.DiscardHandler)})
 	require.NoError(t, err)
-	file, err := spool.Open(spoolPath(f.db()), 0)
+	file, err := spool.Open(spool.Path(f.db()), 0)
 	require.NoError(t, err)
 	a := &Aside{file: file.Aside(), ledger: &balky{deciding: store2, receipt: ledger.ErrUnavailable}, now: timing.Now,
 		changed: func() {}}
@@ -388,14 +388,14 @@ func TestApplyWhileTheLedgerIsAway(t *testing.T) {
 func TestOpenWithoutItsSpool(t *testing.T) {
 	t.Parallel()
 	f := leave(t, 2)
-	s, err := spool.Open(spoolPath(f.db()), 0)
+	s, err := spool.Open(spool.Path(f.db()), 0)
 	require.NoError(t, err)
 	unknown := s.Oldest(1).Records[0]
 	unknown.Settlement.Request = request(9)
 	_, err = s.Append(&unknown)
 	require.NoError(t, err)
 	require.NoError(t, s.Close())
-	blocked := spool.AsidePath(spoolPath(f.db())) + ".new"
+	blocked := spool.AsidePath(spool.Path(f.db())) + ".new"
 	require.NoError(t, os.Mkdir(blocked, 0o700))
 	_, err = Open(Options{OpenStore: stores.Open, DataDir: f.dir, Logger: slog.New(slog.DiscardHandler)},
 		&config.Config{Store: sqliteStore})
@@ -406,7 +406,7 @@ func TestOpenWithoutItsSpool(t *testing.T) {
 	require.Equal(t, 1, undecided(t, e))
 	require.NoError(t, e.Close())
 
-	require.NoError(t, os.WriteFile(spoolPath(f.db()), []byte("something else"), 0o600))
+	require.NoError(t, os.WriteFile(spool.Path(f.db()), []byte("something else"), 0o600))
 	_, err = Open(Options{OpenStore: stores.Open, DataDir: f.dir, Logger: slog.New(slog.DiscardHandler)},
 		&config.Config{Store: sqliteStore})
 	require.ErrorIs(t, err, spool.ErrForeign)
@@ -414,7 +414,7 @@ func TestOpenWithoutItsSpool(t *testing.T) {
 	require.ErrorIs(t, err, spool.ErrForeign)
 	_, _, err = f.readSpool()
 	require.ErrorIs(t, err, spool.ErrForeign)
-	require.NoError(t, os.Remove(spoolPath(f.db())))
+	require.NoError(t, os.Remove(spool.Path(f.db())))
 	_, _, closeAll, err := OpenAside(f.db(), stores.File(f.db()).Open, slog.New(slog.DiscardHandler))
 	require.NoError(t, err, "what failed before left nothing locked")
 	require.NoError(t, closeAll())
@@ -474,7 +474,7 @@ func TestSpoolThatWasAway(t *testing.T) {
 	t.Parallel()
 	f := leave(t, 2)
 	away := filepath.Join(f.dir, "kept")
-	require.NoError(t, os.Rename(spoolPath(f.db()), away))
+	require.NoError(t, os.Rename(spool.Path(f.db()), away))
 	e, _ := f.start()
 	f.requireOwed(e, 0)
 	// One of the two is closed at zero before it does.
@@ -482,7 +482,7 @@ func TestSpoolThatWasAway(t *testing.T) {
 	require.NoError(t, err)
 	f.requireOwed(e, 30)
 	require.NoError(t, e.Close())
-	require.NoError(t, os.Rename(away, spoolPath(f.db())))
+	require.NoError(t, os.Rename(away, spool.Path(f.db())))
 
 	e, _ = f.start()
 	f.requireOwed(e, each+30)
@@ -515,7 +515,7 @@ func TestOldSpoolWithRunningRequests(t *testing.T) {
 	t.Parallel()
 	f := &folder{t: t, dir: t.TempDir()}
 	fixture(t, "spool1-running.db", f.db())
-	fixture(t, "spool1-running.spool", spoolPath(f.db()))
+	fixture(t, "spool1-running.spool", spool.Path(f.db()))
 	e, _ := f.start()
 	require.Zero(t, undecided(t, e))
 	var err error
@@ -526,7 +526,7 @@ func TestOldSpoolWithRunningRequests(t *testing.T) {
 
 	// Without what it came to, nobody can be charged for a request that is not known.
 	f.remove()
-	fixture(t, "spool1-running.spool", spoolPath(f.db()))
+	fixture(t, "spool1-running.spool", spool.Path(f.db()))
 	e, _ = f.start()
 	require.Equal(t, 3, undecided(t, e))
 	_, err = e.Aside().Apply(t.Context(), e.Aside().Items()[0].ID, "right")
@@ -538,7 +538,7 @@ func TestOldSpoolWithRunningRequests(t *testing.T) {
 func TestRefusedOfTheSpool(t *testing.T) {
 	t.Parallel()
 	f := leave(t, 1)
-	s, err := spool.Open(spoolPath(f.db()), 0)
+	s, err := spool.Open(spool.Path(f.db()), 0)
 	require.NoError(t, err)
 	bad := s.Oldest(1).Records[0]
 	require.NoError(t, s.Applied(s.Oldest(1)))

@@ -107,6 +107,7 @@ type core struct {
 	base    book.Store // below it
 	settler *settler
 	live    *live.Ledger // which store is, once it is open
+	syncer  *syncer      // nil where what is acknowledged is on the disk before
 	away    func() (away bool, waiting live.Waiting)
 	plans   *plans
 	host    *host.Host

@@ -87,8 +87,8 @@ func (c *configuration) refusals(ctx context.Context, cfg *config.Config) error 
 	var errs []error
 	if cfg.Store != c.where {
 		errs = append(errs, objection{"store", "The store block has changed",
-			fmt.Sprintf("It was %s %q and is %s %q. A running gateway keeps its store: restart it to change that.",
-				c.where.Kind, c.where.Path, cfg.Store.Kind, cfg.Store.Path)})
+			fmt.Sprintf("It was %s and is %s. A running gateway keeps its store: restart it to change that.",
+				storeText(c.where), storeText(cfg.Store))})
 	}
 	if cfg.Limiter != c.counts {
 		errs = append(errs, objection{"limiter", "The limiter block has changed",
@@ -96,6 +96,15 @@ func (c *configuration) refusals(ctx context.Context, cfg *config.Config) error 
 				c.counts.Kind, cfg.Limiter.Kind)})
 	}
 	return errors.Join(append(errs, c.keepPlans(ctx, cfg))...)
+}
+
+// storeText says where a store is, and its durability where that is not the usual one.
+func storeText(s config.Store) string {
+	text := fmt.Sprintf("%s %q", s.Kind, s.Path)
+	if s.Durability == config.DurableProcess {
+		text += fmt.Sprintf(" (durability %q)", s.Durability)
+	}
+	return text
 }
 
 func (c *configuration) fill(ctx context.Context, g *Generation) error {

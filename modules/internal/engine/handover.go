@@ -238,6 +238,9 @@ func (e *Engine) handOver() error {
 		if err == nil && !got {
 			err = errors.New("its spool is locked")
 		}
+		if err == nil {
+			e.settler.spool.SetWitness(nil) // which is the other process's now
+		}
 		return errors.Join(err, files.SyncFolder(filepath.Dir(path)))
 	})
 	if err != nil {

@@ -1,6 +1,7 @@
 package engine
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -12,6 +13,7 @@ import (
 	"github.com/fareway/fareway/modules/internal/files"
 	"github.com/fareway/fareway/modules/internal/ledger"
 	"github.com/fareway/fareway/modules/internal/ledger/live"
+	"github.com/fareway/fareway/modules/internal/spool"
 )
 
 // openLedger takes the ledger and the spool beside it, and puts right what a dead process left: the settlements of
@@ -26,13 +28,14 @@ func (e *Engine) openLedger(o *Options, cfg *config.Config) (err error) {
 		WaitTimeout: o.LedgerTimeout,
 		Logger:      log,
 		Observe:     e.metrics.observeLedger,
+		Behind:      cfg.Store.Durability == config.DurableProcess,
 	}
 	store, err := o.OpenStore(cfg.Store, o.DataDir, options)
 	if err != nil {
 		return fmt.Errorf("opening the ledger: %w", err)
 	}
 	e.store, e.base = store, store // until there is the ledger over it
-	e.predecessors.spool = spoolPath(path)
+	e.predecessors.spool = spool.Path(path)
 	for _, left := range []string{backup.BackupWork, backup.RestoreWork} {
 		files.RemoveLeftWork(o.DataDir, left) // by commands that were killed
 		files.RemoveLeftWork(filepath.Dir(path), left)
@@ -47,12 +50,20 @@ func (e *Engine) openLedger(o *Options, cfg *config.Config) (err error) {
 	if err := e.keepPlans(ctx, cfg); err != nil {
 		return err
 	}
-	if e.settler, err = openSettler(spoolPath(path), store, e.metrics, log, o); err != nil {
+	if e.settler, err = openSettler(spool.Path(path), store, e.metrics, log, o); err != nil {
 		return err
+	}
+	if options.Behind {
+		e.settler.spool.SyncBehind()
 	}
 	unbooked, err := findUnbooked(ctx, store, e.settler.spool.Aside().Items())
 	if err != nil {
 		return err
+	}
+	if store.PowerCut() {
+		if err := e.settler.bookTorn(ctx); err != nil {
+			return err
+		}
 	}
 	if len(unbooked) > 0 {
 		log.Error("what was decided about the spool was decided in another copy of the ledger: it is to be applied to this "+
@@ -77,11 +88,20 @@ func (e *Engine) openLedger(o *Options, cfg *config.Config) (err error) {
 	if err != nil {
 		return err
 	}
+	e.settler.spool.SetWitness(store.WitnessLog)
+	if options.Behind {
+		e.syncer = startSyncer(e.settler.spool, store, e.timer, log)
+	}
 	e.store, e.away = e.live, e.live.Away
 	e.aside = &Aside{file: e.settler.spool.Aside(), ledger: e.live, now: o.Now, changed: e.settler.countAside}
 	e.metrics.watchSpool(func() int64 { return e.spooled().Settlements })
 	e.awaitPredecessors()
 	return nil
+}
+
+// Durability is what a charge survives that was acknowledged.
+func (e *Engine) Durability() config.Durability {
+	return cmp.Or(e.where.Durability, config.DurablePower)
 }
 
 // spooled is what waits in the spool because the store is away.
@@ -115,6 +135,9 @@ func (e *Engine) AcceptLoss(ctx context.Context, reason string) (ledger.Loss, er
 
 func (e *Engine) closeLedger() error {
 	var errs []error
+	if e.syncer != nil {
+		errs = append(errs, e.syncer.close())
+	}
 	if err := e.store.Close(); err != nil {
 		errs = append(errs, fmt.Errorf("closing the ledger: %w", err))
 	}

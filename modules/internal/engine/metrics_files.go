@@ -6,6 +6,8 @@ import (
 	"runtime/debug"
 
 	"github.com/prometheus/client_golang/prometheus"
+
+	"github.com/fareway/fareway/modules/internal/spool"
 )
 
 // fileCollector tells how large files are. It looks when it is asked, and a file that is not there has no size.
@@ -22,7 +24,7 @@ func newFileCollector() *fileCollector {
 
 // watch sets which ledger's files they are; it is called before the collector is registered.
 func (c *fileCollector) watch(database string) {
-	c.paths = map[string]string{"database": database, "log": database + "-wal", "spool": spoolPath(database),
+	c.paths = map[string]string{"database": database, "log": database + "-wal", "spool": spool.Path(database),
 		"decisions": DecisionsPath(database)}
 }
 

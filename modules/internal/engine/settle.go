@@ -63,6 +63,25 @@ func openSettler(path string, store taking, m *Metrics, log *slog.Logger, o *Opt
 	return t, nil
 }
 
+// bookTorn decides about what a power cut has left damaged of a spool that is synced behind what it acknowledges: it is
+// named, on the audit trail, and an operator has nothing to decide. It was torn with what was not synced.
+func (t *settler) bookTorn(ctx context.Context) error {
+	for _, id := range t.spool.Aside().FoundDamaged() {
+		item, err := t.spool.Aside().Find(id)
+		if err != nil {
+			return err
+		}
+		t.log.Warn("a power cut has taken settlements from the spool, as durability \"process\" lets it; it is booked on the "+
+			"audit trail", "id", item.ID, "settlements", item.Damage.Lost, "requests", item.Damage.Requests)
+		err = recordDecision(ctx, t.store, t.spool.Aside(), &item, spool.Decision{ID: item.ID, Outcome: spool.Discarded,
+			Time: t.now(), Actor: ledger.ActorOf(ctx), Reason: "a power cut has taken it, as durability \"process\" lets it"})
+		if err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
 // asFree is the settlement of a request whose own settlement the ledger refused: the hold must not stay.
 func asFree(s ledger.Settlement) ledger.Settlement {
 	return ledger.Settlement{Request: s.Request, Status: http.StatusInternalServerError, Reason: "ledger", Free: true}

@@ -220,10 +220,20 @@ type Report struct {
 	// are zero.
 	Sums map[string]int64 `json:"sums"`
 	// Witnessed: there is a witness beside the ledger, so that a missing end would be seen; Loss is that it is (GAP-133).
-	Witnessed bool   `json:"witnessed"`
-	Loss      *Loss  `json:"loss,omitempty"`
-	Problem   string `json:"problem,omitempty"`
-	Entry     string `json:"entry,omitempty"` // the first entry, hold or request that disagrees
+	Witnessed bool  `json:"witnessed"`
+	Loss      *Loss `json:"loss,omitempty"`
+	// PowerCut is what power cuts have taken that were free to, which is booked; nil: nothing. A Loss that says PowerCut is
+	// booked by the next start.
+	PowerCut *PowerCuts `json:"power_cuts,omitempty"`
+	Problem  string     `json:"problem,omitempty"`
+	Entry    string     `json:"entry,omitempty"` // the first entry, hold or request that disagrees
+}
+
+// PowerCuts are those that have taken the end of a ledger, where an operator let them (durability "process").
+type PowerCuts struct {
+	Times int64     `json:"times"`
+	Last  time.Time `json:"last"` // when the last one was booked
+	Lost  string    `json:"lost"` // by it, as far as anything still told
 }
 
 // Act is one administrative act, and a link of the audit trail's hash chain.

@@ -25,6 +25,9 @@ type Options struct {
 	// Observe is told of each operation, by its name in snake case, how long its caller waited and how
 	// many shared its commit (0 for a read). It is called on the caller's goroutine. Default: nobody.
 	Observe func(operation string, d time.Duration, batch int)
+	// Behind: what was acknowledged is on the disk only when somebody has called the store's Sync after it, so that a
+	// power cut may take it, and the end of this process does not.
+	Behind bool
 }
 
 // Extent is how much a ledger has: movements of money, and acts of operators.

@@ -92,6 +92,7 @@ type Aside struct {
 	ended bool // by a line's end
 	items []Item
 	index map[string]int
+	fresh []string // the ids of what was found damaged when the spool was opened
 }
 
 // line is one of the file.
@@ -205,6 +206,9 @@ func (a *Aside) Reopen(ids []string) {
 	}
 }
 
+// FoundDamaged are the ids of what was found damaged in the spool when it was opened, and not before.
+func (a *Aside) FoundDamaged() []string { return a.fresh }
+
 // Undecided is how many items wait for an operator's decision.
 func (a *Aside) Undecided() int64 {
 	a.mu.Lock()
@@ -271,6 +275,7 @@ func (a *Aside) keepDamages(path string, damages []Damage) error {
 			return fmt.Errorf("keeping what is damaged aside: %w", err)
 		}
 		a.add(item)
+		a.fresh = append(a.fresh, item.ID)
 	}
 	return nil
 }

@@ -100,7 +100,9 @@ func TestPowerLossUnderLive(t *testing.T) {
 			require.NoError(rt, err)
 			for i := range taken {
 				require.NoError(rt, taken[i].Err)
-				require.Equal(rt, courses[i].End.Charge, taken[i].Charge.Microcents)
+				if _, ok := answered[courses[i].ID]; ok || taken[i].Charge.Microcents > 0 {
+					require.Equal(rt, courses[i].End.Charge, taken[i].Charge.Microcents)
+				} // else its client was told of a failure, and the log had it all the same
 			}
 			require.NoError(rt, after.Applied(batch))
 		}

@@ -21,6 +21,7 @@ func Open(at config.Store, data string, o ledger.Options) (book.Store, error) {
 	if at.Kind != config.SQLite {
 		return nil, fmt.Errorf("opening the ledger: there is no store of kind %q", at.Kind)
 	}
+	o.Behind = at.Durability == config.DurableProcess
 	return File(at.File(data)).Open(o)
 }
 
@@ -38,7 +39,7 @@ type File string
 // Open opens it as its gateway does. ledger.ErrLocked when one runs.
 func (f File) Open(o ledger.Options) (book.Store, error) {
 	store, err := sqlite.Open(sqlite.Options{Path: string(f),
-		Now: o.Now, Terms: o.Terms, WaitTimeout: o.WaitTimeout, Logger: o.Logger, Observe: o.Observe})
+		Now: o.Now, Terms: o.Terms, WaitTimeout: o.WaitTimeout, Logger: o.Logger, Observe: o.Observe, Behind: o.Behind})
 	if err != nil {
 		return nil, err // and no interface of a nil store
 	}

@@ -213,7 +213,7 @@ func (v *verification) verifyLoss() error {
 		return nil
 	}
 	loss, where, err := v.of.Loss()
-	if v.report.Loss = loss; err != nil || loss == nil {
+	if v.report.Loss = loss; err != nil || loss == nil || loss.PowerCut {
 		return err
 	}
 	return Disagree(where, "a part of the ledger is missing: %s; %s", loss, ledger.LossAdvice)

@@ -2,6 +2,8 @@ package book
 
 import (
 	"context"
+	"fmt"
+	"time"
 
 	"github.com/fareway/fareway/config"
 	"github.com/fareway/fareway/modules/internal/ledger"
@@ -33,6 +35,14 @@ type TakenUp struct {
 	Err    error // why it cannot be taken up
 	// Entries is how many movements the store has with it.
 	Entries int64
+}
+
+// MayBePruned is why a request is not taken up that ended before the moment before which requests may have been pruned:
+// it was most likely charged then, and nobody can tell any more.
+func MayBePruned(ended, prunedBefore time.Time) error {
+	return fmt.Errorf("%w: it ended at %s, and requests that were settled before %s are pruned: it was charged then, "+
+		"unless it was never on record; look for it in an export of the journal", ledger.ErrInvalid,
+		ended.UTC().Format(time.RFC3339), prunedBefore.UTC().Format(time.RFC3339))
 }
 
 // Store is a store that takes up what was decided in its process's memory (package live).

@@ -23,26 +23,33 @@ import (
 )
 
 // BenchmarkHoldSettle is a request's way through the ledger: a hold that need not be waited for and a durable
-// settlement, through this package and through the store alone. Beside the time it reports the CPU time (user and
+// settlement, through this package (also without a witness, and with durability "process") and through the store alone. Beside the time it reports the CPU time (user and
 // system) of a pair.
 func BenchmarkHoldSettle(b *testing.B) {
 	for _, callers := range []int{1, 16, 64, 512} {
-		for _, way := range []string{"live", "store"} {
-			b.Run(fmt.Sprintf("callers=%d/%s", callers, way), func(b *testing.B) { holdAndSettle(b, way == "live", callers) })
+		for _, way := range []string{"live", "unwitnessed", "process", "store"} {
+			b.Run(fmt.Sprintf("callers=%d/%s", callers, way), func(b *testing.B) { holdAndSettle(b, way, callers) })
 		}
 	}
 }
 
-func holdAndSettle(b *testing.B, isLive bool, callers int) {
-	ctx, dir := context.Background(), b.TempDir()
-	store, err := sqlite.Open(sqlite.Options{Path: filepath.Join(dir, "ledger.db"), Logger: slog.New(slog.DiscardHandler)})
+func holdAndSettle(b *testing.B, way string, callers int) {
+	ctx, dir, isLive := context.Background(), b.TempDir(), way != "store"
+	store, err := sqlite.Open(sqlite.Options{Path: filepath.Join(dir, "ledger.db"), Logger: slog.New(slog.DiscardHandler),
+		Behind: way == "process"})
 	require.NoError(b, err)
 	var l ledger.Store = store
 	if isLive {
 		s, err := spool.Open(filepath.Join(dir, "ledger.db.spool"), 0)
 		require.NoError(b, err)
+		if way == "process" {
+			s.SyncBehind()
+		}
 		l, err = Open(ctx, store, SpoolLog{s}, Options{})
 		require.NoError(b, err)
+		if way != "unwitnessed" {
+			s.SetWitness(store.WitnessLog)
+		}
 		b.Cleanup(func() { require.NoError(b, s.Close()) })
 	}
 	b.Cleanup(func() { require.NoError(b, l.Close()) })

@@ -122,6 +122,8 @@ func (t *tx) takeUp(c *book.Course) book.TakenUp {
 			return book.TakenUp{Err: err}
 		case settled:
 			return book.TakenUp{Charge: s.Answer(ledger.Balance{}), Before: true}
+		case c.End != nil && c.End.At.UnixNano() < t.prunedBefore:
+			return book.TakenUp{Err: book.MayBePruned(c.End.At, moment(t.prunedBefore))}
 		case c.Kept:
 			return book.TakenUp{Err: book.NoRequest()}
 		}

@@ -119,7 +119,7 @@ func killed(t *testing.T, cycles int) {
 		require.NoError(t, b.Close())
 
 		s := openStore(t, func(o *Options) { o.Path, o.BootID, o.Terms = path, fmt.Sprint("after", cycle), nil })
-		spooled := spool(t, s, told, cycle%2 == 0)
+		spooled := repeatUnanswered(t, s, told, cycle%2 == 0)
 		n, err := s.Recover(t.Context())
 		require.NoError(t, err)
 		require.EqualValues(t, r.Holds-spooled, n)
@@ -146,9 +146,9 @@ func count(told []fact, what string) (n int) {
 	return n
 }
 
-// spool repeats the settlements of all requests, as a process does with those that its predecessor left in the spool,
+// repeatUnanswered repeats the settlements of all requests, as a process does with those that its predecessor left in the spool,
 // or of those only that were answered. It returns how many of them were running.
-func spool(t *testing.T, s *Store, told []fact, everything bool) (running int64) {
+func repeatUnanswered(t *testing.T, s *Store, told []fact, everything bool) (running int64) {
 	before, err := look(t.Context(), s)
 	require.NoError(t, err)
 	for _, f := range told {

@@ -31,9 +31,11 @@ type memory struct {
 	saved     holdSums // holds, as meta has it
 	lastHold  int64    // the largest number in holds
 	lastEntry int64    // the largest number in the journal
-	settled   settledIDs
-	unsummed  unsummed
-	scratch   []byte
+	// prunedBefore: requests that were settled before this moment may be on record no more, in nanoseconds; 0: none was.
+	prunedBefore int64
+	settled      settledIDs
+	unsummed     unsummed
+	scratch      []byte
 }
 
 // keyRef is the part of a key that never changes.
@@ -82,7 +84,8 @@ func (m *memory) load(conn *sqlite.Conn) error {
 	}
 	var highest string
 	err := run(conn, `SELECT (SELECT coalesce(max(n), 0) FROM entries), (SELECT coalesce(max(id), '') FROM requests),
-		holds, held, marks FROM meta`, to(&m.lastEntry, &highest, &m.saved.rows, &m.saved.microcents, &m.saved.marks))
+		holds, held, marks, pruned_before FROM meta`,
+		to(&m.lastEntry, &highest, &m.saved.rows, &m.saved.microcents, &m.saved.marks, &m.prunedBefore))
 	m.settled.reset(highest)
 	if err == nil {
 		err = m.unsummed.load(conn, m.lastEntry)

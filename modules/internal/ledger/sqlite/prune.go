@@ -108,5 +108,6 @@ func (t *tx) movePrunedBefore(ctx context.Context, before int64) error {
 	if err := t.exec(`UPDATE meta SET pruned_before = ?`, before); err != nil {
 		return err
 	}
+	t.prunedBefore = before
 	return t.recordActs(nil, act)
 }

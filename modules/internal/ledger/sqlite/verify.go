@@ -13,6 +13,7 @@ import (
 
 	"github.com/fareway/fareway/modules/internal/ledger"
 	"github.com/fareway/fareway/modules/internal/ledger/audit"
+	"github.com/fareway/fareway/modules/internal/ledger/book"
 )
 
 const (
@@ -69,6 +70,9 @@ func verifyAs(conn *sqlite.Conn, readers []*sqlite.Conn, t traces, how ledger.Ve
 	}
 	r, err := audit.Verify(l, how)
 	r.Witnessed = t.seen != nil
+	if err == nil {
+		r.PowerCut, err = readPowerCuts(conn)
+	}
 	if damaged := sqlite.ErrCode(err).ToPrimary(); damaged == sqlite.ResultCorrupt || damaged == sqlite.ResultNotADB {
 		r.OK, r.Entry, r.Problem = false, "database", "the file is damaged: "+err.Error()
 		return r, nil
@@ -142,6 +146,18 @@ func verifyVersion(conn *sqlite.Conn) error {
 	return err
 }
 
+// readPowerCuts reads what the audit trail says of power cuts; nil for none.
+func readPowerCuts(conn *sqlite.Conn) (cuts *ledger.PowerCuts, err error) {
+	var c ledger.PowerCuts
+	err = run(conn, `SELECT count(*) OVER (), created, coalesce(after ->> 'lost', '') FROM audit WHERE action = ?
+		ORDER BY n DESC LIMIT 1`, func(row *sqlite.Stmt) error {
+		readColumns(row, 0, &c.Times, &c.Last, &c.Lost)
+		cuts = &c
+		return nil
+	}, book.PowerCutAction)
+	return cuts, err
+}
+
 // findLoss is lossOf for whoever has not read yet how far the ledger has come.
 func findLoss(conn *sqlite.Conn, t traces) (*ledger.Loss, string, error) {
 	if t.seen == nil && t.damage == nil {
@@ -170,6 +186,9 @@ func FindLoss(ctx context.Context, database string) (loss *ledger.Loss, err erro
 	}
 	if err := errors.Join(err, books.Close()); err != nil {
 		return nil, fmt.Errorf("looking for what the ledger has lost: %w", err)
+	}
+	if loss != nil && loss.PowerCut {
+		return nil, nil // nobody has to decide about that
 	}
 	return loss, nil
 }

@@ -35,7 +35,7 @@ func TestVerifyInParts(t *testing.T) {
 		require.NoError(t, err)
 		defer func() { require.NoError(t, reader.Close()) }()
 		var done, of int64
-		r, err := verifyAs(reader, readers, nil, nil, ledger.Verification{Progress: func(d, o int64) { done, of = d, o }})
+		r, err := verifyAs(reader, readers, traces{}, ledger.Verification{Progress: func(d, o int64) { done, of = d, o }})
 		require.NoError(t, err)
 		require.InDelta(t, done, r.Entries+r.Requests, 1, "one that disagrees is none of them")
 		require.GreaterOrEqual(t, of, done)
@@ -99,7 +99,7 @@ func TestVerifyFromACheckpoint(t *testing.T) {
 		require.NoError(t, run(conn, `BEGIN`, nil))
 		defer func() { require.NoError(t, run(conn, `ROLLBACK`, nil)) }()
 		require.NoError(t, run(conn, sql, nil))
-		r, err := verifyAs(conn, nil, nil, nil, ledger.Verification{From: &from})
+		r, err := verifyAs(conn, nil, traces{}, ledger.Verification{From: &from})
 		require.NoError(t, err)
 		return r.Problem
 	}

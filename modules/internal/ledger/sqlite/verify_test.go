@@ -21,7 +21,11 @@ import (
 
 // verify verifies what one connection sees.
 func verify(conn *sqlite.Conn, seen *extent, kept []ledger.Checkpoint) (ledger.Report, error) {
-	return verifyAs(conn, nil, seen, nil, ledger.Verification{Kept: kept})
+	var t traces
+	if seen != nil {
+		t.seen = &testimony{extent: *seen}
+	}
+	return verifyAs(conn, nil, t, ledger.Verification{Kept: kept})
 }
 
 func TestVerifyClean(t *testing.T) {

@@ -374,6 +374,9 @@ func (d *database) tell(change func(*testimony)) {
 		return
 	}
 	err := d.progress.witness.write(change)
+	if errors.Is(err, os.ErrClosed) {
+		return // the log is closed after the store
+	}
 	if was := d.progress.silent.Swap(err != nil); err != nil && !was {
 		d.opts.Logger.Error("the ledger goes on without a witness: were its newest part to be lost, the next start would "+
 			"not see that", "error", err)
