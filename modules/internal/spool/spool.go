@@ -46,10 +46,11 @@ type Spool struct {
 	waiting atomic.Int64
 	torn    int64
 
-	mu      sync.Mutex // guards what follows
-	queue   []*appending
-	spare   []*appending // an empty one with room
-	writing bool         // somebody writes what waits
+	mu         sync.Mutex // guards what follows
+	queue      []*appending
+	spare      []*appending // an empty one with room
+	writing    bool         // somebody writes what waits
+	isTogether bool         // what was written last were several
 
 	// io is held while the file is written; it guards what follows.
 	io      sync.Mutex
@@ -282,11 +283,17 @@ func (s *Spool) Append(r *Record) (Number, error) {
 
 // writeQueue writes all that wait, among them the caller's own, and passes the turn on.
 func (s *Spool) writeQueue(own *appending) {
-	runtime.Gosched() // who is about to come is written with them
+	s.mu.Lock()
+	isTogether := s.isTogether
+	s.mu.Unlock()
+	if isTogether {
+		runtime.Gosched() // who is about to come is written with them; alone it would only wake another thread
+	}
 	s.io.Lock()
 	s.mu.Lock()
 	batch := s.queue
 	s.queue = s.spare[:0]
+	s.isTogether = len(batch) > 1
 	s.mu.Unlock()
 	before := s.mark.Number
 	for rest := batch; len(rest) > 0; {
