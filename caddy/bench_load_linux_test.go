@@ -4,6 +4,7 @@ import (
 	"bufio"
 	"bytes"
 	"cmp"
+	"errors"
 	"fmt"
 	"io"
 	"net"
@@ -58,7 +59,7 @@ func (c *benchClient) once() error {
 	c.body.Reset()
 	n, err := resp.Body.Read(c.buffer[:])
 	first := time.Since(start)
-	if err != nil && err != io.EOF {
+	if err != nil && !errors.Is(err, io.EOF) {
 		return err
 	}
 	c.body.Write(c.buffer[:n])

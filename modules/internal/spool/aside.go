@@ -118,7 +118,7 @@ func Inspect(path string) (records []Record, damaged []Item, err error) {
 	if content == nil || err != nil {
 		return nil, nil, err
 	}
-	f, err := scan(content)
+	f, err := scan(content, machine{}.Boot())
 	if err != nil {
 		return nil, nil, fmt.Errorf("reading the spool %s: %w", path, err)
 	}

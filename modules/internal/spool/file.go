@@ -1,11 +1,13 @@
 package spool
 
 import (
+	"crypto/sha256"
 	"errors"
 	"io"
 	"io/fs"
 	"os"
 	"path/filepath"
+	"sync"
 
 	"github.com/fareway/fareway/modules/internal/files"
 )
@@ -28,6 +30,8 @@ type system interface {
 	Rename(from, to string) error
 	Remove(path string) error
 	SyncDir(dir string) error
+	// Boot names this start of the machine.
+	Boot() boot
 }
 
 // machine is the system of this machine. Files are for their owner only.
@@ -57,6 +61,16 @@ func (machine) Rename(from, to string) error { return os.Rename(from, to) }
 func (machine) Remove(path string) error { return os.Remove(path) }
 
 func (machine) SyncDir(dir string) error { return files.SyncFolder(dir) }
+
+func (machine) Boot() boot { return bootOfMachine() }
+
+var bootOfMachine = sync.OnceValue(func() (b boot) {
+	if id := files.ReadBootID(); id != "" {
+		sum := sha256.Sum256([]byte(id))
+		copy(b[:], sum[:])
+	}
+	return b
+})
 
 // put writes and syncs.
 func put(d disk, b []byte, at int64) error {

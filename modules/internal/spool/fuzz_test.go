@@ -41,7 +41,7 @@ func FuzzOpen(f *testing.F) {
 			next++
 		}
 		require.True(t, len(got) == len(put) || s.Aside().Undecided() > 0, "what is missing is reported")
-		f, err := scan(c.files[where].now)
+		f, err := scan(c.files[where].now, boot{1})
 		require.NoError(t, err)
 		require.True(t, f.isWhole())
 		requireSame(t, got, f.records)

@@ -59,7 +59,7 @@ func ReadContent(path string) (c Content, err error) {
 	if content == nil || err != nil {
 		return c, err
 	}
-	f, err := scan(content)
+	f, err := scan(content, machine{}.Boot())
 	if err != nil {
 		return c, fmt.Errorf("reading the spool %s: %w", path, err)
 	}

@@ -30,6 +30,7 @@ type found struct {
 	records []Record // of both halves, in their order
 	damages []Damage
 	old     bool // it has a format of before
+	holes   bool // records are missing that a power cut has kept from the disk, before others that it has not
 }
 
 // foundHalf is what is in one half.
@@ -44,7 +45,7 @@ type foundHalf struct {
 }
 
 // isWhole reports whether the file can be gone on with as it is.
-func (f *found) isWhole() bool { return !f.old && len(f.damages) == 0 }
+func (f *found) isWhole() bool { return !f.old && !f.holes && len(f.damages) == 0 }
 
 // torn is how many bytes are of records that were being written.
 func (f *found) torn() (bytes int64) {
@@ -54,8 +55,8 @@ func (f *found) torn() (bytes int64) {
 	return bytes
 }
 
-// scan reads a spool's whole file.
-func scan(content []byte) (*found, error) {
+// scan reads a spool's whole file, in a boot of the machine.
+func scan(content []byte, now boot) (*found, error) {
 	f := &found{size: int64(len(content))}
 	whole := content
 	if rest := len(content) % sectorSize; rest > 0 {
@@ -74,6 +75,7 @@ func scan(content []byte) (*found, error) {
 	for i, s := range halves {
 		s.foundHalf = &f.halves[i]
 		s.readHeaders(headers[i])
+		s.count = s.least(now)
 		s.readSectors()
 		any = any || s.headerAt >= 0 || s.any
 	}
@@ -232,7 +234,11 @@ func (s *scanner) assemble() error {
 		if err != nil {
 			return fmt.Errorf("%w: %w; run the newer fareway that wrote it", ErrForeign, err)
 		}
-		s.reportGap(end, i, int64(s.parts[i].seq-seq-1))
+		if lost := s.parts[i].seq - seq - 1; lost > 0 && seq >= s.count && !slices.Contains(s.kinds[end:i], bad) {
+			s.holes = true // of those that were being written nobody was told
+		} else {
+			s.reportGap(end, i, int64(lost))
+		}
 		s.foundHalf.records, s.numbers = append(s.foundHalf.records, r), append(s.numbers, s.parts[i].seq)
 		seq, end = s.parts[i].seq, i+sectors
 	}

@@ -81,10 +81,12 @@ func parseSector(s []byte, at int64) (part, bool) {
 
 // The header of a half:
 //
-//	magic | checksum u32 | epoch u32 | count u32 | size u64 | file [8]byte
+//	magic | checksum u32 | epoch u32 | count u32 | size u64 | file [8]byte | before u32 | boot [8]byte
 //
-// count is how many records the epoch has at least: it is written with them. The two of a half are written in turn, so
-// that one is whole. The file's size and its identity are the same in all.
+// count is how many records the epoch has, with those that are written together with it, and before how many without
+// them: a power cut may leave a header on the disk and not what it was written with. It can have done so only where the
+// boot is not that of today. The two of a half are written in turn, so that one is whole. The file's size and its
+// identity are the same in all.
 const (
 	magic = "fareway spool 3\n"
 	// magic2 is that of format 2, which has one half: the whole file, with its headers at the places of the first.
@@ -95,9 +97,21 @@ const (
 var headers = [2][2]int64{{0, 2048}, {1024, 3072}}
 
 type header struct {
-	epoch, count uint32
-	size         int64   // of the file
-	file         [8]byte // by chance, tells this file from the one that was here before
+	epoch, count, before uint32
+	size                 int64   // of the file
+	file                 [8]byte // by chance, tells this file from the one that was here before
+	boot                 boot    // of the machine, in which it was written
+}
+
+// boot names a start of the machine; the zero one is not known.
+type boot [8]byte
+
+// least is how many records the epoch must have, as far as the header knows, on a machine that was started as now.
+func (h header) least(now boot) uint32 {
+	if h.boot != now {
+		return h.before
+	}
+	return h.count
 }
 
 func (h header) sector(at int64) []byte {
@@ -107,16 +121,23 @@ func (h header) sector(at int64) []byte {
 	binary.LittleEndian.PutUint32(s[24:], h.count)
 	binary.LittleEndian.PutUint64(s[28:], uint64(h.size))
 	copy(s[36:], h.file[:])
+	binary.LittleEndian.PutUint32(s[44:], h.before)
+	copy(s[48:], h.boot[:])
 	binary.LittleEndian.PutUint32(s[16:], checksum(s[20:], at))
 	return s
 }
 
 func parseHeader(magic string, s []byte, at int64) (header, bool) {
 	h := header{
-		epoch: binary.LittleEndian.Uint32(s[20:]),
-		count: binary.LittleEndian.Uint32(s[24:]),
-		size:  int64(binary.LittleEndian.Uint64(s[28:])),
-		file:  [8]byte(s[36:]),
+		epoch:  binary.LittleEndian.Uint32(s[20:]),
+		count:  binary.LittleEndian.Uint32(s[24:]),
+		size:   int64(binary.LittleEndian.Uint64(s[28:])),
+		file:   [8]byte(s[36:]),
+		before: binary.LittleEndian.Uint32(s[44:]),
+		boot:   boot(s[48:]),
+	}
+	if magic == magic2 {
+		h.before = h.count
 	}
 	return h, string(s[:len(magic)]) == magic && binary.LittleEndian.Uint32(s[16:]) == checksum(s[20:], at)
 }

@@ -42,13 +42,15 @@ func Path(database string) string { return database + ".spool" }
 type Spool struct {
 	aside   *Aside
 	isOwn   bool // the aside is no other spool's
+	boot    boot
 	waiting atomic.Int64
 	torn    int64
 
-	mu      sync.Mutex // guards what follows
-	queue   []*appending
-	spare   []*appending // an empty one with room
-	writing bool         // somebody writes what waits
+	mu         sync.Mutex // guards what follows
+	queue      []*appending
+	spare      []*appending // an empty one with room
+	writing    bool         // somebody writes what waits
+	isTogether bool         // what was written last were several
 
 	// io is held while the file is written; it guards what follows.
 	io      sync.Mutex
@@ -128,7 +130,7 @@ func load(sys system, path string, size int64, aside *Aside) (s *Spool, err erro
 	}
 	f := new(found)
 	if content != nil {
-		if f, err = scan(content); err != nil {
+		if f, err = scan(content, sys.Boot()); err != nil {
 			return nil, err
 		}
 	}
@@ -143,7 +145,7 @@ func load(sys system, path string, size int64, aside *Aside) (s *Spool, err erro
 	if err != nil {
 		return nil, err
 	}
-	s = &Spool{aside: aside, file: file, torn: f.torn()}
+	s = &Spool{aside: aside, file: file, torn: f.torn(), boot: sys.Boot()}
 	s.divide(f.size)
 	for i := range s.halves {
 		if err := s.halves[i].load(&f.halves[i]); err != nil {
@@ -188,9 +190,9 @@ func (h *half) load(f *foundHalf) error {
 // renew makes a spool with these records, in place of what is there.
 func renew(sys system, path string, size int64, records []Record, aside *Aside) (*Spool, error) {
 	size = size / sectorSize * sectorSize
-	s := &Spool{aside: aside}
+	s := &Spool{aside: aside, boot: sys.Boot()}
 	s.divide(size)
-	id := header{size: size}
+	id := header{size: size, boot: s.boot}
 	_, _ = rand.Read(id.file[:])  // never fails
 	content := make([]byte, size) // not a hole: writing into one needs room that a full disk has not
 	rest := records
@@ -215,7 +217,7 @@ func renew(sys system, path string, size int64, records []Record, aside *Aside) 
 			h.records = append(h.records, payload)
 			rest = rest[1:]
 		}
-		h.left, h.header.count, h.used = len(h.records), h.seq, h.end
+		h.left, h.header.count, h.header.before, h.used = len(h.records), h.seq, h.seq, h.end
 		for _, at := range h.headers {
 			copy(content[at:], h.header.sector(at))
 		}
@@ -281,11 +283,17 @@ func (s *Spool) Append(r *Record) (Number, error) {
 
 // writeQueue writes all that wait, among them the caller's own, and passes the turn on.
 func (s *Spool) writeQueue(own *appending) {
-	runtime.Gosched() // who is about to come is written with them
+	s.mu.Lock()
+	isTogether := s.isTogether
+	s.mu.Unlock()
+	if isTogether {
+		runtime.Gosched() // who is about to come is written with them; alone it would only wake another thread
+	}
 	s.io.Lock()
 	s.mu.Lock()
 	batch := s.queue
 	s.queue = s.spare[:0]
+	s.isTogether = len(batch) > 1
 	s.mu.Unlock()
 	before := s.mark.Number
 	for rest := batch; len(rest) > 0; {
@@ -392,7 +400,7 @@ func (s *Spool) turn() *half {
 // begin has the next record be the first of an epoch: whatever is in the half counts no more with it, also when only
 // that is written.
 func (h *half) begin(epoch uint32) {
-	h.header.epoch, h.header.count, h.isBehind = epoch, 0, true
+	h.header.epoch, h.header.count, h.header.before, h.isBehind = epoch, 0, 0, true
 	h.seq, h.end, h.used, h.records = 0, h.from, h.from, h.records[:0]
 }
 
@@ -402,7 +410,7 @@ func (s *Spool) commit(h *half, b []byte, count uint32) error {
 		return err
 	}
 	next := h.header
-	next.count = count
+	next.count, next.before, next.boot = count, h.seq, s.boot
 	return s.sign(h, next)
 }
 

@@ -552,7 +552,7 @@ func TestOldSpool(t *testing.T) {
 	})
 	t.Run("that ends with its last record", func(t *testing.T) {
 		t.Parallel()
-		f, err := scan(bytes.TrimRight(whole, "\x00"))
+		f, err := scan(bytes.TrimRight(whole, "\x00"), boot{1})
 		require.NoError(t, err)
 		requireSame(t, fixtures(), f.records)
 		require.Empty(t, f.damages)
@@ -573,7 +573,7 @@ func TestOldSpool(t *testing.T) {
 			require.NoError(t, err)
 			add(payload)
 		}
-		f, err := scan(b)
+		f, err := scan(b, boot{1})
 		require.NoError(t, err, "no newer fareway wrote it")
 		requireSame(t, []Record{fixtures()[0], fixtures()[2]}, f.records, "nothing proves the one behind it")
 		require.Len(t, f.damages, 1)
@@ -582,7 +582,7 @@ func TestOldSpool(t *testing.T) {
 	t.Run("with a byte more between two", func(t *testing.T) {
 		t.Parallel()
 		second := firstRecord + oldHead + bytes.Index(whole[firstRecord+oldHead+1:], []byte(oldBeginning)) + 1 - oldHead
-		f, err := scan(slices.Insert(bytes.Clone(whole), second, 'x'))
+		f, err := scan(slices.Insert(bytes.Clone(whole), second, 'x'), boot{1})
 		require.NoError(t, err)
 		requireSame(t, []Record{fixtures()[0], fixtures()[2]}, f.records)
 		require.Len(t, f.damages, 1)
@@ -593,7 +593,7 @@ func TestOldSpool(t *testing.T) {
 		for _, at := range []int{len(oldMagic), firstRecord - 1} {
 			b := bytes.Clone(whole)
 			b[at] = 'x'
-			f, err := scan(b)
+			f, err := scan(b, boot{1})
 			require.NoError(t, err)
 			requireSame(t, fixtures(), f.records)
 			require.Len(t, f.damages, 1)
@@ -607,7 +607,7 @@ func TestOldSpool(t *testing.T) {
 		for at := firstRecord; at < end; at++ {
 			b := bytes.Clone(whole[:end+100])
 			b[at] ^= 0x10
-			f, err := scan(b)
+			f, err := scan(b, boot{1})
 			require.NoError(t, err)
 			require.NotEmpty(t, f.damages, "byte %d", at)
 			require.GreaterOrEqual(t, len(f.records), 1, "byte %d", at)

@@ -9,6 +9,7 @@ import (
 
 	"zombiezen.com/go/sqlite"
 
+	"github.com/fareway/fareway/modules/internal/files"
 	"github.com/fareway/fareway/modules/internal/ledger"
 	"github.com/fareway/fareway/modules/internal/spool"
 )
@@ -18,7 +19,7 @@ type machineBoot [2]uint64
 
 // bootOfMachine is the one that this process runs in.
 var bootOfMachine = sync.OnceValue(func() (b machineBoot) {
-	id := strings.TrimSpace(readBootID())
+	id := strings.TrimSpace(files.ReadBootID())
 	if id == "" {
 		return b
 	}

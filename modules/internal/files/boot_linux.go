@@ -1,10 +1,10 @@
-package sqlite
+package files
 
 import "os"
 
-// readBootID is the id of this start of the machine, "" where it cannot be read.
+// ReadBootID is the id of this start of the machine, "" where it cannot be read.
 // https://www.kernel.org/doc/html/latest/admin-guide/sysctl/kernel.html#random
-func readBootID() string {
+func ReadBootID() string {
 	id, _ := os.ReadFile("/proc/sys/kernel/random/boot_id")
 	return string(id)
 }
