@@ -18,8 +18,8 @@ func (s *Spool) SyncBehind() {
 	s.behind.on = true
 }
 
-// Sync has on the disk what was appended before, with SyncBehind. syncLedger has the ledger's commits on the disk: until
-// then what was released stays, for a loss of power could take it from the ledger. It keeps nobody waiting.
+// Sync has on the disk what was appended before, with SyncBehind. syncLedger has the ledger's commits on the disk:
+// until then what was released stays, for a loss of power could take it from the ledger. It keeps nobody waiting.
 func (s *Spool) Sync(syncLedger func() error) error {
 	s.io.Lock()
 	s.behind.begun++

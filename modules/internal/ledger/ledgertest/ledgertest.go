@@ -85,3 +85,13 @@ func Soak(t *testing.T, open Open, times int) {
 		testEverythingAtOnce(t, open)
 	}
 }
+
+// SoakModel compares a store with the model of the rules for so many random operations, and logs how many it was a
+// second.
+func SoakModel(t *testing.T, open Open, operations int) {
+	start, made := time.Now(), 0
+	for made < operations && !t.Failed() {
+		made += runModel(t, open, 20)
+	}
+	t.Logf("%d operations, %.0f a second", made, float64(made)/time.Since(start).Seconds())
+}

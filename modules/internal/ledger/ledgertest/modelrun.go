@@ -17,7 +17,10 @@ import (
 // testModel drives a store and the model with the same random operations and compares them after each. One store
 // serves many runs, each of which cleans up after itself, for opening one takes longer than a run; after a run that
 // failed the next one gets a store of its own.
-func testModel(t *testing.T, open Open) {
+func testModel(t *testing.T, open Open) { runModel(t, open, 2) }
+
+// runModel does that in runs of so many times 30 operations on average, and returns how many operations there were.
+func runModel(t *testing.T, open Open, length int) (steps int) {
 	var f *fixture
 	var before ledger.Report // what the runs that f has served left behind
 	clean, runs, each := false, 0, 50
@@ -40,12 +43,14 @@ func testModel(t *testing.T, open Open) {
 		clean = false
 		f.t = rt
 		r := newRun(rt, f, before)
-		for range 2 {
+		for range length {
 			rt.Repeat(r.steps())
 		}
 		before = r.finish()
+		steps += r.taken
 		clean = true
 	})
+	return steps
 }
 
 // run is a model beside the store that it describes.
@@ -59,6 +64,7 @@ type run struct {
 	kept     []ledger.Checkpoint
 	pruned   []ledger.RequestRecord
 	latest   time.Time // that the clock has shown
+	taken    int       // steps
 }
 
 // plansOfTheModel give and limit little, so that runs come to their limits.
@@ -103,6 +109,7 @@ func (r *run) step(do func()) func(*rapid.T) {
 			}
 		}()
 		do()
+		r.taken++
 	}
 }
 

@@ -62,18 +62,28 @@ func (m *memoryLog) Release(_ int64, numbers ...uint64) {
 
 func TestLedgerOverSQLite(t *testing.T) {
 	t.Parallel()
-	ledgertest.Run(t, func(t testing.TB, o ledgertest.Options) ledger.Store {
-		store, err := sqlite.Open(sqlite.Options{Path: filepath.Join(o.Dir, "ledger.db"), BootID: o.BootID, Now: o.Now,
-			Terms: o.Terms})
-		require.NoError(t, err)
-		l, err := Open(t.Context(), store, newMemoryLog(), Options{
+	ledgertest.Run(t, openLive(false))
+}
+
+// openAlone opens a store for the suite, without this package. behind is its option Behind.
+func openAlone(t testing.TB, o ledgertest.Options, behind bool) *sqlite.Store {
+	store, err := sqlite.Open(sqlite.Options{Path: filepath.Join(o.Dir, "ledger.db"), BootID: o.BootID, Now: o.Now,
+		Terms: o.Terms, Behind: behind})
+	require.NoError(t, err)
+	return store
+}
+
+// openLive opens ledgers over stores for the suite. A store refuses nothing of what they decide.
+func openLive(behind bool) ledgertest.Open {
+	return func(t testing.TB, o ledgertest.Options) ledger.Store {
+		l, err := Open(t.Context(), openAlone(t, o, behind), newMemoryLog(), Options{
 			Options: ledger.Options{Now: o.Now, Terms: o.Terms}, Refuse: func(c *book.Course, u book.TakenUp) error {
 				t.Errorf("request %s is refused: %v", c.ID, u.Err)
 				return nil
 			}})
 		require.NoError(t, err)
 		return l
-	})
+	}
 }
 
 // away is a store that takes nothing up while it is on.

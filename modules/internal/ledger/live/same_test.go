@@ -4,15 +4,12 @@ import (
 	"fmt"
 	"maps"
 	"math/rand/v2"
-	"path/filepath"
 	"testing"
 
 	"github.com/stretchr/testify/require"
 
 	"github.com/fareway/fareway/modules/internal/ledger"
-	"github.com/fareway/fareway/modules/internal/ledger/book"
 	"github.com/fareway/fareway/modules/internal/ledger/ledgertest"
-	"github.com/fareway/fareway/modules/internal/ledger/sqlite"
 )
 
 // mixedRequests is how many requests, with fallbacks, receipts, closings, top-ups, corrections and periods among them,
@@ -25,29 +22,13 @@ func TestSameMoney(t *testing.T) {
 	t.Parallel()
 	seed := rand.Uint64()
 	t.Logf("the seed is %d", seed)
-	open := func(isLive bool) ledgertest.Open {
-		return func(t testing.TB, o ledgertest.Options) ledger.Store {
-			store, err := sqlite.Open(sqlite.Options{Path: filepath.Join(o.Dir, "ledger.db"), BootID: o.BootID, Now: o.Now,
-				Terms: o.Terms})
-			require.NoError(t, err)
-			if !isLive {
-				return store
-			}
-			l, err := Open(t.Context(), store, newMemoryLog(), Options{Options: ledger.Options{Now: o.Now, Terms: o.Terms},
-				Refuse: func(c *book.Course, u book.TakenUp) error {
-					t.Errorf("request %s is refused: %v", c.ID, u.Err)
-					return nil
-				}})
-			require.NoError(t, err)
-			return l
-		}
-	}
+	alone := func(t testing.TB, o ledgertest.Options) ledger.Store { return openAlone(t, o, false) }
 	var books [2]map[string][]string
 	t.Run("both", func(t *testing.T) {
-		for i, isLive := range []bool{false, true} {
-			t.Run(fmt.Sprint("live ", isLive), func(t *testing.T) {
+		for i, open := range []ledgertest.Open{alone, openLive(false)} {
+			t.Run([]string{"alone", "live"}[i], func(t *testing.T) {
 				t.Parallel()
-				books[i] = listMoney(t, ledgertest.WalkFrom(t, open(isLive), mixedRequests, seed))
+				books[i] = listMoney(t, ledgertest.WalkFrom(t, open, mixedRequests, seed))
 			})
 		}
 	})
