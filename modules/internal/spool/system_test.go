@@ -6,6 +6,7 @@ import (
 	"io/fs"
 	"maps"
 	"path/filepath"
+	"sync/atomic"
 
 	"pgregory.net/rapid"
 )
@@ -20,6 +21,7 @@ type computer struct {
 
 	// left is how many operations go well before the power is gone; negative: all.
 	left int
+	gone atomic.Bool // it is
 	// broken and stuck: no sync goes well, and no write either.
 	broken, stuck bool
 	failing       int // so many syncs fail, and then they go well again
@@ -55,6 +57,7 @@ func holding(files map[string][]byte) *computer {
 // step is one operation that the loss of power can come before.
 func (c *computer) step() error {
 	if c.left == 0 {
+		c.gone.Store(true)
 		return errors.New("the power is gone")
 	}
 	c.left--
@@ -176,21 +179,69 @@ func (c *computer) after(t *rapid.T) *computer {
 	names := append([]map[string]*inode{c.sure}, c.names...)[rapid.IntRange(0, len(c.names)).Draw(t, "names")]
 	files := make(map[string][]byte)
 	for name, f := range names {
-		b := bytes.Clone(f.sure)
 		kept := rapid.SampledFrom([]string{"none", "all", "some"}).Draw(t, "kept")
-		for _, p := range f.pending {
-			if kept == "all" || kept == "some" && rapid.Bool().Draw(t, "sector") {
-				b = written(b, p.b, p.at)
-			}
-		}
-		files[name] = b
+		files[name] = f.after(func(int) bool {
+			return kept == "all" || kept == "some" && rapid.Bool().Draw(t, "sector")
+		})
 	}
-	after := holding(files)
-	after.boot[0] = c.boot[0] + 1
-	return after
+	return c.next(files)
+}
+
+// next is the computer in its next boot, with these files.
+func (c *computer) next(files map[string][]byte) *computer {
+	next := holding(files)
+	next.boot[0] = c.boot[0] + 1
+	return next
 }
 
 func (c *computer) Boot() boot { return c.boot }
+
+// after is what the disk has of a file when the power is back, with those of its sectors that are kept.
+func (f *inode) after(kept func(sector int) bool) []byte {
+	b := bytes.Clone(f.sure)
+	for i, p := range f.pending {
+		if kept(i) {
+			b = written(b, p.b, p.at)
+		}
+	}
+	return b
+}
+
+// maxSubsets is up to how many sectors that are not sure each subset of them is tried.
+const maxSubsets = 6
+
+// all are the computers that this one can be when the power is back, where its spool alone has sectors that are not
+// sure: with each subset of them, or, where they are many, with none, all, each one alone and all but each one.
+func (c *computer) all() (list []*computer) {
+	f := c.files[where]
+	n := len(f.pending)
+	seen := make(map[string]bool)
+	add := func(kept func(int) bool) {
+		content := f.after(kept)
+		if seen[string(content)] {
+			return
+		}
+		seen[string(content)] = true
+		files := map[string][]byte{where: content}
+		for name, other := range c.files {
+			if name != where {
+				files[name] = bytes.Clone(other.sure)
+			}
+		}
+		list = append(list, c.next(files))
+	}
+	if n <= maxSubsets {
+		for subset := range 1 << n {
+			add(func(i int) bool { return subset>>i&1 == 1 })
+		}
+		return list
+	}
+	for one := -1; one < n; one++ {
+		add(func(i int) bool { return i == one })
+		add(func(i int) bool { return i != one })
+	}
+	return list
+}
 
 // where is the spool of the tests.
 const where = "/data/fareway.db.spool"
