@@ -1,9 +1,11 @@
 package live
 
 import (
+	"bytes"
 	"context"
 	"errors"
 	"fmt"
+	"log/slog"
 	"path/filepath"
 	"sync"
 	"sync/atomic"
@@ -99,18 +101,24 @@ func (a *away) TakeUp(ctx context.Context, courses []book.Course) ([]book.TakenU
 	return a.Store.TakeUp(ctx, courses)
 }
 
-// TestToldOfFailure: a request whose client is told that the service failed, for neither the log nor the store has its
-// settlement, is free (GAP-132).
-func TestToldOfFailure(t *testing.T) {
-	t.Parallel()
-	ctx := t.Context()
-	inner, err := sqlite.Open(sqlite.Options{Path: filepath.Join(t.TempDir(), "ledger.db")})
+// newAway is a store that is not away yet.
+func newAway(t *testing.T) *away {
+	store, err := sqlite.Open(sqlite.Options{Path: filepath.Join(t.TempDir(), "ledger.db")})
 	require.NoError(t, err)
-	store, log := &away{Store: inner}, newMemoryLog()
-	l, err := Open(ctx, store, log, Options{})
+	return &away{Store: store}
+}
+
+// openFor opens a ledger for a test.
+func openFor(t *testing.T, store *away, log Log, to *slog.Logger) *Ledger {
+	l, err := Open(t.Context(), store, log, Options{Options: ledger.Options{Logger: to}})
 	require.NoError(t, err)
 	t.Cleanup(func() { require.NoError(t, l.Close()) })
-	price := config.Price{Output: 1_000_000}
+	return l
+}
+
+// prepareHold makes an account with a credit, and is the hold of a request of it, which nobody has asked for yet.
+func prepareHold(t *testing.T, l *Ledger) ledger.Hold {
+	ctx, price := t.Context(), config.Price{Output: 1_000_000}
 	version, err := l.PriceVersion(ctx, "small", price, price)
 	require.NoError(t, err)
 	account, err := l.CreateAccount(ctx, "ann", "")
@@ -119,10 +127,50 @@ func TestToldOfFailure(t *testing.T) {
 	require.NoError(t, err)
 	_, _, err = l.AddCredit(ctx, ledger.Credit{Account: account.ID, Credits: 1})
 	require.NoError(t, err)
-	attempt := ledger.AttemptID("req_1", 1)
-	_, err = l.Hold(ctx, ledger.Hold{Request: "req_1", Account: account.ID, Key: key.ID, Endpoint: "chat",
-		Profile: "balanced", Microcents: 100, Attempt: ledger.Attempt{ID: attempt, Route: "small", Provider: "echo",
-			Model: "m", PriceVersion: version, Worst: 100}})
+	return ledger.Hold{Request: "req_1", Account: account.ID, Key: key.ID, Endpoint: "chat", Profile: "balanced",
+		Microcents: 100, Attempt: ledger.Attempt{ID: ledger.AttemptID("req_1", 1), Route: "small", Provider: "echo",
+			Model: "m", PriceVersion: version, Worst: 100}}
+}
+
+// TestGivenUp: who is told that the ledger is away holds nothing, and its request is free (GAP-132). Nobody is alarmed
+// about it.
+func TestGivenUp(t *testing.T) {
+	t.Parallel()
+	ctx := t.Context()
+	var lines bytes.Buffer
+	store := newAway(t)
+	l := openFor(t, store, newMemoryLog(), slog.New(slog.NewTextHandler(&lines, nil)))
+	hold := prepareHold(t, l)
+	store.on.Store(true)
+	_, err := l.Hold(ctx, hold)
+	require.ErrorIs(t, err, ledger.ErrUnavailable)
+	store.on.Store(false)
+	require.Eventually(t, func() bool {
+		_, err := l.CountWaiting(ctx)
+		return err == nil
+	}, time.Minute, time.Millisecond)
+	now, err := l.Account(ctx, hold.Account)
+	require.NoError(t, err)
+	require.Equal(t, ledger.Balance{Credits: 1}, now.Balance)
+	c, err := l.Settle(ctx, ledger.Settlement{Request: hold.Request, Status: 200, Reason: "ok", Results: []ledger.Result{{
+		Attempt: hold.Attempt.ID, Outcome: ledger.Finished, Usage: &llm.Usage{Input: llm.Count(0), Output: llm.Count(7)}}}})
+	require.NoError(t, err)
+	require.Zero(t, c.Microcents)
+	require.NoError(t, l.Close())
+	require.Contains(t, lines.String(), "the ledger is away")
+	require.NotContains(t, lines.String(), "a hold that nobody waits for stays")
+}
+
+// TestToldOfFailure: a request whose client is told that the service failed, for neither the log nor the store has its
+// settlement, is free (GAP-132).
+func TestToldOfFailure(t *testing.T) {
+	t.Parallel()
+	ctx := t.Context()
+	store, log := newAway(t), newMemoryLog()
+	l := openFor(t, store, log, slog.Default())
+	hold := prepareHold(t, l)
+	account, attempt := hold.Account, hold.Attempt.ID
+	_, err := l.Hold(ctx, hold)
 	require.NoError(t, err)
 
 	store.on.Store(true)
@@ -143,7 +191,7 @@ func TestToldOfFailure(t *testing.T) {
 	require.True(t, r.Free)
 	require.Zero(t, r.Microcents)
 	require.Equal(t, "ledger", r.Reason)
-	now, err := l.Account(ctx, account.ID)
+	now, err := l.Account(ctx, account)
 	require.NoError(t, err)
 	require.Equal(t, ledger.Balance{Credits: 1}, now.Balance)
 	c, err := l.Settle(ctx, st)
