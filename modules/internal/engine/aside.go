@@ -11,7 +11,6 @@ import (
 	"time"
 
 	"github.com/fareway/fareway/modules/internal/ledger"
-	"github.com/fareway/fareway/modules/internal/ledger/book"
 	"github.com/fareway/fareway/modules/internal/ledger/live"
 	"github.com/fareway/fareway/modules/internal/spool"
 )
@@ -115,7 +114,7 @@ func (e *Engine) Aside() *Aside { return e.aside }
 // OpenAside opens the aside beside a database that no gateway has open, for decisions; what is damaged in the spool
 // is kept aside first, as a gateway does. open opens that database,
 // and store is it; closeAll ends all. ledger.ErrLocked when a gateway has it.
-func OpenAside(database string, open func(ledger.Options) (book.Store, error), log *slog.Logger) (a *Aside,
+func OpenAside(database string, open func(ledger.Options) (live.Store, error), log *slog.Logger) (a *Aside,
 	store ledger.Store, closeAll func() error, err error) {
 	db, err := open(ledger.Options{Logger: log})
 	if err != nil {

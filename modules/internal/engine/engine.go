@@ -23,7 +23,6 @@ import (
 	"github.com/fareway/fareway/modules/internal/decisions"
 	"github.com/fareway/fareway/modules/internal/history"
 	"github.com/fareway/fareway/modules/internal/ledger"
-	"github.com/fareway/fareway/modules/internal/ledger/book"
 	"github.com/fareway/fareway/modules/internal/ledger/live"
 	"github.com/fareway/fareway/modules/internal/ratelimit"
 	"github.com/fareway/fareway/modules/internal/requestlog"
@@ -41,7 +40,7 @@ type Options struct {
 	// DataDir is the folder of the ledger and of everything else that survives a restart.
 	DataDir string
 	// OpenStore opens the ledger that the configuration names, with a data folder.
-	OpenStore func(at config.Store, data string, o ledger.Options) (book.Store, error)
+	OpenStore func(at config.Store, data string, o ledger.Options) (live.Store, error)
 	// Logger is where the engine logs until SetLogger gives it another.
 	Logger *slog.Logger
 	// Builtin says how a built-in provider is started; nil for this executable's own command.
@@ -104,7 +103,7 @@ type core struct {
 	dataDir string
 	log     *swapLogger
 	store   ledger.Store
-	base    book.Store // below it
+	base    live.Store // below it
 	settler *settler
 	live    *live.Ledger // which store is, once it is open
 	syncer  *syncer      // nil where what is acknowledged is on the disk before

@@ -71,7 +71,7 @@ func (o *Options) fill() {
 
 // Ledger decides requests in memory, over a store. Its methods may be called concurrently.
 type Ledger struct {
-	store book.Store
+	store Store
 	log   Log
 	o     Options
 	owner string
@@ -99,7 +99,7 @@ type priceID struct {
 type prices struct{ price, cost config.Price }
 
 // Open decides over a store, which it closes in the end. The store has taken up what was in the log before.
-func Open(ctx context.Context, store book.Store, log Log, o Options) (*Ledger, error) {
+func Open(ctx context.Context, store Store, log Log, o Options) (*Ledger, error) {
 	o.fill()
 	highest, err := store.HighestRequest(ctx)
 	if err != nil {

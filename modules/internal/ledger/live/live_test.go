@@ -1,4 +1,4 @@
-package live
+package live_test
 
 import (
 	"context"
@@ -16,6 +16,7 @@ import (
 	"github.com/fareway/fareway/modules/internal/ledger"
 	"github.com/fareway/fareway/modules/internal/ledger/book"
 	"github.com/fareway/fareway/modules/internal/ledger/ledgertest"
+	"github.com/fareway/fareway/modules/internal/ledger/live"
 	"github.com/fareway/fareway/modules/internal/ledger/sqlite"
 	"github.com/fareway/fareway/plugins/llm"
 )
@@ -66,7 +67,7 @@ func TestLedgerOverSQLite(t *testing.T) {
 		store, err := sqlite.Open(sqlite.Options{Path: filepath.Join(o.Dir, "ledger.db"), BootID: o.BootID, Now: o.Now,
 			Terms: o.Terms})
 		require.NoError(t, err)
-		l, err := Open(t.Context(), store, newMemoryLog(), Options{
+		l, err := live.Open(t.Context(), store, newMemoryLog(), live.Options{
 			Options: ledger.Options{Now: o.Now, Terms: o.Terms}, Refuse: func(c *book.Course, u book.TakenUp) error {
 				t.Errorf("request %s is refused: %v", c.ID, u.Err)
 				return nil
@@ -78,7 +79,7 @@ func TestLedgerOverSQLite(t *testing.T) {
 
 // away is a store that takes nothing up while it is on.
 type away struct {
-	book.Store
+	live.Store
 	on atomic.Bool
 }
 
@@ -97,7 +98,7 @@ func TestToldOfFailure(t *testing.T) {
 	inner, err := sqlite.Open(sqlite.Options{Path: filepath.Join(t.TempDir(), "ledger.db")})
 	require.NoError(t, err)
 	store, log := &away{Store: inner}, newMemoryLog()
-	l, err := Open(ctx, store, log, Options{})
+	l, err := live.Open(ctx, store, log, live.Options{})
 	require.NoError(t, err)
 	t.Cleanup(func() { require.NoError(t, l.Close()) })
 	price := config.Price{Output: 1_000_000}

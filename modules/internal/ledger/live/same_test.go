@@ -1,4 +1,4 @@
-package live
+package live_test
 
 import (
 	"fmt"
@@ -12,6 +12,7 @@ import (
 	"github.com/fareway/fareway/modules/internal/ledger"
 	"github.com/fareway/fareway/modules/internal/ledger/book"
 	"github.com/fareway/fareway/modules/internal/ledger/ledgertest"
+	"github.com/fareway/fareway/modules/internal/ledger/live"
 	"github.com/fareway/fareway/modules/internal/ledger/sqlite"
 )
 
@@ -33,7 +34,7 @@ func TestSameMoney(t *testing.T) {
 			if !isLive {
 				return store
 			}
-			l, err := Open(t.Context(), store, newMemoryLog(), Options{Options: ledger.Options{Now: o.Now, Terms: o.Terms},
+			l, err := live.Open(t.Context(), store, newMemoryLog(), live.Options{Options: ledger.Options{Now: o.Now, Terms: o.Terms},
 				Refuse: func(c *book.Course, u book.TakenUp) error {
 					t.Errorf("request %s is refused: %v", c.ID, u.Err)
 					return nil
