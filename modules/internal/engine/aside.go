@@ -90,9 +90,9 @@ func findUnbooked(ctx context.Context, books ledger.Books, items []spool.Item) (
 	return slices.Sorted(maps.Keys(decided)), err
 }
 
-// deciding is the part of the ledger that an operator's decision needs.
-type deciding interface {
-	settling
+// asideLedger is the part of the ledger that an operator's decision needs.
+type asideLedger interface {
+	requestSettler
 	Loss() *ledger.Loss
 	Correct(ctx context.Context, c ledger.Correction) (b ledger.Balance, applied bool, err error)
 }
@@ -101,7 +101,7 @@ type deciding interface {
 // methods may be called concurrently.
 type Aside struct {
 	file    *spool.Aside
-	ledger  deciding
+	ledger  asideLedger
 	now     func() time.Time
 	changed func()
 
@@ -176,9 +176,10 @@ func (a *Aside) decide(ctx context.Context, id, reason string, outcome spool.Out
 	return item, nil
 }
 
-// recordDecision puts a decision about an item on the audit trail and into the file, in this order: a crash between them leaves
-// an act twice, and none is missing.
-func recordDecision(ctx context.Context, l settling, file *spool.Aside, item *spool.Item, d spool.Decision) error {
+// recordDecision puts a decision about an item on the audit trail and into the file, in this order: a crash between
+// them leaves an act twice, and none is missing.
+func recordDecision(ctx context.Context, l requestSettler, file *spool.Aside, item *spool.Item,
+	d spool.Decision) error {
 	after := map[string]any{"kind": item.Kind, "reason": d.Reason, "microcents": d.Microcents}
 	var account string
 	if item.Record != nil {
@@ -217,7 +218,7 @@ func (a *Aside) charge(ctx context.Context, item *spool.Item, reason string) (mi
 	}
 	missing := *r.Charge
 	if c != nil {
-		missing -= taken(*c)
+		missing -= sumCharged(*c)
 	}
 	if missing <= 0 {
 		return 0, nil
@@ -242,6 +243,6 @@ func (a *Aside) charged(ctx context.Context, r *spool.Record) (*ledger.Charge, e
 	case err != nil:
 		return nil, nil // it refuses it as before
 	}
-	c, err = receipts(ctx, a.ledger, r, c)
+	c, err = addReceipts(ctx, a.ledger, r, c)
 	return &c, err
 }

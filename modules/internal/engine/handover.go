@@ -128,7 +128,7 @@ func (t *settler) takeUpFile(ctx context.Context, path string) error {
 	}
 	of := *t
 	of.spool = left
-	if err := errors.Join(of.takeUpSpool(ctx), left.Close()); err != nil {
+	if err := errors.Join(of.takeUpSpool(ctx, new(lines)), left.Close()); err != nil {
 		return err
 	}
 	if err := os.Remove(path); err != nil {
