@@ -151,6 +151,9 @@ func (t *tx) takeUp(c *book.Course) book.TakenUp {
 
 // takeUpHold writes what a running request has more than before; all of it when it is fresh.
 func (t *tx) takeUpHold(r *running, a *account, c *book.Course, fresh bool) error {
+	if len(c.Attempts) < len(r.Attempts) {
+		return nil // older than what the store has
+	}
 	more := max(0, c.Held-r.Held)
 	a.Held += more
 	r.Held += more
@@ -160,7 +163,7 @@ func (t *tx) takeUpHold(r *running, a *account, c *book.Course, fresh bool) erro
 		}
 	}
 	begun := len(r.Attempts)
-	r.Attempts = append(r.Attempts, c.Attempts[min(begun, len(c.Attempts)):]...)
+	r.Attempts = append(r.Attempts, c.Attempts[begun:]...)
 	if fresh {
 		t.addHold(r, r.from(), r.Held)
 		begun = max(begun, r.from())
