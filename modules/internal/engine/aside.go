@@ -17,7 +17,7 @@ import (
 
 // SpoolState is what there is to know of a spool.
 type SpoolState struct {
-	live.Waiting
+	live.Backlog
 	Undecided int64 // items of Aside that wait for an operator
 	// Damaged is what is damaged in a spool that nobody has open, and not yet kept aside.
 	Damaged []spool.Item
@@ -27,7 +27,7 @@ type SpoolState struct {
 // Spool is the state of the engine's spool.
 func (e *Engine) Spool() SpoolState {
 	s := e.settler.spool
-	return SpoolState{Waiting: e.spooled(), Undecided: s.Aside().Undecided(), Aside: s.Aside().Path()}
+	return SpoolState{Backlog: e.spooled(), Undecided: s.Aside().Undecided(), Aside: s.Aside().Path()}
 }
 
 // ReadSpool reads the state of the spool beside a database that no gateway has open, and what was kept aside, for the
@@ -67,7 +67,7 @@ func ReadSpool(ctx context.Context, database string, books ledger.Books) (SpoolS
 		records = append(records, more...)
 	}
 	state.Damaged = damaged
-	state.Waiting, err = live.FindWaiting(ctx, books, records)
+	state.Backlog, err = live.MeasureBacklog(ctx, books, records)
 	return state, items, err
 }
 

@@ -107,7 +107,7 @@ type core struct {
 	settler *settler
 	live    *live.Ledger // which store is, once it is open
 	syncer  *syncer      // nil where what is acknowledged is on the disk before
-	away    func() (away bool, waiting live.Waiting)
+	away    func() (away bool, waiting live.Backlog)
 	plans   *plans
 	host    *host.Host
 	metrics *Metrics
@@ -442,7 +442,7 @@ func (e *Engine) Close() error {
 	e.offered.Wait()
 	e.predecessors.ended.Wait()
 	e.background.wait()
-	if !e.live.IsOver() {
+	if !e.live.IsHandedOver() {
 		if err := e.saveCounts(context.Background()); err != nil {
 			e.Logger().Warn("what was learned of routes in the last minute is lost", "error", err)
 		}

@@ -24,8 +24,8 @@ import (
 )
 
 // BenchmarkHoldSettle is a request's way through the ledger: a hold that need not be waited for and a durable
-// settlement, through this package (also without a witness, and with durability "process") and through the store alone. Beside the time it reports the CPU time (user and
-// system) of a pair.
+// settlement, through this package (also without a witness, and with durability "process") and through the store alone.
+// Beside the time it reports the CPU time (user and system) of a pair.
 func BenchmarkHoldSettle(b *testing.B) {
 	for _, callers := range []int{1, 16, 64, 512} {
 		for _, way := range []string{"live", "unwitnessed", "process", "store"} {

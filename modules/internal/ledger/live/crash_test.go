@@ -75,7 +75,7 @@ func (g *gateway) start() {
 	records, damaged, err := spool.Inspect(filepath.Join(g.dir, "ledger.db.spool"))
 	require.NoError(g.t, err)
 	require.Empty(g.t, damaged)
-	waiting, err := live.FindWaiting(ctx, store, records)
+	waiting, err := live.MeasureBacklog(ctx, store, records)
 	require.NoError(g.t, err)
 	require.NoError(g.t, waiting.Wrong)
 	for g.spool.Len() > 0 {
@@ -100,7 +100,7 @@ func (g *gateway) start() {
 		}
 		require.NoError(g.t, g.spool.Applied(batch))
 	}
-	require.Zero(g.t, waiting.Settlements, "those that FindWaiting found are those that were not on record")
+	require.Zero(g.t, waiting.Settlements, "those that MeasureBacklog found are those that were not on record")
 	_, err = store.Recover(ctx)
 	require.NoError(g.t, err)
 	g.Ledger, err = live.Open(ctx, g.store, live.SpoolLog{g.spool}, live.Options{
