@@ -105,9 +105,9 @@ func (e *Engine) Durability() config.Durability {
 }
 
 // spooled is what waits in the spool because the store is away.
-func (e *Engine) spooled() live.Waiting {
+func (e *Engine) spooled() live.Backlog {
 	if e.store.Loss() != nil {
-		return live.Waiting{Settlements: e.settler.spool.Len()}
+		return live.Backlog{Settlements: e.settler.spool.Len()}
 	}
 	_, waiting := e.away()
 	return waiting
@@ -120,7 +120,7 @@ func (e *Engine) AcceptLoss(ctx context.Context, reason string) (ledger.Loss, er
 		return loss, err
 	}
 	ctx = context.WithoutCancel(ctx)
-	err = e.live.Exclude(ctx, func() error {
+	err = e.live.ExcludeAll(ctx, func() error {
 		if err := e.settler.takeUp(ctx); err != nil {
 			return err
 		}

@@ -1,4 +1,4 @@
-package live
+package live_test
 
 import (
 	"context"
@@ -16,6 +16,7 @@ import (
 	"github.com/fareway/fareway/modules/internal/ledger"
 	"github.com/fareway/fareway/modules/internal/ledger/book"
 	"github.com/fareway/fareway/modules/internal/ledger/ledgertest"
+	"github.com/fareway/fareway/modules/internal/ledger/live"
 	"github.com/fareway/fareway/modules/internal/ledger/sqlite"
 	"github.com/fareway/fareway/plugins/llm"
 )
@@ -76,7 +77,7 @@ func openAlone(t testing.TB, o ledgertest.Options, behind bool) *sqlite.Store {
 // openLive opens ledgers over stores for the suite. A store refuses nothing of what they decide.
 func openLive(behind bool) ledgertest.Open {
 	return func(t testing.TB, o ledgertest.Options) ledger.Store {
-		l, err := Open(t.Context(), openAlone(t, o, behind), newMemoryLog(), Options{
+		l, err := live.Open(t.Context(), openAlone(t, o, behind), newMemoryLog(), live.Options{
 			Options: ledger.Options{Now: o.Now, Terms: o.Terms}, Refuse: func(c *book.Course, u book.TakenUp) error {
 				t.Errorf("request %s is refused: %v", c.ID, u.Err)
 				return nil
@@ -88,7 +89,7 @@ func openLive(behind bool) ledgertest.Open {
 
 // away is a store that takes nothing up while it is on.
 type away struct {
-	book.Store
+	live.Store
 	on atomic.Bool
 }
 
@@ -107,7 +108,7 @@ func TestToldOfFailure(t *testing.T) {
 	inner, err := sqlite.Open(sqlite.Options{Path: filepath.Join(t.TempDir(), "ledger.db")})
 	require.NoError(t, err)
 	store, log := &away{Store: inner}, newMemoryLog()
-	l, err := Open(ctx, store, log, Options{})
+	l, err := live.Open(ctx, store, log, live.Options{})
 	require.NoError(t, err)
 	t.Cleanup(func() { require.NoError(t, l.Close()) })
 	price := config.Price{Output: 1_000_000}
