@@ -12,9 +12,9 @@ import (
 )
 
 // halfway begins a stream of each shape whose route waits in the middle of its text, and reads it so far.
-func halfway(t *testing.T, g *scripted) map[string]*live {
+func halfway(t *testing.T, g *scripted) map[string]*liveReply {
 	t.Helper()
-	streams := make(map[string]*live)
+	streams := make(map[string]*liveReply)
 	for _, sh := range shapes {
 		c := g.rich(t)
 		c.Answers(script(used(10, 2), "stop", upstream.Text("Hel"), upstream.Wait("drain"), upstream.Text("lo")))
@@ -85,7 +85,7 @@ func TestDrain(t *testing.T) {
 	t.Run("GAP-98 BILL-25 GAP-57 the drain timeout is over while an end waits for its receipt", func(t *testing.T) {
 		t.Parallel()
 		g := startLater(t, setup{Gateway: `drain_timeout = "20ms"`})
-		streams := make(map[string]*live)
+		streams := make(map[string]*liveReply)
 		for _, sh := range shapes {
 			l := g.rich(t).Open(t, sh)
 			l.Start(sh)

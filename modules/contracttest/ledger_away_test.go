@@ -15,8 +15,8 @@ import (
 
 	"github.com/fareway/fareway/config"
 	"github.com/fareway/fareway/modules/internal/ledger"
-	"github.com/fareway/fareway/modules/internal/ledger/book"
 	"github.com/fareway/fareway/modules/internal/ledger/ledgertest"
+	"github.com/fareway/fareway/modules/internal/ledger/live"
 	"github.com/fareway/fareway/modules/internal/stores"
 	"github.com/fareway/fareway/plugins/providertest/upstream"
 )
@@ -27,7 +27,7 @@ type ledgerFaulter struct {
 }
 
 // open opens a store with them.
-func (f *ledgerFaulter) open(at config.Store, data string, o ledger.Options) (book.Store, error) {
+func (f *ledgerFaulter) open(at config.Store, data string, o ledger.Options) (live.Store, error) {
 	store, err := stores.Open(at, data, o)
 	if err != nil {
 		return nil, err
@@ -139,7 +139,7 @@ func TestLedgerAway(t *testing.T) {
 			type running struct {
 				*caller
 				shape
-				stream *live
+				stream *liveReply
 				whole  <-chan answer
 			}
 			var all []running

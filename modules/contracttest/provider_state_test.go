@@ -76,7 +76,7 @@ func TestReplacingAProviderBreaksNoReply(t *testing.T) {
 	s := startScripted(t, setup{Carry: "process", Settings: `first_byte_timeout = "10m"`})
 	const times = 10
 	var callers [times + 1]*caller
-	var replies [times + 1]*live
+	var replies [times + 1]*liveReply
 	for i := range replies {
 		c := s.rich(t)
 		c.Answers(script(used(10, 2), "stop", upstream.Text("Hel"), upstream.Wait(c.Mark), upstream.Text("lo")))

@@ -164,7 +164,7 @@ request_timeout = "700ms"
 		t.Run("GAP-57 SSE-48 BILL-28 BILL-29 up to the time limit "+sh.Name, func(t *testing.T) {
 			t.Parallel()
 			c := g.rich(t)
-			var l *live
+			var l *liveReply
 			v := reached(t, func() verdict {
 				l = c.Open(t, sh)
 				l.End()

@@ -16,14 +16,14 @@ import (
 )
 
 // OpenNarrow is Open over a protocol with small buffers.
-func (c *caller) OpenNarrow(t testing.TB, protocol string, sh shape, fields ...string) *live {
+func (c *caller) OpenNarrow(t testing.TB, protocol string, sh shape, fields ...string) *liveReply {
 	t.Helper()
 	url, narrow := c.Narrow(t, protocol)
 	return c.openAt(t, url, narrow, sh, fields...)
 }
 
 // openAt is Open with a client of one's own.
-func (c *caller) openAt(t testing.TB, url string, client *http.Client, sh shape, fields ...string) *live {
+func (c *caller) openAt(t testing.TB, url string, client *http.Client, sh shape, fields ...string) *liveReply {
 	t.Helper()
 	ctx, cancel := context.WithCancel(within(t))
 	t.Cleanup(cancel)
@@ -49,7 +49,7 @@ func (c *caller) long(pieces int, u upstream.Usage) upstream.Reply {
 func (c *caller) begun() string { return c.Mark + "begun" }
 
 // startLong reads the beginning of a long reply.
-func (c *caller) startLong(t testing.TB, l *live, sh shape) {
+func (c *caller) startLong(t testing.TB, l *liveReply, sh shape) {
 	t.Helper()
 	defer c.Upstream.Open(c.begun())
 	l.Start(sh)

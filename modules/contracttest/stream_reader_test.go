@@ -14,8 +14,8 @@ import (
 	"github.com/fareway/fareway/modules/verify/wire"
 )
 
-// live is a streamed reply that is read as it comes.
-type live struct {
+// liveReply is a streamed reply that is read as it comes.
+type liveReply struct {
 	*http.Response
 	t      testing.TB
 	in     *bufio.Reader
@@ -23,16 +23,16 @@ type live struct {
 	Frames []frame
 }
 
-func newLive(t testing.TB, resp *http.Response) *live {
+func newLive(t testing.TB, resp *http.Response) *liveReply {
 	t.Helper()
 	t.Cleanup(func() { _ = resp.Body.Close() }) // it may be closed already
 	require.Equal(t, http.StatusOK, resp.StatusCode)
 	require.Equal(t, "text/event-stream; charset=utf-8", resp.Header.Get("Content-Type"))
-	return &live{Response: resp, t: t, in: bufio.NewReader(resp.Body)}
+	return &liveReply{Response: resp, t: t, in: bufio.NewReader(resp.Body)}
 }
 
 // next reads a block. At the end of the body it returns io.EOF, where the connection breaks another error.
-func (l *live) next() (frame, error) {
+func (l *liveReply) next() (frame, error) {
 	var block strings.Builder
 	for {
 		line, err := l.in.ReadString('\n')
@@ -55,7 +55,7 @@ func (l *live) next() (frame, error) {
 }
 
 // Next waits for the next block.
-func (l *live) Next() frame {
+func (l *liveReply) Next() frame {
 	l.t.Helper()
 	f, err := l.next()
 	require.NoError(l.t, err, "stream so far: %s", l.Raw.String())
@@ -63,7 +63,7 @@ func (l *live) Next() frame {
 }
 
 // Text waits for the next block that is not a keep-alive and returns the piece of text in it.
-func (l *live) Text(sh shape) string {
+func (l *liveReply) Text(sh shape) string {
 	l.t.Helper()
 	for {
 		f := l.Next()
@@ -85,7 +85,7 @@ func (l *live) Text(sh shape) string {
 }
 
 // Start waits for the first events, which say that the request was admitted.
-func (l *live) Start(sh shape) {
+func (l *liveReply) Start(sh shape) {
 	l.t.Helper()
 	f := l.Next()
 	for f.IsKeepAlive() {
@@ -103,7 +103,7 @@ func (l *live) Start(sh shape) {
 }
 
 // End reads to the end of the body, which must not break.
-func (l *live) End() {
+func (l *liveReply) End() {
 	l.t.Helper()
 	for {
 		if _, err := l.next(); err != nil {
@@ -143,7 +143,7 @@ func (c *caller) Send(t testing.TB, ctx context.Context, sh shape, fields ...str
 }
 
 // Live waits for the beginning of the reply, which must be a stream.
-func (s *sent) Live() *live {
+func (s *sent) Live() *liveReply {
 	s.t.Helper()
 	select {
 	case resp := <-s.resp:
@@ -170,7 +170,7 @@ func (s *sent) Answer() answer {
 }
 
 // Open sends a streamed request and waits for the beginning of its reply.
-func (c *caller) Open(t testing.TB, sh shape, fields ...string) *live {
+func (c *caller) Open(t testing.TB, sh shape, fields ...string) *liveReply {
 	t.Helper()
 	return c.Send(t, within(t), sh, append([]string{streamField}, fields...)...).Live()
 }
@@ -184,7 +184,7 @@ func (c *caller) Stream(t testing.TB, sh shape, fields ...string) verdict {
 }
 
 // judge reads a whole stream by the rules of its shape.
-func judge(t testing.TB, sh shape, l *live) verdict {
+func judge(t testing.TB, sh shape, l *liveReply) verdict {
 	t.Helper()
 	return sh.Judge(t, l.Frames)
 }

@@ -145,7 +145,7 @@ func findWaiting(ctx context.Context, database string, books ledger.Books) (wait
 	if err != nil {
 		return 0, 0, err
 	}
-	w, err := live.FindWaiting(ctx, books, records)
+	w, err := live.MeasureBacklog(ctx, books, records)
 	return w.Settlements, len(items), err
 }
 

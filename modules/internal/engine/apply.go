@@ -14,61 +14,67 @@ import (
 // takeUp gives the ledger what an earlier process left in the spool. That has to happen before the ledger recovers,
 // which settles those requests at nothing.
 func (t *settler) takeUp(ctx context.Context) error {
-	if err := t.retryAside(ctx); err != nil {
+	written := new(lines)
+	if err := t.retryAside(ctx, written); err != nil {
 		return fmt.Errorf("applying what was kept aside: %w", err)
 	}
-	return t.takeUpSpool(ctx)
+	return t.takeUpSpool(ctx, written)
 }
 
 // takeUpSpool gives the ledger what is in the spool.
-func (t *settler) takeUpSpool(ctx context.Context) error {
+func (t *settler) takeUpSpool(ctx context.Context, written *lines) error {
 	found := t.spool.Len()
 	for t.spool.Len() > 0 {
-		if _, err := t.apply(ctx); err != nil {
+		if _, err := t.apply(ctx, written); err != nil {
 			return fmt.Errorf("applying the settlements of the spool: %w", err)
 		}
 	}
-	t.sumUp()
+	t.sumUp(written)
 	if found > 0 {
 		t.log.Info("the settlements of the spool are taken up", "settlements", found)
 	}
 	return nil
 }
 
-// line reports whether one more item has a line of its own.
-func (t *settler) line() bool {
-	t.aside++
-	return t.aside <= asideLines
+// lines counts the items of a taking up: many of them have no line each.
+type lines struct{ items int }
+
+// next reports whether one more item has a line of its own; without a count each has one.
+func (l *lines) next() bool {
+	if l == nil {
+		return true
+	}
+	l.items++
+	return l.items <= asideLines
 }
 
 // sumUp writes one line for the items that had none.
-func (t *settler) sumUp() {
-	if more := t.aside - asideLines; more > 0 {
+func (t *settler) sumUp(written *lines) {
+	if more := written.items - asideLines; more > 0 {
 		t.log.Warn("there were more of these items of the spool: `fareway gateway ledger spool list --all` has them",
 			"more", more, "file", t.spool.Aside().Path())
 	}
-	t.aside = 0
 }
 
 // retryAside gives the ledger again what it did not know before: perhaps its newer copy is back.
-func (t *settler) retryAside(ctx context.Context) error {
+func (t *settler) retryAside(ctx context.Context, written *lines) error {
 	for _, item := range t.spool.Aside().Items() {
 		if item.Kind != spool.UnknownRequest || item.Decision != nil {
 			continue
 		}
-		v := repeat(ctx, t.store, item.Record)
+		v := settleOrFree(ctx, t.store, item.Record)
 		if v.away != nil {
 			return v.away
 		}
 		if v.kind != "" {
 			continue
 		}
-		err := recordDecision(ctx, t.store, t.spool.Aside(), &item, spool.Decision{ID: item.ID, Outcome: spool.Applied, Time: t.now(),
-			Actor: ledger.ActorOf(ctx), Reason: "the ledger knows its request now"})
+		err := recordDecision(ctx, t.store, t.spool.Aside(), &item, spool.Decision{ID: item.ID, Outcome: spool.Applied,
+			Time: t.now(), Actor: ledger.ActorOf(ctx), Reason: "the ledger knows its request now"})
 		if err != nil {
 			return err
 		}
-		if t.line() {
+		if written.next() {
 			t.log.Info("a settlement that was kept aside is applied: the ledger knows its request now",
 				"request_id", item.Record.Settlement.Request, "id", item.ID)
 		}
@@ -79,11 +85,11 @@ func (t *settler) retryAside(ctx context.Context) error {
 
 // apply gives the store the oldest settlements of the spool, and returns how many those are. When it does not take all
 // of them at the moment, they all stay: a repetition changes nothing.
-func (t *settler) apply(ctx context.Context) (int64, error) {
+func (t *settler) apply(ctx context.Context, written *lines) (int64, error) {
 	batch := t.spool.Oldest(applyAtOnce)
-	for i, v := range t.judge(ctx, batch.Records) { // in their order, which is how an operator sees them
+	for i, v := range t.takeUpBatch(ctx, batch.Records) { // in their order, which is how an operator sees them
 		if v.away == nil {
-			v.away = t.accept(ctx, &batch.Records[i], v)
+			v.away = t.carryOut(ctx, &batch.Records[i], v, written)
 		}
 		if v.away != nil {
 			return 0, v.away
@@ -95,24 +101,24 @@ func (t *settler) apply(ctx context.Context) (int64, error) {
 	return int64(len(batch.Records)), nil
 }
 
-// judge gives the store settlements of the spool, those together that say what was held for their requests.
-func (t *settler) judge(ctx context.Context, records []spool.Record) []verdict {
+// takeUpBatch gives the store settlements of the spool, those together that say what was held for their requests.
+func (t *settler) takeUpBatch(ctx context.Context, records []spool.Record) []verdict {
 	verdicts := make([]verdict, len(records))
 	var courses []book.Course
-	var whose []int
+	var indexes []int
 	for i := range records {
 		c, ok, err := live.CourseOf(&records[i])
 		switch {
 		case err != nil:
 			verdicts[i] = verdict{kind: spool.Refused, why: err}
 		case !ok:
-			verdicts[i] = repeat(ctx, t.store, &records[i])
+			verdicts[i] = settleOrFree(ctx, t.store, &records[i])
 		default:
-			courses, whose = append(courses, c), append(whose, i)
+			courses, indexes = append(courses, c), append(indexes, i)
 		}
 	}
 	taken, err := live.TakeUp(ctx, t.store, courses)
-	for n, i := range whose {
+	for n, i := range indexes {
 		if err != nil {
 			verdicts[i].away = err
 		} else {
@@ -130,17 +136,17 @@ func (t *settler) judgeTaken(ctx context.Context, r *spool.Record, taken book.Ta
 	case taken.Err != nil:
 		return verdict{kind: spool.Refused, why: taken.Err}
 	}
-	return compare(ctx, t.store, r, taken.Charge)
+	return addMissingReceipts(ctx, t.store, r, taken.Charge)
 }
 
-// refuse keeps aside what the store did not take up of a running gateway's requests.
+// refuse keeps aside what the store did not take up of a running gateway's requests, each with its line.
 func (t *settler) refuse(c *book.Course, taken book.TakenUp) error {
 	ctx, r := context.Background(), live.RecordOf(c)
 	v := t.judgeTaken(ctx, &r, taken)
 	if v.away != nil {
 		return v.away
 	}
-	return t.accept(ctx, &r, v)
+	return t.carryOut(ctx, &r, v, nil)
 }
 
 // verdict is what the ledger says of a settlement of the spool.
@@ -150,8 +156,8 @@ type verdict struct {
 	away error      // it says nothing: it is away
 }
 
-// accept keeps aside what cannot be applied. An error is that this is not done.
-func (t *settler) accept(ctx context.Context, r *spool.Record, v verdict) error {
+// carryOut keeps aside what cannot be applied. An error is that this is not done.
+func (t *settler) carryOut(ctx context.Context, r *spool.Record, v verdict, written *lines) error {
 	switch {
 	case v.kind == "":
 		return nil
@@ -166,7 +172,7 @@ func (t *settler) accept(ctx context.Context, r *spool.Record, v verdict) error 
 	}
 	if fresh {
 		t.countAside()
-		if t.line() {
+		if written.next() {
 			t.log.Error("a settlement of the spool cannot be applied and is kept aside; an operator has to decide: "+toDecide,
 				"request_id", r.Settlement.Request, "id", item.ID, "file", t.spool.Aside().Path(), "error", v.why)
 		}
@@ -185,8 +191,8 @@ func (t *settler) release(ctx context.Context, r *spool.Record) error {
 	return nil
 }
 
-// repeat gives the ledger a settlement of the spool.
-func repeat(ctx context.Context, l settling, r *spool.Record) verdict {
+// settleOrFree gives the ledger a settlement of the spool that does not say what was held.
+func settleOrFree(ctx context.Context, l requestSettler, r *spool.Record) verdict {
 	c, err := l.Settle(ctx, r.Settlement)
 	switch {
 	case errors.Is(err, ledger.ErrUnavailable):
@@ -204,18 +210,19 @@ func repeat(ctx context.Context, l settling, r *spool.Record) verdict {
 	case err != nil:
 		return verdict{kind: spool.Refused, why: err}
 	}
-	return compare(ctx, l, r, c)
+	return addMissingReceipts(ctx, l, r, c)
 }
 
-// compare is what it means that a settlement's request is on record at a charge.
-func compare(ctx context.Context, l settling, r *spool.Record, c ledger.Charge) verdict {
-	c, err := receipts(ctx, l, r, c)
+// addMissingReceipts is what it means that a settlement's request is on record at a charge, once what proves more is
+// added.
+func addMissingReceipts(ctx context.Context, l requestSettler, r *spool.Record, c ledger.Charge) verdict {
+	c, err := addReceipts(ctx, l, r, c)
 	if err != nil {
 		return verdict{away: err}
 	}
-	if short(r, c) {
+	if isShort(r, c) {
 		return verdict{kind: spool.Differs, why: fmt.Errorf(
-			"the request was settled before, at %d microcents; this settlement comes to %d", taken(c), *r.Charge)}
+			"the request was settled before, at %d microcents; this settlement comes to %d", sumCharged(c), *r.Charge)}
 	}
 	return verdict{}
 }
@@ -223,20 +230,20 @@ func compare(ctx context.Context, l settling, r *spool.Record, c ledger.Charge) 
 // errUnknownRequest is why such a settlement cannot be applied.
 var errUnknownRequest = errors.New("the ledger does not know the request: its database is an older copy, perhaps")
 
-// short reports whether the ledger has charged less than the settlement comes to.
-func short(r *spool.Record, c ledger.Charge) bool {
-	return r.Charge != nil && taken(c) < *r.Charge
+// isShort reports whether the ledger has charged less than the settlement comes to.
+func isShort(r *spool.Record, c ledger.Charge) bool {
+	return r.Charge != nil && sumCharged(c) < *r.Charge
 }
 
-// taken is what the ledger has taken a request to come to, whoever pays for it: the account, or the operator for what
-// fair use leaves free and for what is over the hold (GAP-110).
-func taken(c ledger.Charge) int64 { return c.Microcents + c.Waived + c.Over }
+// sumCharged is what the ledger has taken a request to come to, whoever pays for it: the account, or the operator for
+// what fair use leaves free and for what is over the hold (GAP-110).
+func sumCharged(c ledger.Charge) int64 { return c.Microcents + c.Waived + c.Over }
 
-// receipts gives the ledger the proven usage of a settlement's attempts when it settled their request at less
-// before and waits for receipts, as after a crash. It returns the charge then; an error is that the ledger is away.
+// addReceipts gives the ledger the proven usage of a settlement's attempts when it settled their request at less
+// before and waits for addReceipts, as after a crash. It returns the charge then; an error is that the ledger is away.
 // What ended at a limit of the service is the operator's: no receipt knows of that.
-func receipts(ctx context.Context, l settling, r *spool.Record, c ledger.Charge) (ledger.Charge, error) {
-	if !short(r, c) || !c.Pending || r.Settlement.ServiceLimit {
+func addReceipts(ctx context.Context, l requestSettler, r *spool.Record, c ledger.Charge) (ledger.Charge, error) {
+	if !isShort(r, c) || !c.Pending || r.Settlement.ServiceLimit {
 		return c, nil
 	}
 	for _, result := range r.Settlement.Results {

@@ -11,14 +11,13 @@ import (
 	"time"
 
 	"github.com/fareway/fareway/modules/internal/ledger"
-	"github.com/fareway/fareway/modules/internal/ledger/book"
 	"github.com/fareway/fareway/modules/internal/ledger/live"
 	"github.com/fareway/fareway/modules/internal/spool"
 )
 
 // SpoolState is what there is to know of a spool.
 type SpoolState struct {
-	live.Waiting
+	live.Backlog
 	Undecided int64 // items of Aside that wait for an operator
 	// Damaged is what is damaged in a spool that nobody has open, and not yet kept aside.
 	Damaged []spool.Item
@@ -28,7 +27,7 @@ type SpoolState struct {
 // Spool is the state of the engine's spool.
 func (e *Engine) Spool() SpoolState {
 	s := e.settler.spool
-	return SpoolState{Waiting: e.spooled(), Undecided: s.Aside().Undecided(), Aside: s.Aside().Path()}
+	return SpoolState{Backlog: e.spooled(), Undecided: s.Aside().Undecided(), Aside: s.Aside().Path()}
 }
 
 // ReadSpool reads the state of the spool beside a database that no gateway has open, and what was kept aside, for the
@@ -68,7 +67,7 @@ func ReadSpool(ctx context.Context, database string, books ledger.Books) (SpoolS
 		records = append(records, more...)
 	}
 	state.Damaged = damaged
-	state.Waiting, err = live.FindWaiting(ctx, books, records)
+	state.Backlog, err = live.MeasureBacklog(ctx, books, records)
 	return state, items, err
 }
 
@@ -91,9 +90,9 @@ func findUnbooked(ctx context.Context, books ledger.Books, items []spool.Item) (
 	return slices.Sorted(maps.Keys(decided)), err
 }
 
-// deciding is the part of the ledger that an operator's decision needs.
-type deciding interface {
-	settling
+// asideLedger is the part of the ledger that an operator's decision needs.
+type asideLedger interface {
+	requestSettler
 	Loss() *ledger.Loss
 	Correct(ctx context.Context, c ledger.Correction) (b ledger.Balance, applied bool, err error)
 }
@@ -102,7 +101,7 @@ type deciding interface {
 // methods may be called concurrently.
 type Aside struct {
 	file    *spool.Aside
-	ledger  deciding
+	ledger  asideLedger
 	now     func() time.Time
 	changed func()
 
@@ -115,7 +114,7 @@ func (e *Engine) Aside() *Aside { return e.aside }
 // OpenAside opens the aside beside a database that no gateway has open, for decisions; what is damaged in the spool
 // is kept aside first, as a gateway does. open opens that database,
 // and store is it; closeAll ends all. ledger.ErrLocked when a gateway has it.
-func OpenAside(database string, open func(ledger.Options) (book.Store, error), log *slog.Logger) (a *Aside,
+func OpenAside(database string, open func(ledger.Options) (live.Store, error), log *slog.Logger) (a *Aside,
 	store ledger.Store, closeAll func() error, err error) {
 	db, err := open(ledger.Options{Logger: log})
 	if err != nil {
@@ -177,9 +176,10 @@ func (a *Aside) decide(ctx context.Context, id, reason string, outcome spool.Out
 	return item, nil
 }
 
-// recordDecision puts a decision about an item on the audit trail and into the file, in this order: a crash between them leaves
-// an act twice, and none is missing.
-func recordDecision(ctx context.Context, l settling, file *spool.Aside, item *spool.Item, d spool.Decision) error {
+// recordDecision puts a decision about an item on the audit trail and into the file, in this order: a crash between
+// them leaves an act twice, and none is missing.
+func recordDecision(ctx context.Context, l requestSettler, file *spool.Aside, item *spool.Item,
+	d spool.Decision) error {
 	after := map[string]any{"kind": item.Kind, "reason": d.Reason, "microcents": d.Microcents}
 	var account string
 	if item.Record != nil {
@@ -218,7 +218,7 @@ func (a *Aside) charge(ctx context.Context, item *spool.Item, reason string) (mi
 	}
 	missing := *r.Charge
 	if c != nil {
-		missing -= taken(*c)
+		missing -= sumCharged(*c)
 	}
 	if missing <= 0 {
 		return 0, nil
@@ -243,6 +243,6 @@ func (a *Aside) charged(ctx context.Context, r *spool.Record) (*ledger.Charge, e
 	case err != nil:
 		return nil, nil // it refuses it as before
 	}
-	c, err = receipts(ctx, a.ledger, r, c)
+	c, err = addReceipts(ctx, a.ledger, r, c)
 	return &c, err
 }

@@ -163,7 +163,7 @@ func acts(t *testing.T, b ledger.Books) (list []string) {
 	return list
 }
 
-// TestManyItemsAside: many of a kind have few lines.
+// TestManyItemsAside: many of a kind that a start finds have few lines.
 func TestManyItemsAside(t *testing.T) {
 	t.Parallel()
 	f := leave(t, asideLines+4)
@@ -179,6 +179,10 @@ func TestManyItemsAside(t *testing.T) {
 	require.Equal(t, asideLines, log.count("is applied: the ledger knows its request now"))
 	require.Equal(t, 1, log.count("more=4"))
 	f.requireOwed(e, each*(asideLines+4))
+	for i := range asideLines + 1 {
+		require.NoError(t, e.settler.refuse(courseOf(fmt.Sprint("late ", i)), book.TakenUp{Err: ledger.ErrNotFound}))
+	}
+	require.Equal(t, asideLines+1, log.count("cannot be applied and is kept aside"), "each of a running gateway's has its own")
 	require.NoError(t, e.Close())
 }
 
@@ -238,12 +242,12 @@ func TestOlderDatabase(t *testing.T) {
 		trail[len(trail)-3:])
 
 	// A crash between the correction and the decision.
-	broken := &unrecorded{deciding: e.aside.ledger, err: errors.New("the power is gone")}
+	broken := &unrecorded{asideLedger: e.aside.ledger, err: errors.New("the power is gone")}
 	e.aside.ledger = broken
 	_, err = e.Aside().Apply(mary, items[2].ID, "restored")
 	require.ErrorIs(t, err, broken.err)
 	require.Equal(t, 2, undecided(t, e))
-	e.aside.ledger = broken.deciding
+	e.aside.ledger = broken.asideLedger
 	_, err = e.Aside().Apply(mary, items[2].ID, "restored")
 	require.NoError(t, err)
 	f.requireOwed(e, 2*each)
@@ -283,7 +287,7 @@ func TestOlderDatabase(t *testing.T) {
 
 // unrecorded is a ledger whose audit trail cannot be written.
 type unrecorded struct {
-	deciding
+	asideLedger
 	err error
 }
 
@@ -310,7 +314,7 @@ func TestAccountIsGone(t *testing.T) {
 
 // balky is a ledger that does not do everything.
 type balky struct {
-	deciding
+	asideLedger
 	settle, receipt, correct error
 }
 
@@ -318,21 +322,21 @@ func (b *balky) Settle(ctx context.Context, s ledger.Settlement) (ledger.Charge,
 	if b.settle != nil {
 		return ledger.Charge{}, b.settle
 	}
-	return b.deciding.Settle(ctx, s)
+	return b.asideLedger.Settle(ctx, s)
 }
 
 func (b *balky) AddReceipt(ctx context.Context, at string, u llm.Usage) (ledger.Charge, bool, error) {
 	if b.receipt != nil {
 		return ledger.Charge{}, false, b.receipt
 	}
-	return b.deciding.AddReceipt(ctx, at, u)
+	return b.asideLedger.AddReceipt(ctx, at, u)
 }
 
 func (b *balky) Correct(ctx context.Context, c ledger.Correction) (ledger.Balance, bool, error) {
 	if b.correct != nil {
 		return ledger.Balance{}, false, b.correct
 	}
-	return b.deciding.Correct(ctx, c)
+	return b.asideLedger.Correct(ctx, c)
 }
 
 // TestApplyWhileTheLedgerIsAway: an item is decided when its account is charged, not before, and then once.
@@ -345,7 +349,7 @@ func TestApplyWhileTheLedgerIsAway(t *testing.T) {
 	store := e.aside.ledger
 	refused := func(b *balky) {
 		t.Helper()
-		b.deciding = store
+		b.asideLedger = store
 		e.aside.ledger = b
 		_, err := e.Aside().Apply(t.Context(), item.ID, "right")
 		require.ErrorIs(t, err, ledger.ErrUnavailable)
@@ -366,7 +370,7 @@ func TestApplyWhileTheLedgerIsAway(t *testing.T) {
 	require.NoError(t, err)
 	file, err := spool.Open(spool.Path(f.db()), 0)
 	require.NoError(t, err)
-	a := &Aside{file: file.Aside(), ledger: &balky{deciding: store2, receipt: ledger.ErrUnavailable}, now: timing.Now,
+	a := &Aside{file: file.Aside(), ledger: &balky{asideLedger: store2, receipt: ledger.ErrUnavailable}, now: timing.Now,
 		changed: func() {}}
 	_, err = a.Apply(t.Context(), item.ID, "right")
 	require.ErrorIs(t, err, ledger.ErrUnavailable)
@@ -621,17 +625,17 @@ func TestRepeat(t *testing.T) {
 			r := &spool.Record{Settlement: courseOf("a").End.Settlement, Charge: &charge}
 			r.Settlement.Results[0].Usage = usage
 			c.change(l, r)
-			v := repeat(t.Context(), l, r)
+			v := settleOrFree(t.Context(), l, r)
 			require.NoError(t, v.away)
 			require.Equal(t, c.kind, v.kind)
 			require.Equal(t, v.kind == "", v.why == nil)
 			require.Len(t, l.used, c.taken)
 			if v.kind != spool.Refused {
-				require.Equal(t, v, repeat(t.Context(), l, r), "once more is the same")
+				require.Equal(t, v, settleOrFree(t.Context(), l, r), "once more is the same")
 			}
 			require.Len(t, l.used, c.taken)
 			l.away = true
-			require.ErrorIs(t, repeat(t.Context(), l, r).away, ledger.ErrUnavailable)
+			require.ErrorIs(t, settleOrFree(t.Context(), l, r).away, ledger.ErrUnavailable)
 		})
 	}
 }
@@ -669,7 +673,7 @@ func (lapsing) Settle(_ context.Context, s ledger.Settlement) (ledger.Charge, er
 // TestRepeatInterrupted: nothing is kept aside on half an answer.
 func TestRepeatInterrupted(t *testing.T) {
 	t.Parallel()
-	v := repeat(t.Context(), lapsing{newTill()}, &spool.Record{Settlement: courseOf("a").End.Settlement})
+	v := settleOrFree(t.Context(), lapsing{newTill()}, &spool.Record{Settlement: courseOf("a").End.Settlement})
 	require.ErrorIs(t, v.away, ledger.ErrUnavailable)
 	require.Empty(t, v.kind)
 }

@@ -23,7 +23,6 @@ import (
 	"github.com/fareway/fareway/modules/internal/decisions"
 	"github.com/fareway/fareway/modules/internal/history"
 	"github.com/fareway/fareway/modules/internal/ledger"
-	"github.com/fareway/fareway/modules/internal/ledger/book"
 	"github.com/fareway/fareway/modules/internal/ledger/live"
 	"github.com/fareway/fareway/modules/internal/ratelimit"
 	"github.com/fareway/fareway/modules/internal/requestlog"
@@ -41,7 +40,7 @@ type Options struct {
 	// DataDir is the folder of the ledger and of everything else that survives a restart.
 	DataDir string
 	// OpenStore opens the ledger that the configuration names, with a data folder.
-	OpenStore func(at config.Store, data string, o ledger.Options) (book.Store, error)
+	OpenStore func(at config.Store, data string, o ledger.Options) (live.Store, error)
 	// Logger is where the engine logs until SetLogger gives it another.
 	Logger *slog.Logger
 	// Builtin says how a built-in provider is started; nil for this executable's own command.
@@ -104,11 +103,11 @@ type core struct {
 	dataDir string
 	log     *swapLogger
 	store   ledger.Store
-	base    book.Store // below it
+	base    live.Store // below it
 	settler *settler
 	live    *live.Ledger // which store is, once it is open
 	syncer  *syncer      // nil where what is acknowledged is on the disk before
-	away    func() (away bool, waiting live.Waiting)
+	away    func() (away bool, waiting live.Backlog)
 	plans   *plans
 	host    *host.Host
 	metrics *Metrics
@@ -443,7 +442,7 @@ func (e *Engine) Close() error {
 	e.offered.Wait()
 	e.predecessors.ended.Wait()
 	e.background.wait()
-	if !e.live.IsOver() {
+	if !e.live.IsHandedOver() {
 		if err := e.saveCounts(context.Background()); err != nil {
 			e.Logger().Warn("what was learned of routes in the last minute is lost", "error", err)
 		}

@@ -128,7 +128,7 @@ func (t *settler) takeUpFile(ctx context.Context, path string) error {
 	}
 	of := *t
 	of.spool = left
-	if err := errors.Join(of.takeUpSpool(ctx), left.Close()); err != nil {
+	if err := errors.Join(of.takeUpSpool(ctx, new(lines)), left.Close()); err != nil {
 		return err
 	}
 	if err := os.Remove(path); err != nil {
@@ -159,8 +159,8 @@ func (e *Engine) awaitPredecessor(owner string, lock *flock.Flock) {
 	for {
 		got, err := lock.TryLockContext(e.life.ctx, handOverEvery)
 		_ = lock.Close() // find locks it
-		if got && !e.live.IsOver() && e.store.Loss() == nil {
-			err = e.live.Exclude(context.Background(), func() error { return e.takeUpLeft(context.Background()) })
+		if got && !e.live.IsHandedOver() && e.store.Loss() == nil {
+			err = e.live.ExcludeAll(context.Background(), func() error { return e.takeUpLeft(context.Background()) })
 			if err == nil {
 				e.Logger().Info("what an earlier process has left is taken up", "owner", owner)
 				return
@@ -169,7 +169,7 @@ func (e *Engine) awaitPredecessor(owner string, lock *flock.Flock) {
 		if got && err != nil {
 			e.Logger().Error("what an earlier process has left could not be taken up yet", "owner", owner, "error", err)
 		}
-		if e.live.IsOver() || !e.pause(tryAgain) {
+		if e.live.IsHandedOver() || !e.pause(tryAgain) {
 			return
 		}
 	}

@@ -100,14 +100,14 @@ func (e *Engine) openLedger(o *Options, cfg *config.Config) (err error) {
 }
 
 // Durability is what a charge survives that was acknowledged.
-func (e *Engine) Durability() config.Durability {
-	return cmp.Or(e.where.Durability, config.DurablePower)
+func (c *configuration) Durability() config.Durability {
+	return cmp.Or(c.where.Durability, config.DurablePower)
 }
 
 // spooled is what waits in the spool because the store is away.
-func (e *Engine) spooled() live.Waiting {
+func (e *Engine) spooled() live.Backlog {
 	if e.store.Loss() != nil {
-		return live.Waiting{Settlements: e.settler.spool.Len()}
+		return live.Backlog{Settlements: e.settler.spool.Len()}
 	}
 	_, waiting := e.away()
 	return waiting
@@ -120,7 +120,7 @@ func (e *Engine) AcceptLoss(ctx context.Context, reason string) (ledger.Loss, er
 		return loss, err
 	}
 	ctx = context.WithoutCancel(ctx)
-	err = e.live.Exclude(ctx, func() error {
+	err = e.live.ExcludeAll(ctx, func() error {
 		if err := e.settler.takeUp(ctx); err != nil {
 			return err
 		}

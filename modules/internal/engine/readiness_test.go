@@ -36,7 +36,7 @@ func TestReadyKnowsTheLedger(t *testing.T) {
 	require.NoError(t, o.Ready())
 
 	was := o.away
-	o.away = func() (bool, live.Waiting) { return true, live.Waiting{Settlements: 2} }
+	o.away = func() (bool, live.Backlog) { return true, live.Backlog{Settlements: 2} }
 	require.ErrorIs(t, o.Ready(), errLedgerAway, "it has not taken up a settlement")
 	require.EqualValues(t, 2, o.Spool().Settlements)
 	o.away = was

@@ -19,34 +19,31 @@ const (
 	asideLines = 5
 )
 
-// settling is the part of the ledger that ends requests.
-type settling interface {
+// requestSettler is the part of the ledger that ends requests.
+type requestSettler interface {
 	Settle(ctx context.Context, s ledger.Settlement) (ledger.Charge, error)
 	AddReceipt(ctx context.Context, attempt string, usage llm.Usage) (c ledger.Charge, applied bool, err error)
 	RecordAct(ctx context.Context, action, account, subject string, after map[string]any) error
 }
 
-// taking is the part of a store that takes up what is in the spool.
-type taking interface {
-	settling
+// courseTaker is the part of a store that takes up what is in the spool.
+type courseTaker interface {
+	requestSettler
 	TakeUp(ctx context.Context, courses []book.Course) ([]book.TakenUp, error)
 }
 
 // settler has the spool, into which requests end before the store takes them up, and brings into the store what an
 // earlier process left there. What cannot be taken up it keeps aside.
 type settler struct {
-	store   taking
+	store   courseTaker
 	spool   *spool.Spool
 	metrics *Metrics
 	log     *slog.Logger
 	now     func() time.Time
-
-	// aside is how many lines were written about single items. Only who takes up uses it.
-	aside int
 }
 
 // openSettler opens the spool at path.
-func openSettler(path string, store taking, m *Metrics, log *slog.Logger, o *Options) (*settler, error) {
+func openSettler(path string, store courseTaker, m *Metrics, log *slog.Logger, o *Options) (*settler, error) {
 	s, err := spool.Open(path, o.SpoolSize)
 	if err != nil {
 		return nil, err

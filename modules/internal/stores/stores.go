@@ -10,14 +10,14 @@ import (
 
 	"github.com/fareway/fareway/config"
 	"github.com/fareway/fareway/modules/internal/ledger"
-	"github.com/fareway/fareway/modules/internal/ledger/book"
+	"github.com/fareway/fareway/modules/internal/ledger/live"
 	"github.com/fareway/fareway/modules/internal/ledger/sqlite"
 	"github.com/fareway/fareway/modules/internal/ratelimit"
 )
 
 // Open opens the ledger that a store block names, for a gateway with this data folder. It returns ledger.ErrLocked
 // when another process admits requests on it.
-func Open(at config.Store, data string, o ledger.Options) (book.Store, error) {
+func Open(at config.Store, data string, o ledger.Options) (live.Store, error) {
 	if at.Kind != config.SQLite {
 		return nil, fmt.Errorf("opening the ledger: there is no store of kind %q", at.Kind)
 	}
@@ -37,7 +37,7 @@ func OpenLimiter(at config.Limiter) (ratelimit.Limiter, error) {
 type File string
 
 // Open opens it as its gateway does. ledger.ErrLocked when one runs.
-func (f File) Open(o ledger.Options) (book.Store, error) {
+func (f File) Open(o ledger.Options) (live.Store, error) {
 	store, err := sqlite.Open(sqlite.Options{Path: string(f),
 		Now: o.Now, Terms: o.Terms, WaitTimeout: o.WaitTimeout, Logger: o.Logger, Observe: o.Observe, Behind: o.Behind})
 	if err != nil {

@@ -12,6 +12,7 @@ import (
 	"github.com/fareway/fareway/config"
 	"github.com/fareway/fareway/modules/internal/ledger"
 	"github.com/fareway/fareway/modules/internal/ledger/book"
+	"github.com/fareway/fareway/modules/internal/ledger/live"
 	"github.com/fareway/fareway/plugins/llm"
 )
 
@@ -37,25 +38,27 @@ var Lost = Fault{Err: Away.Err, Behind: true}
 func WithFaults(store ledger.Store, plan Plan) ledger.Store { return &faulty{Store: store, plan: plan} }
 
 // WithTakingFaults is WithFaults of a store that takes up what was decided in memory: "take_up" is an operation, too.
-func WithTakingFaults(store book.Store, plan Plan) book.Store {
-	f := &faulty{Store: store, plan: plan}
-	return struct {
-		*faulty
-		faultyTaker
-	}{f, faultyTaker{store, f}}
+func WithTakingFaults(store live.Store, plan Plan) live.Store {
+	return faultyTaker{&faulty{Store: store, plan: plan}, hidden{under{store}}}
 }
 
+// faultyTaker is faulty with what else the store has: what both have is the one that lies less deep, faulty's.
 type faultyTaker struct {
-	book.Taker
-	faults *faulty
+	*faulty
+	hidden
 }
+
+type (
+	hidden struct{ under }
+	under  struct{ live.Store }
+)
 
 func (f faultyTaker) TakeUp(ctx context.Context, courses []book.Course) ([]book.TakenUp, error) {
-	return try(f.faults, "take_up", func() ([]book.TakenUp, error) { return f.Taker.TakeUp(ctx, courses) })
+	return try(f.faulty, "take_up", func() ([]book.TakenUp, error) { return f.under.TakeUp(ctx, courses) })
 }
 
 func (f faultyTaker) ReadPayer(ctx context.Context, account, key string) (book.Rows, error) {
-	return try(f.faults, "read_payer", func() (book.Rows, error) { return f.Taker.ReadPayer(ctx, account, key) })
+	return try(f.faulty, "read_payer", func() (book.Rows, error) { return f.under.ReadPayer(ctx, account, key) })
 }
 
 type faulty struct {

@@ -14,7 +14,7 @@ type account struct {
 	id string
 
 	mu   sync.Mutex    // guards what follows
-	busy chan struct{} // the store is asked about it, until this is closed; nobody decides meanwhile
+	busy chan struct{} // until this is closed, the store is asked about it, and nobody decides but an end
 	gone bool          // it is kept no more: whoever has it looks for it anew
 	book.Account
 	loaded bool
@@ -29,14 +29,14 @@ type account struct {
 // line is a line of keys in memory.
 type line struct {
 	book.Line
-	loaded bool
-	own    int64 // microcents that running requests hold
-	others int64 // that requests of other owners hold
+	loaded  bool
+	ownHeld int64 // microcents that running requests hold
+	others  int64 // that requests of other owners hold
 }
 
 // payer is who pays by a line.
 func (l *Ledger) payer(a *account, ln *line) book.Payer {
-	return book.Payer{Account: &a.Account, Line: &ln.Line, Terms: l.terms(a), Held: ln.own + ln.others}
+	return book.Payer{Account: &a.Account, Line: &ln.Line, Terms: l.terms(a), Held: ln.ownHeld + ln.others}
 }
 
 func (l *Ledger) terms(a *account) ledger.Terms {
@@ -51,8 +51,8 @@ func (l *Ledger) isOverdue(a *account) bool {
 	return l.o.Terms != nil && a.Overdue(l.terms(a), l.now())
 }
 
-// enter finds an account with the line of one of its keys, both as they are, and locks it.
-func (l *Ledger) enter(ctx context.Context, id, key string) (*account, *line, error) {
+// lockLoaded finds an account with the line of one of its keys, both as they are, and locks it.
+func (l *Ledger) lockLoaded(ctx context.Context, id, key string) (*account, *line, error) {
 	for {
 		a, err := l.lock(ctx, id)
 		if err != nil {
@@ -232,12 +232,12 @@ func (l *Ledger) exclude(ctx context.Context, id string, run func() error) error
 	return err
 }
 
-// excludeAll is exclude for an operation about any accounts.
-func (l *Ledger) excludeAll(ctx context.Context, run func() error) error {
+// ExcludeAll runs an operation of the store about any accounts while nobody decides about one, as exclude does.
+func (l *Ledger) ExcludeAll(ctx context.Context, run func() error) error {
 	return l.excludeWhile(ctx, func() (bool, error) { return true, run() })
 }
 
-// excludeWhile is excludeAll for an operation that may find nothing to change: then what memory has stays as it is.
+// excludeWhile is ExcludeAll for an operation that may find nothing to change: then what memory has stays as it is.
 func (l *Ledger) excludeWhile(ctx context.Context, run func() (changed bool, err error)) error {
 	l.whole.Lock()
 	defer l.whole.Unlock()

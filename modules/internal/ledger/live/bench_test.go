@@ -1,4 +1,4 @@
-package live
+package live_test
 
 import (
 	"context"
@@ -17,6 +17,7 @@ import (
 
 	"github.com/fareway/fareway/config"
 	"github.com/fareway/fareway/modules/internal/ledger"
+	"github.com/fareway/fareway/modules/internal/ledger/live"
 	"github.com/fareway/fareway/modules/internal/ledger/sqlite"
 	"github.com/fareway/fareway/modules/internal/spool"
 	"github.com/fareway/fareway/plugins/llm"
@@ -45,7 +46,7 @@ func holdAndSettle(b *testing.B, way string, callers int) {
 		if way == "process" {
 			s.SyncBehind()
 		}
-		l, err = Open(ctx, store, SpoolLog{s}, Options{})
+		l, err = live.Open(ctx, store, live.SpoolLog{s}, live.Options{})
 		require.NoError(b, err)
 		if way != "unwitnessed" {
 			s.SetWitness(store.WitnessLog)
@@ -96,7 +97,7 @@ func holdAndSettle(b *testing.B, way string, callers int) {
 	}
 	running.Wait()
 	if isLive {
-		l.(*Ledger).see(ctx)
+		require.NoError(b, l.(*live.Ledger).Flush(ctx))
 	}
 	b.StopTimer()
 	b.ReportMetric(float64(b.N)/b.Elapsed().Seconds(), "pairs/s")

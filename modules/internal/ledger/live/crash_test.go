@@ -1,4 +1,4 @@
-package live
+package live_test
 
 import (
 	"context"
@@ -16,6 +16,7 @@ import (
 	"github.com/fareway/fareway/config"
 	"github.com/fareway/fareway/modules/internal/ledger"
 	"github.com/fareway/fareway/modules/internal/ledger/book"
+	"github.com/fareway/fareway/modules/internal/ledger/live"
 	"github.com/fareway/fareway/modules/internal/ledger/sqlite"
 	"github.com/fareway/fareway/modules/internal/spool"
 	"github.com/fareway/fareway/plugins/llm"
@@ -23,7 +24,7 @@ import (
 
 // flaky is a store that takes nothing up when it is told so, or does and loses the answer.
 type flaky struct {
-	book.Store
+	live.Store
 	mu           sync.Mutex
 	away, unsure bool
 }
@@ -55,7 +56,7 @@ type gateway struct {
 	clock time.Time
 	store *flaky
 	spool *spool.Spool
-	*Ledger
+	*live.Ledger
 }
 
 // start opens the ledger as a process does: what is in the log is taken up, then what runs is released.
@@ -74,14 +75,14 @@ func (g *gateway) start() {
 	records, damaged, err := spool.Inspect(filepath.Join(g.dir, "ledger.db.spool"))
 	require.NoError(g.t, err)
 	require.Empty(g.t, damaged)
-	waiting, err := FindWaiting(ctx, store, records)
+	waiting, err := live.MeasureBacklog(ctx, store, records)
 	require.NoError(g.t, err)
 	require.NoError(g.t, waiting.Wrong)
 	for g.spool.Len() > 0 {
 		batch := g.spool.Oldest(100)
 		var courses []book.Course
 		for i := range batch.Records {
-			c, ok, err := CourseOf(&batch.Records[i])
+			c, ok, err := live.CourseOf(&batch.Records[i])
 			require.NoError(g.t, err)
 			require.True(g.t, ok)
 			courses = append(courses, c)
@@ -99,10 +100,10 @@ func (g *gateway) start() {
 		}
 		require.NoError(g.t, g.spool.Applied(batch))
 	}
-	require.Zero(g.t, waiting.Settlements, "those that FindWaiting found are those that were not on record")
+	require.Zero(g.t, waiting.Settlements, "those that MeasureBacklog found are those that were not on record")
 	_, err = store.Recover(ctx)
 	require.NoError(g.t, err)
-	g.Ledger, err = Open(ctx, g.store, SpoolLog{g.spool}, Options{
+	g.Ledger, err = live.Open(ctx, g.store, live.SpoolLog{g.spool}, live.Options{
 		Options: ledger.Options{Now: now, Logger: quiet},
 		Refuse: func(c *book.Course, u book.TakenUp) error {
 			if u.Before { // an answer was lost

@@ -33,7 +33,8 @@ type Options struct {
 	Interval time.Duration
 	// After is the clock of the Interval, and of the pauses after failures. Default: time.After.
 	After func(time.Duration) <-chan time.Time
-	// Refuse is told of what the store cannot take up: it stays in the log while Refuse returns an error.
+	// Refuse is told of an end that the store cannot take up, and of one that it had settled before (TakenUp.Before), at
+	// another charge perhaps: it stays in the log while Refuse returns an error. Default: it logs what cannot be taken up.
 	Refuse func(c *book.Course, t book.TakenUp) error
 	// MaxAccounts bounds how many accounts are kept that run nothing. Default: 65,536.
 	MaxAccounts int
@@ -63,7 +64,9 @@ func (o *Options) fill() {
 	}
 	if o.Refuse == nil {
 		o.Refuse = func(c *book.Course, t book.TakenUp) error {
-			o.Logger.Error("a request cannot be put on record", "request_id", c.ID, "error", t.Err)
+			if !t.Before {
+				o.Logger.Error("a request cannot be put on record", "request_id", c.ID, "error", t.Err)
+			}
 			return nil
 		}
 	}
@@ -71,18 +74,18 @@ func (o *Options) fill() {
 
 // Ledger decides requests in memory, over a store. Its methods may be called concurrently.
 type Ledger struct {
-	store book.Store
+	store Store
 	log   Log
 	o     Options
 	owner string
 
-	mu       sync.Mutex // guards what follows; who has an account's lock may take it
-	accounts map[string]*account
-	requests map[string]*request // that run
-	settled  settledIDs
-	prices   map[priceID]prices
-	closed   bool
-	over     atomic.Bool // the ledger is handed over
+	mu         sync.Mutex // guards what follows; who has an account's lock may take it
+	accounts   map[string]*account
+	requests   map[string]*request // that run
+	settled    settledIDs
+	prices     map[priceID]prices
+	closed     bool
+	handedOver atomic.Bool // the ledger is handed over
 
 	// barrier is set while an operation about more than one account runs, and closed after it.
 	barrier atomic.Pointer[chan struct{}]
@@ -99,7 +102,7 @@ type priceID struct {
 type prices struct{ price, cost config.Price }
 
 // Open decides over a store, which it closes in the end. The store has taken up what was in the log before.
-func Open(ctx context.Context, store book.Store, log Log, o Options) (*Ledger, error) {
+func Open(ctx context.Context, store Store, log Log, o Options) (*Ledger, error) {
 	o.fill()
 	highest, err := store.HighestRequest(ctx)
 	if err != nil {
@@ -123,7 +126,7 @@ func (l *Ledger) Close() error {
 	if closed {
 		return nil
 	}
-	if !l.over.Load() {
+	if !l.handedOver.Load() {
 		l.queue.close()
 	}
 	return l.store.Close()
@@ -131,14 +134,14 @@ func (l *Ledger) Close() error {
 
 // Away reports whether the store does not take up what it is given, and which requests that have ended wait for it
 // then.
-func (l *Ledger) Away() (away bool, w Waiting) {
+func (l *Ledger) Away() (away bool, w Backlog) {
 	q := &l.queue
 	if !q.failed.Load() {
 		return false, w
 	}
 	q.mu.Lock()
 	defer q.mu.Unlock()
-	if w.Settlements = q.left; w.Settlements > 0 && len(q.ends) > 0 {
+	if w.Settlements = q.logged; w.Settlements > 0 && len(q.ends) > 0 {
 		w.Since = q.ends[0].course.End.At
 	}
 	return true, w
@@ -152,21 +155,18 @@ func (l *Ledger) Away() (away bool, w Waiting) {
 // ended; until then it counts the holds. Nothing is admitted any more but further attempts that need neither more
 // credits nor a record before their call.
 func (l *Ledger) HandOver(ctx context.Context, before func() error) error {
-	return l.excludeAll(ctx, func() error {
+	return l.ExcludeAll(ctx, func() error {
 		if err := before(); err != nil {
 			return err
 		}
-		l.over.Store(true)
+		l.handedOver.Store(true)
 		l.queue.close()
 		return l.store.Close()
 	})
 }
 
-// IsOver reports whether the ledger is handed over.
-func (l *Ledger) IsOver() bool { return l.over.Load() }
-
-// Exclude runs what changes accounts in the store while nobody decides about any.
-func (l *Ledger) Exclude(ctx context.Context, run func() error) error { return l.excludeAll(ctx, run) }
+// IsHandedOver reports whether the ledger is handed over.
+func (l *Ledger) IsHandedOver() bool { return l.handedOver.Load() }
 
 func (l *Ledger) now() time.Time { return l.o.Now().UTC() }
 
@@ -194,8 +194,8 @@ func (l *Ledger) price(ctx context.Context, route string, version int64) (prices
 	return p, nil
 }
 
-// find finds a running request; nil for none.
-func (l *Ledger) find(id string) *request {
+// findRunning finds a running request; nil for none.
+func (l *Ledger) findRunning(id string) *request {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	return l.requests[id]

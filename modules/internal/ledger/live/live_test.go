@@ -1,4 +1,4 @@
-package live
+package live_test
 
 import (
 	"bytes"
@@ -18,6 +18,7 @@ import (
 	"github.com/fareway/fareway/modules/internal/ledger"
 	"github.com/fareway/fareway/modules/internal/ledger/book"
 	"github.com/fareway/fareway/modules/internal/ledger/ledgertest"
+	"github.com/fareway/fareway/modules/internal/ledger/live"
 	"github.com/fareway/fareway/modules/internal/ledger/sqlite"
 	"github.com/fareway/fareway/plugins/llm"
 )
@@ -78,7 +79,7 @@ func openAlone(t testing.TB, o ledgertest.Options, behind bool) *sqlite.Store {
 // openLive opens ledgers over stores for the suite. A store refuses nothing of what they decide.
 func openLive(behind bool) ledgertest.Open {
 	return func(t testing.TB, o ledgertest.Options) ledger.Store {
-		l, err := Open(t.Context(), openAlone(t, o, behind), newMemoryLog(), Options{
+		l, err := live.Open(t.Context(), openAlone(t, o, behind), newMemoryLog(), live.Options{
 			Options: ledger.Options{Now: o.Now, Terms: o.Terms}, Refuse: func(c *book.Course, u book.TakenUp) error {
 				t.Errorf("request %s is refused: %v", c.ID, u.Err)
 				return nil
@@ -90,7 +91,7 @@ func openLive(behind bool) ledgertest.Open {
 
 // away is a store that takes nothing up while it is on.
 type away struct {
-	book.Store
+	live.Store
 	on atomic.Bool
 }
 
@@ -109,15 +110,15 @@ func newAway(t *testing.T) *away {
 }
 
 // openFor opens a ledger for a test.
-func openFor(t *testing.T, store *away, log Log, to *slog.Logger) *Ledger {
-	l, err := Open(t.Context(), store, log, Options{Options: ledger.Options{Logger: to}})
+func openFor(t *testing.T, store *away, log live.Log, to *slog.Logger) *live.Ledger {
+	l, err := live.Open(t.Context(), store, log, live.Options{Options: ledger.Options{Logger: to}})
 	require.NoError(t, err)
 	t.Cleanup(func() { require.NoError(t, l.Close()) })
 	return l
 }
 
 // prepareHold makes an account with a credit, and is the hold of a request of it, which nobody has asked for yet.
-func prepareHold(t *testing.T, l *Ledger) ledger.Hold {
+func prepareHold(t *testing.T, l *live.Ledger) ledger.Hold {
 	ctx, price := t.Context(), config.Price{Output: 1_000_000}
 	version, err := l.PriceVersion(ctx, "small", price, price)
 	require.NoError(t, err)
@@ -159,6 +160,37 @@ func TestGivenUp(t *testing.T) {
 	require.NoError(t, l.Close())
 	require.Contains(t, lines.String(), "the ledger is away")
 	require.NotContains(t, lines.String(), "a hold that nobody waits for stays")
+}
+
+// TestAwayIsSaid: an operation that has to see what was decided, of an account that it has to be asked about, says
+// that the ledger is away.
+func TestAwayIsSaid(t *testing.T) {
+	t.Parallel()
+	ctx := t.Context()
+	store := newAway(t)
+	l := openFor(t, store, newMemoryLog(), slog.New(slog.DiscardHandler))
+	hold := prepareHold(t, l)
+	hold.Behind = true
+	store.on.Store(true)
+	_, err := l.Hold(ctx, hold)
+	require.NoError(t, err)
+	for name, do := range map[string]func() error{
+		"ChangeKey": func() error { _, err := l.ChangeKey(ctx, hold.Key, ledger.KeyChange{}); return err },
+		"RotateKey": func() error { _, _, err := l.RotateKey(ctx, hold.Key, [32]byte{2}, "efgh", 0); return err },
+		"Correct": func() error {
+			_, _, err := l.Correct(ctx, ledger.Correction{Request: "req_0", Reason: "r"})
+			return err
+		},
+		"AddReceipt": func() error {
+			_, _, err := l.AddReceipt(ctx, "req_0.1", llm.Usage{Input: llm.Count(0), Output: llm.Count(7)})
+			return err
+		},
+		"Settle":       func() error { _, err := l.Settle(ctx, ledger.Settlement{Request: "req_0", Free: true}); return err },
+		"Waiting":      func() error { _, err := l.Waiting(ctx, "echo", "", 1); return err },
+		"CountWaiting": func() error { _, err := l.CountWaiting(ctx); return err },
+	} {
+		require.ErrorIs(t, do(), ledger.ErrUnavailable, name)
+	}
 }
 
 // TestToldOfFailure: a request whose client is told that the service failed, for neither the log nor the store has its

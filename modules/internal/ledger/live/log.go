@@ -1,11 +1,7 @@
 package live
 
 import (
-	"context"
-	"errors"
-	"fmt"
 	"sync"
-	"time"
 
 	"github.com/fareway/fareway/modules/internal/ledger"
 	"github.com/fareway/fareway/modules/internal/ledger/book"
@@ -86,46 +82,4 @@ func CourseOf(r *spool.Record) (c book.Course, ok bool, err error) {
 	part := book.Part{Charge: *r.Charge, Waived: h.Waived, Over: h.Over, Tokens: h.Tokens}
 	c.End, err = book.RestoreEnd(&r.Settlement, &c.Running, unmade, part, r.Time)
 	return c, true, err
-}
-
-// Waiting is what a log has that the ledger's file does not have.
-type Waiting struct {
-	Settlements int64
-	Since       time.Time // when the first of them was decided: the file has all that was settled before
-	Wrong       error     // about one that does not come to what it says; nil: all do
-}
-
-// FindWaiting finds which records of a log wait to be taken up into a ledger, and recomputes them.
-func FindWaiting(ctx context.Context, books ledger.Books, records []spool.Record) (w Waiting, err error) {
-	for i := range records {
-		r := &records[i]
-		isSettled, err := isOnRecord(ctx, books, r.Settlement.Request)
-		if err != nil {
-			return w, err
-		}
-		if isSettled {
-			continue
-		}
-		w.Settlements++
-		if w.Since.IsZero() || r.Time.Before(w.Since) {
-			w.Since = r.Time
-		}
-		if _, _, err := CourseOf(r); err != nil && w.Wrong == nil {
-			w.Wrong = fmt.Errorf("the settlement of request %q: %w", r.Settlement.Request, err)
-		}
-	}
-	return w, nil
-}
-
-// isOnRecord reports whether a request is settled, whether or not its record was removed since.
-func isOnRecord(ctx context.Context, books ledger.Books, id string) (bool, error) {
-	r, err := books.Request(ctx, id)
-	if !errors.Is(err, ledger.ErrNotFound) {
-		return err == nil && !r.Running, err
-	}
-	_, err = books.Pruned(ctx, id)
-	if errors.Is(err, ledger.ErrNotFound) {
-		return false, nil
-	}
-	return err == nil, err
 }

@@ -1,4 +1,4 @@
-package live
+package live_test
 
 import (
 	"testing"
@@ -9,6 +9,7 @@ import (
 	"github.com/fareway/fareway/config"
 	"github.com/fareway/fareway/modules/internal/ledger"
 	"github.com/fareway/fareway/modules/internal/ledger/ledgertest"
+	"github.com/fareway/fareway/modules/internal/ledger/live"
 	"github.com/fareway/fareway/modules/internal/spool"
 	"github.com/fareway/fareway/plugins/llm"
 )
@@ -26,14 +27,14 @@ func recordOf(n int) spool.Record {
 	}
 }
 
-// TestFindWaiting: who reads a ledger's file is told what its log has beside that, from when on, and whether it comes
+// TestMeasureBacklog: who reads a ledger's file is told what its log has beside that, from when on, and whether it comes
 // to what it says (GAP-132).
-func TestFindWaiting(t *testing.T) {
+func TestMeasureBacklog(t *testing.T) {
 	t.Parallel()
 	books := ledgertest.OpenMemory(t, ledgertest.Options{})
-	w, err := FindWaiting(t.Context(), books, []spool.Record{recordOf(9), recordOf(3), recordOf(5)})
+	w, err := live.MeasureBacklog(t.Context(), books, []spool.Record{recordOf(9), recordOf(3), recordOf(5)})
 	require.NoError(t, err)
-	require.Equal(t, Waiting{Settlements: 3, Since: recordOf(3).Time}, w)
+	require.Equal(t, live.Backlog{Settlements: 3, Since: recordOf(3).Time}, w)
 
 	for name, change := range map[string]func(*spool.Record){
 		"its charge":      func(r *spool.Record) { *r.Charge++ },
@@ -48,14 +49,14 @@ func TestFindWaiting(t *testing.T) {
 	} {
 		r := recordOf(1)
 		change(&r)
-		w, err := FindWaiting(t.Context(), books, []spool.Record{recordOf(0), r, recordOf(0)})
+		w, err := live.MeasureBacklog(t.Context(), books, []spool.Record{recordOf(0), r, recordOf(0)})
 		require.NoError(t, err)
 		require.Equal(t, int64(3), w.Settlements)
 		require.ErrorContains(t, w.Wrong, `the settlement of request "req_1": `, name)
 	}
 	shifted := recordOf(1)
 	shifted.Settlement.ServiceLimit, *shifted.Charge, shifted.Hold.Waived, shifted.Hold.Tokens = true, 3, 4, 3
-	w, err = FindWaiting(t.Context(), books, []spool.Record{shifted})
+	w, err = live.MeasureBacklog(t.Context(), books, []spool.Record{shifted})
 	require.NoError(t, err)
 	require.NoError(t, w.Wrong, "MET-14: how much of it was free depends on its account")
 }

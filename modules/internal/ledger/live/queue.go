@@ -29,18 +29,18 @@ const (
 type queue struct {
 	l *Ledger
 
-	mu      sync.Mutex // guards what follows
-	holds   []*request // whose rows are behind
-	ends    []*ended   // in the order of their decision
-	left    int64      // how many of those that have ended the log has
-	number  uint64     // how often something came into it
-	done    uint64     // what came until then is taken up
-	waiting []waiter
+	mu        sync.Mutex // guards what follows
+	holds     []*request // whose rows are behind
+	ends      []*ended   // in the order of their decision
+	logged    int64      // how many of those that have ended the log has
+	arrived   uint64     // how often something came into it
+	takenUpTo uint64     // what came until then is taken up
+	waiting   []waiter
 
 	failed   atomic.Bool  // the store did not take up what it was given last
 	refusing atomic.Bool  // of the holds that it took up last, it refused some
 	writing  atomic.Int64 // since when it has what it was given, in nanoseconds of clock; 0 when it has nothing
-	clock    time.Time
+	epoch    time.Time
 
 	// Of one signal each: something has come, somebody waits.
 	dirty, urgent chan struct{}
@@ -54,7 +54,7 @@ type ended struct {
 	after   ledger.Balance // of its account, as decided
 
 	// The queue's lock guards these.
-	number              uint64 // in the log
+	logNumber           uint64 // in the log
 	isAppended, takenUp bool
 }
 
@@ -69,7 +69,7 @@ type answer struct {
 }
 
 func (q *queue) start(l *Ledger) {
-	q.l, q.clock = l, time.Now()
+	q.l, q.epoch = l, time.Now()
 	q.dirty, q.urgent = make(chan struct{}, 1), make(chan struct{}, 1)
 	q.stop, q.stopped = make(chan struct{}), make(chan struct{})
 	go q.run()
@@ -81,10 +81,10 @@ func (q *queue) close() {
 	<-q.stopped
 }
 
-// healthy reports whether the store takes up what it is given.
-func (q *queue) healthy() bool {
+// isHealthy reports whether the store takes up what it is given.
+func (q *queue) isHealthy() bool {
 	since := q.writing.Load()
-	return !q.failed.Load() && !q.refusing.Load() && (since == 0 || time.Since(q.clock)-time.Duration(since) < longWrite)
+	return !q.failed.Load() && !q.refusing.Load() && (since == 0 || time.Since(q.epoch)-time.Duration(since) < longWrite)
 }
 
 // refusal is why the store has not taken up a request's hold as it is now.
@@ -94,25 +94,25 @@ func (q *queue) refusal(r *request) error {
 	return r.refused
 }
 
-// show has the store see a running request as it is.
-func (q *queue) show(r *request) {
+// queueHold has the store see a running request as it is.
+func (q *queue) queueHold(r *request) {
 	q.mu.Lock()
 	r.shown = r.Running
 	if !r.queued {
 		r.queued = true
 		q.holds = append(q.holds, r)
 	}
-	q.number++
+	q.arrived++
 	q.mu.Unlock()
 	signal(q.dirty)
 }
 
-// end has the store take up a request that has ended.
-func (q *queue) end(e *ended) {
+// queueEnd has the store take up a request that has ended.
+func (q *queue) queueEnd(e *ended) {
 	q.mu.Lock()
 	e.request.over, e.course.Kept = true, e.request.kept
 	q.ends = append(q.ends, e)
-	q.number++
+	q.arrived++
 	q.mu.Unlock()
 	signal(q.dirty)
 }
@@ -129,13 +129,13 @@ func (q *queue) replace(e *ended, by book.Course) bool {
 	return true
 }
 
-// appended notes that the log has a request that has ended.
-func (q *queue) appended(e *ended, number uint64) {
+// noteAppended notes that the log has a request that has ended.
+func (q *queue) noteAppended(e *ended, number uint64) {
 	q.mu.Lock()
-	e.number, e.isAppended = number, true
+	e.logNumber, e.isAppended = number, true
 	takenUp := e.takenUp
 	if !takenUp {
-		q.left++
+		q.logged++
 	}
 	q.mu.Unlock()
 	if takenUp {
@@ -153,11 +153,11 @@ func signal(c chan struct{}) {
 // flush waits until what was decided is taken up, and returns with how many others that was.
 func (q *queue) flush(ctx context.Context) (batch int, err error) {
 	q.mu.Lock()
-	if q.done >= q.number {
+	if q.takenUpTo >= q.arrived {
 		q.mu.Unlock()
 		return 0, nil
 	}
-	w := waiter{q.number, make(chan answer, 1)}
+	w := waiter{q.arrived, make(chan answer, 1)}
 	q.waiting = append(q.waiting, w)
 	q.mu.Unlock()
 	signal(q.urgent)
@@ -227,13 +227,13 @@ func (q *queue) emptyLog() {
 // stays.
 func (q *queue) takeUp() error {
 	q.mu.Lock()
-	ends, holds, number, waiting := q.ends, q.holds, q.number, q.waiting
+	ends, holds, number, waiting := q.ends, q.holds, q.arrived, q.waiting
 	q.ends, q.holds, q.waiting = nil, nil, nil
 	q.mu.Unlock()
 
 	batch := len(ends) + len(holds)
 	var err error
-	q.writing.Store(int64(time.Since(q.clock)))
+	q.writing.Store(int64(time.Since(q.epoch)))
 	defer q.writing.Store(0)
 	for len(ends)+len(holds) > 0 && err == nil {
 		n := min(len(ends), maxCourses)
@@ -251,7 +251,7 @@ func (q *queue) takeUp() error {
 	q.ends = append(ends, q.ends...)
 	q.holds = append(holds, q.holds...)
 	if err == nil {
-		q.done = number
+		q.takenUpTo = number
 	}
 	q.mu.Unlock()
 	for _, w := range waiting {
@@ -305,11 +305,11 @@ func (q *queue) noteEnds(ends []*ended, all []book.TakenUp) error {
 	}
 	appended := make([]uint64, 0, len(ends))
 	for i, e := range ends {
-		e.request.account.settle(e, all[i])
+		e.request.account.noteEnd(e, all[i])
 		q.mu.Lock()
 		if e.takenUp = true; e.isAppended {
-			q.left--
-			appended = append(appended, e.number)
+			q.logged--
+			appended = append(appended, e.logNumber)
 		}
 		q.mu.Unlock()
 	}
@@ -336,9 +336,9 @@ func (q *queue) noteHolds(given []*request, all []book.TakenUp) {
 	q.refusing.Store(refusing)
 }
 
-// settle notes that a request of an account is on record. Where the account is not as it was decided to be, somebody
+// noteEnd notes that a request of an account is on record. Where the account is not as it was decided to be, somebody
 // else has written: it is read again.
-func (a *account) settle(e *ended, t book.TakenUp) {
+func (a *account) noteEnd(e *ended, t book.TakenUp) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	a.unwritten--

@@ -37,7 +37,7 @@ func (r *request) running() *book.Running {
 
 // Check implements ledger.Store.
 func (l *Ledger) Check(ctx context.Context, account, key string, microcents, tokens int64) error {
-	a, ln, err := l.enter(ctx, account, key)
+	a, ln, err := l.lockLoaded(ctx, account, key)
 	if err == nil {
 		err = book.CheckPayer(l.payer(a, ln), microcents, tokens)
 		a.mu.Unlock()
@@ -78,13 +78,13 @@ func (l *Ledger) hold(ctx context.Context, h *ledger.Hold) (b ledger.Balance, ba
 		next := book.BeginAttempt(h.Attempt, p.price, p.cost, l.now())
 		first = &next
 	}
-	a, ln, err := l.enter(ctx, h.Account, h.Key)
+	a, ln, err := l.lockLoaded(ctx, h.Account, h.Key)
 	if err != nil {
 		return b, 0, err
 	}
 	r, b, err := l.decideHold(a, ln, h, first, settled)
 	a.mu.Unlock()
-	if err != nil || h.Behind && l.queue.healthy() {
+	if err != nil || h.Behind && l.queue.isHealthy() {
 		return b, 0, err
 	}
 	batch, err = l.queue.flush(ctx)
@@ -130,8 +130,8 @@ func (l *Ledger) withdraw(r *request) {
 // request ends on what memory has: what was decided holds, whatever the account has become meanwhile.
 func (l *Ledger) lockToEnd(r *request) {
 	a, err := (*account)(nil), ledger.ErrUnavailable
-	if l.queue.healthy() && !l.over.Load() {
-		a, _, err = l.enter(context.Background(), r.Account, r.Key)
+	if l.queue.isHealthy() && !l.handedOver.Load() {
+		a, _, err = l.lockLoaded(context.Background(), r.Account, r.Key)
 	}
 	if err != nil {
 		a, err = l.lock(context.Background(), r.Account)
@@ -149,7 +149,7 @@ func (l *Ledger) remove(r *request) {
 	a := r.account
 	a.Held -= r.Held
 	a.running--
-	r.hold(-r.Held)
+	r.addHeld(-r.Held)
 	r.ended = true
 	l.mu.Lock()
 	delete(l.requests, r.ID)
@@ -175,19 +175,20 @@ func (l *Ledger) decideHold(a *account, ln *line, h *ledger.Hold, first *book.At
 	}
 	a.Balance = c.Balance
 	r = &request{account: a, line: ln, Running: c.Running}
-	r.hold(r.Held)
+	r.addHeld(r.Held)
 	a.running++
 	l.mu.Lock()
 	l.requests[r.ID] = r
 	l.mu.Unlock()
-	l.queue.show(r)
+	l.queue.queueHold(r)
 	return r, a.Balance, nil
 }
 
-// hold counts what a request holds more, but in its account's balance.
-func (r *request) hold(microcents int64) {
+// addHeld adds to what a request's account and line hold for this process's requests. The account's balance has it
+// already.
+func (r *request) addHeld(microcents int64) {
 	r.account.own += microcents
-	r.line.own += microcents
+	r.line.ownHeld += microcents
 }
 
 // isSettled reports whether a request has ended, which the store is asked about a request whose id is no new one's.
@@ -207,13 +208,13 @@ func (l *Ledger) isSettled(ctx context.Context, id string) (bool, error) {
 
 // enterRunning locks the account of a running request; r is nil where it does not run (any more).
 func (l *Ledger) enterRunning(ctx context.Context, id string) (r *request, err error) {
-	if r = l.find(id); r == nil {
+	if r = l.findRunning(id); r == nil {
 		return nil, nil
 	}
 	a := r.account
-	if l.over.Load() {
+	if l.handedOver.Load() {
 		a.mu.Lock() // nobody changes it any more but what runs here
-	} else if a, _, err = l.enter(ctx, r.Account, r.Key); err != nil {
+	} else if a, _, err = l.lockLoaded(ctx, r.Account, r.Key); err != nil {
 		return nil, err
 	}
 	if r.account != a || r.ended {
@@ -246,7 +247,7 @@ func (l *Ledger) begin(ctx context.Context, n *ledger.Next) (batch int, err erro
 	}
 	err = l.decideAttempt(r, n, p, priceErr)
 	r.account.mu.Unlock()
-	if err != nil || n.Behind && (l.queue.healthy() || l.over.Load()) {
+	if err != nil || n.Behind && (l.queue.isHealthy() || l.handedOver.Load()) {
 		return 0, err
 	}
 	if batch, err = l.queue.flush(ctx); err == nil {
@@ -278,22 +279,22 @@ func (l *Ledger) decideAttempt(r *request, n *ledger.Next, p prices, priceErr er
 	}
 	next := book.BeginAttempt(n.Attempt, p.price, p.cost, l.now())
 	c, err := book.DecideAttempt(n, l.payer(a, r.line), &r.Running, &next)
-	if err == nil && l.over.Load() && (c.Raised > 0 || !n.Behind) {
+	if err == nil && l.handedOver.Load() && (c.Raised > 0 || !n.Behind) {
 		err = errOver // the next process has the account, and its database
 	}
 	if err != nil {
 		return err
 	}
 	a.Balance, r.Running = c.Balance, c.Running
-	r.hold(c.Raised)
-	l.queue.show(r)
+	r.addHeld(c.Raised)
+	l.queue.queueHold(r)
 	return nil
 }
 
 // Refer implements ledger.Store.
 func (l *Ledger) Refer(attempt, reference string) {
 	id, seq, _ := ledger.ParseAttemptID(attempt)
-	r := l.find(id)
+	r := l.findRunning(id)
 	if r == nil {
 		return
 	}
@@ -304,7 +305,7 @@ func (l *Ledger) Refer(attempt, reference string) {
 	}
 	r.Attempts = slices.Clone(r.Attempts) // the store may be reading them
 	r.Attempts[seq-1].Reference = reference
-	l.queue.show(r)
+	l.queue.queueHold(r)
 }
 
 // Settle implements ledger.Store.
@@ -320,7 +321,7 @@ func (l *Ledger) settle(ctx context.Context, st *ledger.Settlement) (ledger.Char
 	if err := book.CheckSettlement(st); err != nil {
 		return none, err
 	}
-	r := l.find(st.Request)
+	r := l.findRunning(st.Request)
 	if r == nil {
 		return l.settleInStore(ctx, st)
 	}
@@ -336,7 +337,7 @@ func (l *Ledger) settle(ctx context.Context, st *ledger.Settlement) (ledger.Char
 	}
 	number, err := l.log.Append(&e.course)
 	if err == nil {
-		l.queue.appended(e, number)
+		l.queue.noteAppended(e, number)
 		return charge, nil
 	}
 	_, late := l.queue.flush(context.WithoutCancel(ctx))
@@ -394,7 +395,7 @@ func (l *Ledger) decideEnd(r *request, st *ledger.Settlement) (e *ended, c ledge
 	l.settled.add(r.ID)
 	l.mu.Unlock()
 	e = &ended{course: book.Course{Running: now, End: &end}, request: r, after: a.Balance}
-	l.queue.end(e)
+	l.queue.queueEnd(e)
 	return e, ledger.Charge{Microcents: end.Charge, Waived: end.Waived, Over: end.Over, Pending: end.Pending,
 		Balance: a.Balance}, nil
 }

@@ -1,6 +1,6 @@
 //go:build soak
 
-package live
+package live_test
 
 import (
 	"flag"

@@ -11,9 +11,10 @@ import (
 	"github.com/fareway/fareway/plugins/llm"
 )
 
-// What follows is the store's. What was decided before is taken up first, so that it is seen.
-
 var _ ledger.Store = (*Ledger)(nil)
+
+// Straight through goes what no decision depends on, and what no decision changes: memory has none of it, or has it as
+// it stays.
 
 // Ping implements ledger.Store.
 func (l *Ledger) Ping(ctx context.Context) error { return l.store.Ping(ctx) }
@@ -21,9 +22,136 @@ func (l *Ledger) Ping(ctx context.Context) error { return l.store.Ping(ctx) }
 // Loss implements ledger.Store.
 func (l *Ledger) Loss() *ledger.Loss { return l.store.Loss() }
 
+// CreateAccount implements ledger.Store.
+func (l *Ledger) CreateAccount(ctx context.Context, name, plan string) (ledger.Account, error) {
+	return l.store.CreateAccount(ctx, name, plan)
+}
+
+// RevokeKey implements ledger.Store.
+func (l *Ledger) RevokeKey(ctx context.Context, id string) (ledger.Key, error) {
+	return l.store.RevokeKey(ctx, id)
+}
+
+// Lookup implements ledger.Store.
+func (l *Ledger) Lookup(ctx context.Context, hash [32]byte) (ledger.Principal, error) {
+	return l.store.Lookup(ctx, hash)
+}
+
+// RecordAct implements ledger.Store.
+func (l *Ledger) RecordAct(ctx context.Context, action, account, subject string, after map[string]any) error {
+	return l.store.RecordAct(ctx, action, account, subject, after)
+}
+
+// PriceVersion implements ledger.Store.
+func (l *Ledger) PriceVersion(ctx context.Context, route string, price, cost config.Price) (int64, error) {
+	return l.store.PriceVersion(ctx, route, price, cost)
+}
+
+// Learn implements ledger.Store.
+func (l *Ledger) Learn(ctx context.Context, fold func(kept []ledger.Learned) []ledger.Learned) error {
+	return l.store.Learn(ctx, fold)
+}
+
+// Shrink implements ledger.Store.
+func (l *Ledger) Shrink(ctx context.Context) (ledger.Shrunk, error) { return l.store.Shrink(ctx) }
+
+// Plans implements ledger.Books.
+func (l *Ledger) Plans(ctx context.Context) ([]string, error) { return l.store.Plans(ctx) }
+
+// Checkpoints implements ledger.Books.
+func (l *Ledger) Checkpoints(ctx context.Context, each func(ledger.Checkpoint) error) error {
+	return l.store.Checkpoints(ctx, each)
+}
+
+// Pruned implements ledger.Books.
+func (l *Ledger) Pruned(ctx context.Context, id string) (ledger.PrunedRequest, error) {
+	return l.store.Pruned(ctx, id)
+}
+
+// PrunedBefore implements ledger.Books.
+func (l *Ledger) PrunedBefore(ctx context.Context) (time.Time, error) {
+	return l.store.PrunedBefore(ctx)
+}
+
+// Audit implements ledger.Books.
+func (l *Ledger) Audit(ctx context.Context, q ledger.Query, each func(ledger.Act) error) error {
+	return l.store.Audit(ctx, q, each)
+}
+
+// Flushed first is what reads or counts what requests have come to, and changes no account: what was decided before is
+// taken up, so that it is seen. Readers of the books see what the store has while it takes nothing up.
+
+// Waiting implements ledger.Store.
+func (l *Ledger) Waiting(ctx context.Context, provider, after string, limit int) ([]ledger.Waiting, error) {
+	if err := l.flush(ctx); err != nil {
+		return nil, err
+	}
+	return l.store.Waiting(ctx, provider, after, limit)
+}
+
+// CountWaiting implements ledger.Store.
+func (l *Ledger) CountWaiting(ctx context.Context) (map[string]int64, error) {
+	if err := l.flush(ctx); err != nil {
+		return nil, err
+	}
+	return l.store.CountWaiting(ctx)
+}
+
+// MakeCheckpoint implements ledger.Store.
+func (l *Ledger) MakeCheckpoint(ctx context.Context) (c ledger.Checkpoint, err error) {
+	if err := l.flush(ctx); err != nil {
+		return c, err
+	}
+	return l.store.MakeCheckpoint(ctx)
+}
+
+// Prune implements ledger.Store.
+func (l *Ledger) Prune(ctx context.Context, before time.Time) (requests int64, err error) {
+	if err := l.flush(ctx); err != nil {
+		return 0, err
+	}
+	return l.store.Prune(ctx, before)
+}
+
+// tryFlush has what was decided taken up, so that it is seen. Where the store takes nothing up, what it has is seen.
+func (l *Ledger) tryFlush(ctx context.Context) { _ = l.flush(ctx) }
+
+// Verify implements ledger.Books.
+func (l *Ledger) Verify(ctx context.Context, kept ...ledger.Checkpoint) (ledger.Report, error) {
+	l.tryFlush(ctx)
+	return l.store.Verify(ctx, kept...)
+}
+
+// VerifyAs implements ledger.Books.
+func (l *Ledger) VerifyAs(ctx context.Context, how ledger.Verification) (ledger.Report, error) {
+	l.tryFlush(ctx)
+	return l.store.VerifyAs(ctx, how)
+}
+
+// Entries implements ledger.Books.
+func (l *Ledger) Entries(ctx context.Context, q ledger.Query, each func(ledger.Entry) error) error {
+	l.tryFlush(ctx)
+	return l.store.Entries(ctx, q, each)
+}
+
+// Usage implements ledger.Books.
+func (l *Ledger) Usage(ctx context.Context, q ledger.UsageQuery, each func(ledger.UsageRow) error) error {
+	l.tryFlush(ctx)
+	return l.store.Usage(ctx, q, each)
+}
+
+// Request implements ledger.Books.
+func (l *Ledger) Request(ctx context.Context, id string) (ledger.RequestRecord, error) {
+	l.tryFlush(ctx)
+	return l.store.Request(ctx, id)
+}
+
+// With accounts excluded goes what changes what decisions are made on: nobody decides about them meanwhile, and they are
+// read again. Reading accounts is among that, for periods that are over end with it.
+
 // Recover implements ledger.Store.
 func (l *Ledger) Recover(ctx context.Context, living ...string) (requests int64, err error) {
-	return requests, l.excludeAll(ctx, func() error {
+	return requests, l.ExcludeAll(ctx, func() error {
 		if requests, err = l.store.Recover(ctx, living...); err != nil {
 			return err
 		}
@@ -37,15 +165,15 @@ func (l *Ledger) Recover(ctx context.Context, living ...string) (requests int64,
 
 // AcceptLoss implements ledger.Store.
 func (l *Ledger) AcceptLoss(ctx context.Context, reason string) (loss ledger.Loss, err error) {
-	err = l.excludeAll(ctx, func() error {
+	err = l.ExcludeAll(ctx, func() error {
 		loss, err = l.store.AcceptLoss(ctx, reason)
 		return err
 	})
 	return loss, err
 }
 
-// about runs an operation about one account, and returns what it does.
-func about[T any](ctx context.Context, l *Ledger, account string, run func() (T, error)) (v T, err error) {
+// excludeFor runs an operation excludeFor one account, and returns what it does.
+func excludeFor[T any](ctx context.Context, l *Ledger, account string, run func() (T, error)) (v T, err error) {
 	err = l.exclude(ctx, account, func() error {
 		v, err = run()
 		return err
@@ -53,47 +181,42 @@ func about[T any](ctx context.Context, l *Ledger, account string, run func() (T,
 	return v, err
 }
 
-// CreateAccount implements ledger.Store.
-func (l *Ledger) CreateAccount(ctx context.Context, name, plan string) (ledger.Account, error) {
-	return l.store.CreateAccount(ctx, name, plan)
-}
-
 // RenameAccount implements ledger.Store.
 func (l *Ledger) RenameAccount(ctx context.Context, account, name string) (ledger.Account, error) {
-	return about(ctx, l, account, func() (ledger.Account, error) { return l.store.RenameAccount(ctx, account, name) })
+	return excludeFor(ctx, l, account, func() (ledger.Account, error) { return l.store.RenameAccount(ctx, account, name) })
 }
 
 // SetPlan implements ledger.Store.
 func (l *Ledger) SetPlan(ctx context.Context, account, plan string) (ledger.Account, error) {
-	return about(ctx, l, account, func() (ledger.Account, error) { return l.store.SetPlan(ctx, account, plan) })
+	return excludeFor(ctx, l, account, func() (ledger.Account, error) { return l.store.SetPlan(ctx, account, plan) })
 }
 
 // SetLimit implements ledger.Store.
 func (l *Ledger) SetLimit(ctx context.Context, account string, limit ledger.Limit, value *int64) (
 	ledger.Account, error,
 ) {
-	return about(ctx, l, account, func() (ledger.Account, error) { return l.store.SetLimit(ctx, account, limit, value) })
+	return excludeFor(ctx, l, account, func() (ledger.Account, error) { return l.store.SetLimit(ctx, account, limit, value) })
 }
 
 // SetProfile implements ledger.Store.
 func (l *Ledger) SetProfile(ctx context.Context, account, profile string) (ledger.Account, error) {
-	return about(ctx, l, account, func() (ledger.Account, error) { return l.store.SetProfile(ctx, account, profile) })
+	return excludeFor(ctx, l, account, func() (ledger.Account, error) { return l.store.SetProfile(ctx, account, profile) })
 }
 
 // SetRequires implements ledger.Store.
 func (l *Ledger) SetRequires(ctx context.Context, account string, c ledger.RequiresChange) (ledger.Account, error) {
-	return about(ctx, l, account, func() (ledger.Account, error) { return l.store.SetRequires(ctx, account, c) })
+	return excludeFor(ctx, l, account, func() (ledger.Account, error) { return l.store.SetRequires(ctx, account, c) })
 }
 
 // SetState implements ledger.Store.
 func (l *Ledger) SetState(ctx context.Context, account string, state ledger.State) (ledger.Account, error) {
-	return about(ctx, l, account, func() (ledger.Account, error) { return l.store.SetState(ctx, account, state) })
+	return excludeFor(ctx, l, account, func() (ledger.Account, error) { return l.store.SetState(ctx, account, state) })
 }
 
 // CreateKey implements ledger.Store.
 func (l *Ledger) CreateKey(ctx context.Context, account, name string, hash [32]byte, last4 string,
 	change ledger.KeyChange) (ledger.Key, error) {
-	return about(ctx, l, account, func() (ledger.Key, error) {
+	return excludeFor(ctx, l, account, func() (ledger.Key, error) {
 		return l.store.CreateKey(ctx, account, name, hash, last4, change)
 	})
 }
@@ -104,7 +227,7 @@ func (l *Ledger) ChangeKey(ctx context.Context, id string, change ledger.KeyChan
 	if err != nil {
 		return ledger.Key{}, err
 	}
-	return about(ctx, l, account, func() (ledger.Key, error) { return l.store.ChangeKey(ctx, id, change) })
+	return excludeFor(ctx, l, account, func() (ledger.Key, error) { return l.store.ChangeKey(ctx, id, change) })
 }
 
 // RotateKey implements ledger.Store.
@@ -120,16 +243,6 @@ func (l *Ledger) RotateKey(ctx context.Context, id string, hash [32]byte, last4 
 		return err
 	})
 	return fresh, old, err
-}
-
-// RevokeKey implements ledger.Store.
-func (l *Ledger) RevokeKey(ctx context.Context, id string) (ledger.Key, error) {
-	return l.store.RevokeKey(ctx, id)
-}
-
-// Lookup implements ledger.Store.
-func (l *Ledger) Lookup(ctx context.Context, hash [32]byte) (ledger.Principal, error) {
-	return l.store.Lookup(ctx, hash)
 }
 
 // AddCredit implements ledger.Store.
@@ -154,32 +267,6 @@ func (l *Ledger) Correct(ctx context.Context, c ledger.Correction) (b ledger.Bal
 		return err
 	})
 	return b, applied, err
-}
-
-// RecordAct implements ledger.Store.
-func (l *Ledger) RecordAct(ctx context.Context, action, account, subject string, after map[string]any) error {
-	return l.store.RecordAct(ctx, action, account, subject, after)
-}
-
-// PriceVersion implements ledger.Store.
-func (l *Ledger) PriceVersion(ctx context.Context, route string, price, cost config.Price) (int64, error) {
-	return l.store.PriceVersion(ctx, route, price, cost)
-}
-
-// Waiting implements ledger.Store.
-func (l *Ledger) Waiting(ctx context.Context, provider, after string, limit int) ([]ledger.Waiting, error) {
-	if err := l.flush(ctx); err != nil {
-		return nil, err
-	}
-	return l.store.Waiting(ctx, provider, after, limit)
-}
-
-// CountWaiting implements ledger.Store.
-func (l *Ledger) CountWaiting(ctx context.Context) (map[string]int64, error) {
-	if err := l.flush(ctx); err != nil {
-		return nil, err
-	}
-	return l.store.CountWaiting(ctx)
 }
 
 // AddReceipt implements ledger.Store.
@@ -215,33 +302,6 @@ func (l *Ledger) EndPeriods(ctx context.Context) (accounts int64, err error) {
 	return accounts, err
 }
 
-// MakeCheckpoint implements ledger.Store.
-func (l *Ledger) MakeCheckpoint(ctx context.Context) (c ledger.Checkpoint, err error) {
-	if err := l.flush(ctx); err != nil {
-		return c, err
-	}
-	return l.store.MakeCheckpoint(ctx)
-}
-
-// Learn implements ledger.Store.
-func (l *Ledger) Learn(ctx context.Context, fold func(kept []ledger.Learned) []ledger.Learned) error {
-	return l.store.Learn(ctx, fold)
-}
-
-// Prune implements ledger.Store.
-func (l *Ledger) Prune(ctx context.Context, before time.Time) (requests int64, err error) {
-	if err := l.flush(ctx); err != nil {
-		return 0, err
-	}
-	return l.store.Prune(ctx, before)
-}
-
-// Shrink implements ledger.Store.
-func (l *Ledger) Shrink(ctx context.Context) (ledger.Shrunk, error) { return l.store.Shrink(ctx) }
-
-// see has what was decided taken up, so that it is seen. Where the store takes nothing up, what it has is seen.
-func (l *Ledger) see(ctx context.Context) { _ = l.flush(ctx) }
-
 // Account implements ledger.Books.
 func (l *Ledger) Account(ctx context.Context, idOrName string) (ledger.Account, error) {
 	l.mu.Lock()
@@ -254,12 +314,12 @@ func (l *Ledger) Account(ctx context.Context, idOrName string) (ledger.Account, 
 			return a.Show(), nil
 		}
 		a.mu.Unlock()
-		v, err := about(ctx, l, a.id, func() (ledger.Account, error) { return l.store.Account(ctx, a.id) })
+		v, err := excludeFor(ctx, l, a.id, func() (ledger.Account, error) { return l.store.Account(ctx, a.id) })
 		if !errors.Is(err, ledger.ErrUnavailable) {
 			return v, err
 		}
 	}
-	l.see(ctx)
+	l.tryFlush(ctx)
 	return l.store.Account(ctx, idOrName)
 }
 
@@ -277,57 +337,4 @@ func (l *Ledger) Keys(ctx context.Context, account string, each func(ledger.Key)
 		return fmt.Errorf("listing keys: %w", err)
 	}
 	return l.store.Keys(ctx, account, each)
-}
-
-// Plans implements ledger.Books.
-func (l *Ledger) Plans(ctx context.Context) ([]string, error) { return l.store.Plans(ctx) }
-
-// Verify implements ledger.Books.
-func (l *Ledger) Verify(ctx context.Context, kept ...ledger.Checkpoint) (ledger.Report, error) {
-	l.see(ctx)
-	return l.store.Verify(ctx, kept...)
-}
-
-// VerifyAs implements ledger.Books.
-func (l *Ledger) VerifyAs(ctx context.Context, how ledger.Verification) (ledger.Report, error) {
-	l.see(ctx)
-	return l.store.VerifyAs(ctx, how)
-}
-
-// Entries implements ledger.Books.
-func (l *Ledger) Entries(ctx context.Context, q ledger.Query, each func(ledger.Entry) error) error {
-	l.see(ctx)
-	return l.store.Entries(ctx, q, each)
-}
-
-// Checkpoints implements ledger.Books.
-func (l *Ledger) Checkpoints(ctx context.Context, each func(ledger.Checkpoint) error) error {
-	return l.store.Checkpoints(ctx, each)
-}
-
-// Usage implements ledger.Books.
-func (l *Ledger) Usage(ctx context.Context, q ledger.UsageQuery, each func(ledger.UsageRow) error) error {
-	l.see(ctx)
-	return l.store.Usage(ctx, q, each)
-}
-
-// Request implements ledger.Books.
-func (l *Ledger) Request(ctx context.Context, id string) (ledger.RequestRecord, error) {
-	l.see(ctx)
-	return l.store.Request(ctx, id)
-}
-
-// Pruned implements ledger.Books.
-func (l *Ledger) Pruned(ctx context.Context, id string) (ledger.PrunedRequest, error) {
-	return l.store.Pruned(ctx, id)
-}
-
-// PrunedBefore implements ledger.Books.
-func (l *Ledger) PrunedBefore(ctx context.Context) (time.Time, error) {
-	return l.store.PrunedBefore(ctx)
-}
-
-// Audit implements ledger.Books.
-func (l *Ledger) Audit(ctx context.Context, q ledger.Query, each func(ledger.Act) error) error {
-	return l.store.Audit(ctx, q, each)
 }

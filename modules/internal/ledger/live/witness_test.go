@@ -1,4 +1,4 @@
-package live
+package live_test
 
 import (
 	"bytes"
@@ -16,6 +16,7 @@ import (
 	"github.com/fareway/fareway/config"
 	"github.com/fareway/fareway/modules/internal/ledger"
 	"github.com/fareway/fareway/modules/internal/ledger/book"
+	"github.com/fareway/fareway/modules/internal/ledger/live"
 	"github.com/fareway/fareway/modules/internal/ledger/sqlite"
 	"github.com/fareway/fareway/modules/internal/spool"
 	"github.com/fareway/fareway/plugins/llm"
@@ -74,7 +75,7 @@ func kill(t *testing.T, takenUp, waiting int) killed {
 	require.NoError(t, err)
 	ctx := t.Context()
 	never := func(time.Duration) <-chan time.Time { return nil }
-	l, err := Open(ctx, store, SpoolLog{s}, Options{Options: ledger.Options{Logger: quiet}, After: never})
+	l, err := live.Open(ctx, store, live.SpoolLog{s}, live.Options{Options: ledger.Options{Logger: quiet}, After: never})
 	require.NoError(t, err)
 	s.SetWitness(base.WitnessLog)
 	price := config.Price{Input: 1, CacheRead: 1, CacheWrite: 1, Output: 1}
@@ -102,7 +103,7 @@ func kill(t *testing.T, takenUp, waiting int) killed {
 		}
 	}
 	trade(takenUp)
-	require.NoError(t, l.flush(ctx))
+	require.NoError(t, l.Flush(ctx))
 	store.set(true, false) // what comes now is in the log only
 	half := waiting / 2
 	trade(half)
@@ -151,7 +152,7 @@ func (c copied) start(t require.TestingT, dir string) (f found) {
 	for s.Len() > 0 {
 		batch := s.Oldest(100)
 		for i := range batch.Records {
-			c, ok, err := CourseOf(&batch.Records[i])
+			c, ok, err := live.CourseOf(&batch.Records[i])
 			require.NoError(t, err)
 			require.True(t, ok)
 			_, err = store.TakeUp(ctx, []book.Course{c})
@@ -275,7 +276,7 @@ func TestRemovedPartsComeBack(t *testing.T) {
 			require.NoError(rt, err)
 			was = append(was, content)
 			if rapid.Bool().Draw(rt, "taken up") {
-				require.NoError(rt, g.flush(ctx))
+				require.NoError(rt, g.Flush(ctx))
 			}
 			if rapid.IntRange(0, 3).Draw(rt, "crash") == 0 {
 				g.crash()

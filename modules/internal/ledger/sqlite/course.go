@@ -12,12 +12,10 @@ import (
 	"github.com/fareway/fareway/modules/internal/ledger/book"
 )
 
-// What package live needs of a store: see book.Store.
-
-// BootID is how this process is named as the owner of what it holds.
+// BootID implements live.Store.
 func (s *Store) BootID() string { return s.opts.BootID }
 
-// HighestRequest is the largest id of a settled request, "" where there is none.
+// HighestRequest implements live.Store.
 func (s *Store) HighestRequest(ctx context.Context) (id string, err error) {
 	err = s.read(ctx, "highest_request", func(conn *sqlite.Conn) error {
 		return run(conn, `SELECT coalesce(max(id), '') FROM requests`, to(&id))
@@ -25,7 +23,7 @@ func (s *Store) HighestRequest(ctx context.Context) (id string, err error) {
 	return wrapResult(id, err, "looking for the last request")
 }
 
-// IsSettled reports whether a request is on record as settled.
+// IsSettled implements live.Store.
 func (s *Store) IsSettled(ctx context.Context, id string) (settled bool, err error) {
 	err = s.read(ctx, "is_settled", func(conn *sqlite.Conn) error {
 		return run(conn, `SELECT 1 FROM requests WHERE id = ?`, func(*sqlite.Stmt) error { settled = true; return nil }, id)
@@ -33,7 +31,7 @@ func (s *Store) IsSettled(ctx context.Context, id string) (settled bool, err err
 	return wrapResult(settled, err, "looking for request %q", id)
 }
 
-// AccountOf is the id of a request's account, of an attempt's, or of a key's; "" where there is none.
+// AccountOf implements live.Store.
 func (s *Store) AccountOf(ctx context.Context, id string) (account string, err error) {
 	request, _, ok := ledger.ParseAttemptID(id)
 	if !ok {
@@ -46,7 +44,7 @@ func (s *Store) AccountOf(ctx context.Context, id string) (account string, err e
 	return wrapResult(account, err, "looking for an account")
 }
 
-// ReadPrice finds a version of a route's price.
+// ReadPrice implements live.Store.
 func (s *Store) ReadPrice(ctx context.Context, route string, version int64) (price, cost config.Price, err error) {
 	var p tariff
 	err = s.read(ctx, "read_price", func(conn *sqlite.Conn) error {
@@ -59,7 +57,7 @@ func (s *Store) ReadPrice(ctx context.Context, route string, version int64) (pri
 	return p.price, p.cost, wrap(err, "reading a price")
 }
 
-// ReadPayer reads what a request of a key is decided on. Periods that are over are ended before.
+// ReadPayer implements live.Store.
 func (s *Store) ReadPayer(ctx context.Context, id, key string) (r book.Rows, err error) {
 	overdue := false
 	read := func(conn *sqlite.Conn) error {
@@ -88,8 +86,7 @@ func (s *Store) ReadPayer(ctx context.Context, id, key string) (r book.Rows, err
 	return r, wrap(err, "reading an account")
 }
 
-// TakeUp brings requests to where they are in their courses, in one transaction and in their order. It returns what
-// each ended one comes to on record, or why it cannot be taken up, which hinders no other.
+// TakeUp implements live.Store.
 func (s *Store) TakeUp(ctx context.Context, courses []book.Course) (all []book.TakenUp, err error) {
 	err = s.write(ctx, "take_up", func(t *tx) error {
 		all = make([]book.TakenUp, len(courses))
@@ -154,6 +151,9 @@ func (t *tx) takeUp(c *book.Course) book.TakenUp {
 
 // takeUpHold writes what a running request has more than before; all of it when it is fresh.
 func (t *tx) takeUpHold(r *running, a *account, c *book.Course, fresh bool) error {
+	if len(c.Attempts) < len(r.Attempts) {
+		return nil // older than what the store has
+	}
 	more := max(0, c.Held-r.Held)
 	a.Held += more
 	r.Held += more
@@ -163,7 +163,7 @@ func (t *tx) takeUpHold(r *running, a *account, c *book.Course, fresh bool) erro
 		}
 	}
 	begun := len(r.Attempts)
-	r.Attempts = append(r.Attempts, c.Attempts[min(begun, len(c.Attempts)):]...)
+	r.Attempts = append(r.Attempts, c.Attempts[begun:]...)
 	if fresh {
 		t.addHold(r, r.from(), r.Held)
 		begun = max(begun, r.from())

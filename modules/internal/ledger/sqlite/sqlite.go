@@ -186,10 +186,10 @@ func (s *Store) Close() error {
 	return s.closeErr
 }
 
-// Offer lets another process wait for the ledger, which takes it over once this store is closed.
+// Offer implements live.Store.
 func (s *Store) Offer() error { return s.lease.Offer(s.grant) }
 
-// IsAwaited reports whether another process waits for a ledger that was offered. It is to be asked a few times a second.
+// IsAwaited implements live.Store.
 func (s *Store) IsAwaited() bool { return s.lease.IsAwaited() }
 
 // Sync has all that was committed on the disk, where Options.Behind leaves that to somebody (GAP-133). It keeps nobody

@@ -383,7 +383,7 @@ func (d *database) tell(change func(*testimony)) {
 	}
 }
 
-// WitnessLog implements book.Taker.
+// WitnessLog implements live.Store.
 func (s *Store) WitnessLog(m ledger.LogMark) {
 	s.db.tell(func(t *testimony) {
 		if m.Covered == 0 { // since this start nothing was taken up
@@ -443,7 +443,7 @@ func (s *Store) bookPowerCut() error {
 	return wrap(err, "booking what a power cut has taken")
 }
 
-// PowerCut implements book.Taker.
+// PowerCut implements live.Store.
 func (s *Store) PowerCut() bool { return s.db.progress.cut }
 
 // undecided is ledger.ErrLost while an operator has not decided about what is missing: what is charged or paid in now
