@@ -60,7 +60,7 @@ func TestPowerLossUnderLive(t *testing.T) {
 			attempt := ledger.Attempt{ID: ledger.AttemptID(id, 1), Route: "small", Provider: "echo", Model: "m",
 				PriceVersion: version, Worst: 1_000}
 			_, err := l.Hold(ctx, ledger.Hold{Request: id, Account: a.ID, Key: k.ID, Endpoint: "chat", Profile: "max",
-				Microcents: 1_000, Behind: true, Attempt: attempt})
+				Microcents: 1_000, WriteBehind: true, Attempt: attempt})
 			if err == nil {
 				var c ledger.Charge
 				c, err = l.Settle(ctx, ledger.Settlement{Request: id, Status: 200, Reason: "ok", Results: []ledger.Result{{
