@@ -1,4 +1,4 @@
-// Package spool keeps settlements that the ledger could not take, in a file of this machine, until it takes them. A
+// Package spool keeps settlements in a file of this machine until the ledger has taken them up: each goes through it. A
 // settlement that Append has returned nil for survives a crash and a loss of power. What is read from it may have
 // been applied already: settlements are idempotent, so that they can be repeated without harm.
 //

@@ -381,11 +381,7 @@ func (l *Ledger) decideEnd(r *request, st *ledger.Settlement) (e *ended, c ledge
 		return nil, c, err
 	}
 	for _, of := range left {
-		what := "a provider's usage is left out of its request's charge"
-		if of.Estimate {
-			what = "an estimate of what an attempt used is left out"
-		}
-		l.o.Logger.Error(what, "attempt", of.Attempt, "error", of.Err)
+		l.o.Logger.Error(of.String(), "attempt", of.Attempt, "error", of.Err)
 	}
 	a.Account, r.line.Line = after, ln
 	a.unwritten++
