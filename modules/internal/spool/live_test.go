@@ -104,7 +104,7 @@ func TestPowerLossUnderLive(t *testing.T) {
 					require.Equal(rt, courses[i].End.Charge, taken[i].Charge.Microcents)
 				} // else its client was told of a failure, and the log had it all the same
 			}
-			require.NoError(rt, after.Applied(batch))
+			require.NoError(rt, after.ReleaseBatch(batch))
 		}
 		_, err = store.Recover(ctx)
 		require.NoError(rt, err)

@@ -98,7 +98,7 @@ func (g *gateway) start() {
 				waiting.Settlements--
 			}
 		}
-		require.NoError(g.t, g.spool.Applied(batch))
+		require.NoError(g.t, g.spool.ReleaseBatch(batch))
 	}
 	require.Zero(g.t, waiting.Settlements, "those that MeasureBacklog found are those that were not on record")
 	_, err = store.Recover(ctx)

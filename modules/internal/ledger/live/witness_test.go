@@ -158,7 +158,7 @@ func (c copied) start(t require.TestingT, dir string) (f found) {
 			_, err = store.TakeUp(ctx, []book.Course{c})
 			require.NoError(t, err)
 		}
-		require.NoError(t, s.Applied(batch))
+		require.NoError(t, s.ReleaseBatch(batch))
 	}
 	s.SetWitness(store.WitnessLog)
 	r, err := store.Verify(ctx)
