@@ -52,6 +52,7 @@ type crash struct {
 	watched int            // plugins of gateways that were killed
 	spooled bool           // the latest gateway has left settlements in its log
 	kills   int            // gateways that were killed
+	opening time.Duration  // from when the latest one that started had the ledger until it served
 
 	mu      sync.Mutex
 	seen    map[string]int64  // what clients were told is final, in microcents, by X-Request-Id
@@ -199,18 +200,28 @@ func (c *crash) next(t testing.TB) *gateway {
 		c.kill(t, g, "start", 400*time.Millisecond)
 		return nil
 	}
+	c.awaitLock(t, g)
+	c.kill(t, g, "recovery", max(c.opening, time.Millisecond))
+	return nil
+}
+
+// awaitLock waits until a gateway that starts has the ledger.
+func (c *crash) awaitLock(t testing.TB, g *gateway) {
+	t.Helper()
 	eventually(t, func() (bool, string) {
 		b, err := os.ReadFile(filepath.Join(c.dir, "fareway.db.lock"))
 		return strings.HasPrefix(string(b), strconv.Itoa(g.cmd.Process.Pid)+" "), fmt.Sprintf("%s %v", b, err)
 	})
-	c.kill(t, g, "recovery", time.Duration(1+c.rng.IntN(100))*time.Millisecond)
-	return nil
 }
 
 // start starts a gateway and sees what it has made of what it found.
 func (c *crash) start(t testing.TB) *gateway {
 	t.Helper()
-	g := runGateway(t, c.dir)
+	g := launchGateway(t, c.dir)
+	c.awaitLock(t, g)
+	locked := time.Now()
+	g.awaitStart(t)
+	c.opening = time.Since(locked)
 	report := g.verify(t)
 	require.True(t, report.OK, "%s: %s", report.Entry, report.Problem)
 	require.Zero(t, report.Holds, "the holds of the dead are released")

@@ -83,11 +83,17 @@ func startGateway(t testing.TB, f files) *gateway {
 func runGateway(t testing.TB, dir string) *gateway {
 	t.Helper()
 	g := launchGateway(t, dir)
+	g.awaitStart(t)
+	return g
+}
+
+// awaitStart waits until a gateway serves.
+func (g *gateway) awaitStart(t testing.TB) {
+	t.Helper()
 	require.NoError(t, g.listening(withTimeout(t)))
-	key, err := os.ReadFile(filepath.Join(dir, "trial.key"))
+	key, err := os.ReadFile(filepath.Join(g.Dir, "trial.key"))
 	require.NoError(t, err)
 	g.Key = strings.TrimSpace(string(key))
-	return g
 }
 
 // launchGateway starts the process and waits for nothing.

@@ -35,9 +35,10 @@ func TestSoakCrash(t *testing.T) {
 		return // what is rare may not have come
 	}
 	for _, rare := range []string{"work, with requests that run", "work, after receipts", "start, with requests that run",
-		"recovery, after recovery",
-		"reload, with requests that run", "drain, with requests that run",
-		"lock, with a client that was told what is in the spool", "unlock"} {
+		"recovery, with requests that run", "recovery, with a client that was told what is in the spool",
+		"recovery, after recovery", "reload, with requests that run", "drain, with requests that run",
+		"work, with a client that was told what is in the spool", "lock, with a client that was told what is in the spool",
+		"unlock"} {
 		require.Positive(t, ends[rare], "%s: %v", rare, ends)
 	}
 }

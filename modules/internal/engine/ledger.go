@@ -106,8 +106,8 @@ func (e *Engine) takeUpEverything(ctx context.Context) error {
 }
 
 // Durability is what a charge survives that was acknowledged.
-func (e *Engine) Durability() config.Durability {
-	return cmp.Or(e.where.Durability, config.DurablePower)
+func (c *configuration) Durability() config.Durability {
+	return cmp.Or(c.where.Durability, config.DurablePower)
 }
 
 // spooled is what waits in the spool because the store is away.

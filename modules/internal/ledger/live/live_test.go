@@ -1,9 +1,11 @@
 package live_test
 
 import (
+	"bytes"
 	"context"
 	"errors"
 	"fmt"
+	"log/slog"
 	"path/filepath"
 	"sync"
 	"sync/atomic"
@@ -100,18 +102,24 @@ func (a *away) TakeUp(ctx context.Context, courses []book.Course) ([]book.TakenU
 	return a.Store.TakeUp(ctx, courses)
 }
 
-// TestToldOfFailure: a request whose client is told that the service failed, for neither the log nor the store has its
-// settlement, is free (GAP-132).
-func TestToldOfFailure(t *testing.T) {
-	t.Parallel()
-	ctx := t.Context()
-	inner, err := sqlite.Open(sqlite.Options{Path: filepath.Join(t.TempDir(), "ledger.db")})
+// newAway is a store that is not away yet.
+func newAway(t *testing.T) *away {
+	store, err := sqlite.Open(sqlite.Options{Path: filepath.Join(t.TempDir(), "ledger.db")})
 	require.NoError(t, err)
-	store, log := &away{Store: inner}, newMemoryLog()
-	l, err := live.Open(ctx, store, log, live.Options{})
+	return &away{Store: store}
+}
+
+// openFor opens a ledger for a test.
+func openFor(t *testing.T, store *away, log live.Log, to *slog.Logger) *live.Ledger {
+	l, err := live.Open(t.Context(), store, log, live.Options{Options: ledger.Options{Logger: to}})
 	require.NoError(t, err)
 	t.Cleanup(func() { require.NoError(t, l.Close()) })
-	price := config.Price{Output: 1_000_000}
+	return l
+}
+
+// prepareHold makes an account with a credit, and is the hold of a request of it, which nobody has asked for yet.
+func prepareHold(t *testing.T, l *live.Ledger) ledger.Hold {
+	ctx, price := t.Context(), config.Price{Output: 1_000_000}
 	version, err := l.PriceVersion(ctx, "small", price, price)
 	require.NoError(t, err)
 	account, err := l.CreateAccount(ctx, "ann", "")
@@ -120,10 +128,81 @@ func TestToldOfFailure(t *testing.T) {
 	require.NoError(t, err)
 	_, _, err = l.AddCredit(ctx, ledger.Credit{Account: account.ID, Credits: 1})
 	require.NoError(t, err)
-	attempt := ledger.AttemptID("req_1", 1)
-	_, err = l.Hold(ctx, ledger.Hold{Request: "req_1", Account: account.ID, Key: key.ID, Endpoint: "chat",
-		Profile: "balanced", Microcents: 100, Attempt: ledger.Attempt{ID: attempt, Route: "small", Provider: "echo",
-			Model: "m", PriceVersion: version, Worst: 100}})
+	return ledger.Hold{Request: "req_1", Account: account.ID, Key: key.ID, Endpoint: "chat", Profile: "balanced",
+		Microcents: 100, Attempt: ledger.Attempt{ID: ledger.AttemptID("req_1", 1), Route: "small", Provider: "echo",
+			Model: "m", PriceVersion: version, Worst: 100}}
+}
+
+// TestGivenUp: who is told that the ledger is away holds nothing, and its request is free (GAP-132). Nobody is alarmed
+// about it.
+func TestGivenUp(t *testing.T) {
+	t.Parallel()
+	ctx := t.Context()
+	var lines bytes.Buffer
+	store := newAway(t)
+	l := openFor(t, store, newMemoryLog(), slog.New(slog.NewTextHandler(&lines, nil)))
+	hold := prepareHold(t, l)
+	store.on.Store(true)
+	_, err := l.Hold(ctx, hold)
+	require.ErrorIs(t, err, ledger.ErrUnavailable)
+	store.on.Store(false)
+	require.Eventually(t, func() bool {
+		_, err := l.CountWaiting(ctx)
+		return err == nil
+	}, time.Minute, time.Millisecond)
+	now, err := l.Account(ctx, hold.Account)
+	require.NoError(t, err)
+	require.Equal(t, ledger.Balance{Credits: 1}, now.Balance)
+	c, err := l.Settle(ctx, ledger.Settlement{Request: hold.Request, Status: 200, Reason: "ok", Results: []ledger.Result{{
+		Attempt: hold.Attempt.ID, Outcome: ledger.Finished, Usage: &llm.Usage{Input: llm.Count(0), Output: llm.Count(7)}}}})
+	require.NoError(t, err)
+	require.Zero(t, c.Microcents)
+	require.NoError(t, l.Close())
+	require.Contains(t, lines.String(), "the ledger is away")
+	require.NotContains(t, lines.String(), "a hold that nobody waits for stays")
+}
+
+// TestAwayIsSaid: an operation that has to see what was decided, of an account that it has to be asked about, says
+// that the ledger is away.
+func TestAwayIsSaid(t *testing.T) {
+	t.Parallel()
+	ctx := t.Context()
+	store := newAway(t)
+	l := openFor(t, store, newMemoryLog(), slog.New(slog.DiscardHandler))
+	hold := prepareHold(t, l)
+	hold.Behind = true
+	store.on.Store(true)
+	_, err := l.Hold(ctx, hold)
+	require.NoError(t, err)
+	for name, do := range map[string]func() error{
+		"ChangeKey": func() error { _, err := l.ChangeKey(ctx, hold.Key, ledger.KeyChange{}); return err },
+		"RotateKey": func() error { _, _, err := l.RotateKey(ctx, hold.Key, [32]byte{2}, "efgh", 0); return err },
+		"Correct": func() error {
+			_, _, err := l.Correct(ctx, ledger.Correction{Request: "req_0", Reason: "r"})
+			return err
+		},
+		"AddReceipt": func() error {
+			_, _, err := l.AddReceipt(ctx, "req_0.1", llm.Usage{Input: llm.Count(0), Output: llm.Count(7)})
+			return err
+		},
+		"Settle":       func() error { _, err := l.Settle(ctx, ledger.Settlement{Request: "req_0", Free: true}); return err },
+		"Waiting":      func() error { _, err := l.Waiting(ctx, "echo", "", 1); return err },
+		"CountWaiting": func() error { _, err := l.CountWaiting(ctx); return err },
+	} {
+		require.ErrorIs(t, do(), ledger.ErrUnavailable, name)
+	}
+}
+
+// TestToldOfFailure: a request whose client is told that the service failed, for neither the log nor the store has its
+// settlement, is free (GAP-132).
+func TestToldOfFailure(t *testing.T) {
+	t.Parallel()
+	ctx := t.Context()
+	store, log := newAway(t), newMemoryLog()
+	l := openFor(t, store, log, slog.Default())
+	hold := prepareHold(t, l)
+	account, attempt := hold.Account, hold.Attempt.ID
+	_, err := l.Hold(ctx, hold)
 	require.NoError(t, err)
 
 	store.on.Store(true)
@@ -144,7 +223,7 @@ func TestToldOfFailure(t *testing.T) {
 	require.True(t, r.Free)
 	require.Zero(t, r.Microcents)
 	require.Equal(t, "ledger", r.Reason)
-	now, err := l.Account(ctx, account.ID)
+	now, err := l.Account(ctx, account)
 	require.NoError(t, err)
 	require.Equal(t, ledger.Balance{Credits: 1}, now.Balance)
 	c, err := l.Settle(ctx, st)
