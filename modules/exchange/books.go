@@ -39,7 +39,7 @@ func (b *books) addSurcharge(microcents int64) { b.surcharge += microcents }
 func (b *books) place(ctx context.Context, h ledger.Hold, first *attempt) error {
 	p := b.call.Principal
 	h.Request, h.Account, h.Key, h.Profile = b.call.ID, p.Account.ID, p.Key.ID, b.req.profile
-	if h.Behind = b.mayBeBehind(first); first != nil {
+	if h.WriteBehind = b.allowsWriteBehind(first); first != nil {
 		h.Attempt = first.ledgerAttempt(b.tariff)
 	}
 	if err := b.engine.Ledger().Hold(ctx, h); err != nil {
@@ -54,12 +54,12 @@ func (b *books) place(ctx context.Context, h ledger.Hold, first *attempt) error 
 func (b *books) next(a *attempt, all []*attempt) ledger.Next {
 	total := b.sumSpent(all)
 	return ledger.Next{Request: b.call.ID, Attempt: a.ledgerAttempt(b.tariff), Microcents: total.Microcents,
-		Tokens: total.Tokens, Behind: b.mayBeBehind(a)}
+		Tokens: total.Tokens, WriteBehind: b.allowsWriteBehind(a)}
 }
 
-// mayBeBehind reports whether an attempt (nil: none yet) may be made before the ledger has it on the disk: nothing
+// allowsWriteBehind reports whether an attempt (nil: none yet) may be made before the ledger has it on the disk: nothing
 // that its provider says later could ever prove what it used (GAP-132).
-func (b *books) mayBeBehind(a *attempt) bool {
+func (b *books) allowsWriteBehind(a *attempt) bool {
 	if a == nil {
 		return true
 	}
@@ -67,10 +67,11 @@ func (b *books) mayBeBehind(a *attempt) bool {
 	return !backend.GivesReceipts() && !backend.ProvesCancel(b.request.Context(), a.route.Model)
 }
 
-// due is what the settlement of all attempts will charge.
-func (b *books) due(s *ledger.Settlement, all []*attempt) ledger.Charge {
-	s.Surcharge = b.surcharge
-	return s.Due(b.hold, func(i int) (config.Price, int64) { return all[i].route.Price, all[i].worst })
+// computeDue is what the settlement of all attempts will charge.
+func (b *books) computeDue(s *ledger.Settlement, all []*attempt) ledger.Charge {
+	due := *s
+	due.Surcharge = b.surcharge
+	return due.Due(b.hold, func(i int) (config.Price, int64) { return all[i].route.Price, all[i].worst })
 }
 
 // settle ends the request in the ledger.
@@ -160,8 +161,8 @@ func (b *books) sumSpent(all []*attempt) routing.Worst {
 	return due.And(open).And(either)
 }
 
-// raise notes that the ledger holds so much, in microcents.
-func (b *books) raise(total int64) {
+// noteRaised notes that the ledger holds so much, in microcents.
+func (b *books) noteRaised(total int64) {
 	if more := total - b.hold; more > 0 {
 		b.engine.Metrics().Held(more)
 		b.hold = total

@@ -333,7 +333,7 @@ func (x *exchange) abandon() *families.Error {
 // due is what the settlement of all attempts will charge.
 func (x *exchange) due(s *ledger.Settlement) ledger.Charge {
 	attempts, _ := x.work.made()
-	return x.books.due(s, attempts)
+	return x.books.computeDue(s, attempts)
 }
 
 // settle ends the request in the ledger, once, and counts it.

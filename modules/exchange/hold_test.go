@@ -134,20 +134,20 @@ func TestDueIsAtMostTheHold(t *testing.T) {
 	for hold, over := range map[int64]int64{0: 45_000, 44_999: 1, 45_000: 0, 45_001: 0} {
 		x.books.hold, x.books.surcharge = hold, 0
 		require.Equal(t, ledger.Charge{Microcents: 45_000 - over, Over: over},
-			x.books.due(&ledger.Settlement{Results: x.work.results(false)}, x.work.attempts), "GAP-110")
+			x.books.computeDue(&ledger.Settlement{Results: x.work.results(false)}, x.work.attempts), "GAP-110")
 		x.books.surcharge = 7
 		require.Equal(t, over+7-min(7, max(0, hold-45_000)),
-			x.books.due(&ledger.Settlement{Results: x.work.results(false)}, x.work.attempts).Over)
+			x.books.computeDue(&ledger.Settlement{Results: x.work.results(false)}, x.work.attempts).Over)
 	}
 	x.books.hold, x.work.attempts[0].worst = 1_000_000, 44_000
 	require.Equal(t, ledger.Charge{Microcents: 44_007, Over: 1_000},
-		x.books.due(&ledger.Settlement{Results: x.work.results(false)},
+		x.books.computeDue(&ledger.Settlement{Results: x.work.results(false)},
 			x.work.attempts), "GAP-123 nor than the attempt's own worst")
 	x.work.attempts = append(x.work.attempts, &attempt{route: &standard, accepted: true, outcome: ledger.Failed,
 		worst: 970_000})
 	x.books.surcharge = 0
 	require.Equal(t, ledger.Charge{Microcents: 30_000, Over: 15_000, Pending: true},
-		x.books.due(&ledger.Settlement{Results: x.work.results(false)},
+		x.books.computeDue(&ledger.Settlement{Results: x.work.results(false)},
 			x.work.attempts), "GAP-123 and there is room for what waits")
 	require.EqualValues(t, 44_000+970_000, x.books.sumSpent(x.work.attempts).Microcents, "GAP-123 before a fallback, too")
 }
@@ -185,13 +185,13 @@ func TestDue(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			x := (&exchange{work: work{attempts: tc.attempts}, books: books{hold: 1_000_000}}).connect()
-			require.Equal(t, tc.want, x.books.due(&ledger.Settlement{Results: x.work.results(tc.final)}, x.work.attempts))
-			require.Zero(t, x.books.due(&ledger.Settlement{Results: x.work.results(tc.final), Free: true}, x.work.attempts),
+			require.Equal(t, tc.want, x.books.computeDue(&ledger.Settlement{Results: x.work.results(tc.final)}, x.work.attempts))
+			require.Zero(t, x.books.computeDue(&ledger.Settlement{Results: x.work.results(tc.final), Free: true}, x.work.attempts),
 				"BILL-25")
 			want := tc.want
 			want.Microcents += 1_350
 			x.books.surcharge = 1_350
-			require.Equal(t, want, x.books.due(&ledger.Settlement{Results: x.work.results(tc.final)}, x.work.attempts))
+			require.Equal(t, want, x.books.computeDue(&ledger.Settlement{Results: x.work.results(tc.final)}, x.work.attempts))
 		})
 	}
 }

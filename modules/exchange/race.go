@@ -188,7 +188,7 @@ func (r *race) startSecond(uncovered error) {
 		count(r.first.route.Name, engine.HedgeNotCovered)
 		return
 	}
-	w.books.raise(r.next.Microcents)
+	w.books.noteRaised(r.next.Microcents)
 	count(r.first.route.Name, engine.HedgeStarted)
 	if r.winner != nil || w.delivery.clientLeft() || !r.first.running && r.firstEndsRequest() {
 		r.giveUp(r.second)

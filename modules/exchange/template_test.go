@@ -45,7 +45,7 @@ func TestTemplateIsHeldFor(t *testing.T) {
 		prompt := rapid.Int64Range(0, rough+extra+template+1_000).Draw(t, "prompt")
 		x.work.current.usage = &llm.Usage{Input: llm.Count(prompt), Output: llm.Count(output)}
 		x.work.current.accepted, x.work.current.outcome = true, ledger.Finished
-		due := x.books.due(&ledger.Settlement{Results: x.work.results(true)}, x.work.attempts)
+		due := x.books.computeDue(&ledger.Settlement{Results: x.work.results(true)}, x.work.attempts)
 		require.Equal(t, prompt*in+output*out, due.Microcents+due.Over)
 		require.LessOrEqual(t, due.Microcents, x.books.hold)
 		if prompt <= most {

@@ -132,7 +132,7 @@ func (w *work) beginAttempt(c *routing.Candidate, permit engine.RoutePermit) *fa
 		err = w.engine.Ledger().Begin(w.ctx, next)
 	}
 	if err == nil {
-		w.books.raise(next.Microcents)
+		w.books.noteRaised(next.Microcents)
 		return nil
 	}
 	w.dropAttempt(before)

@@ -25,7 +25,7 @@ const (
 
 // keepSockets keeps the sockets at these paths where they are, until the processes before this one have ended.
 func keepSockets(ctx context.Context, e *engine.Engine, log *slog.Logger, paths ...string) {
-	alone := e.Alone()
+	alone := e.PredecessorsEnded()
 	select {
 	case <-alone:
 		return

@@ -95,7 +95,7 @@ func (t *settler) apply(ctx context.Context, written *lines) (int64, error) {
 			return 0, v.away
 		}
 	}
-	if err := t.spool.Applied(batch); err != nil {
+	if err := t.spool.ReleaseBatch(batch); err != nil {
 		t.log.Error("the settlements of the spool are applied, and will be again", "error", err)
 	}
 	return int64(len(batch.Records)), nil

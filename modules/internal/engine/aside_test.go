@@ -545,7 +545,7 @@ func TestRefusedOfTheSpool(t *testing.T) {
 	s, err := spool.Open(spool.Path(f.db()), 0)
 	require.NoError(t, err)
 	bad := s.Oldest(1).Records[0]
-	require.NoError(t, s.Applied(s.Oldest(1)))
+	require.NoError(t, s.ReleaseBatch(s.Oldest(1)))
 	bad.Settlement.Results[0].Outcome = "of a newer fareway"
 	_, err = s.Append(&bad)
 	require.NoError(t, err)

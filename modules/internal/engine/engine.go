@@ -440,7 +440,7 @@ func (e *Engine) Close() error {
 	e.life.drain(0)
 	e.life.stop()
 	e.offered.Wait()
-	e.predecessors.ended.Wait()
+	e.predecessors.watchers.Wait()
 	e.background.wait()
 	if !e.live.IsHandedOver() {
 		if err := e.saveCounts(context.Background()); err != nil {

@@ -36,18 +36,18 @@ const (
 type predecessors struct {
 	spool string // the path of the ledger's
 
-	mu     sync.Mutex
-	living map[string]*flock.Flock // by owner, those that had their spool locked when it was last tried
-	ended  sync.WaitGroup          // of those who wait for their end
-	none   chan struct{}           // closed when none lives any more
+	mu       sync.Mutex
+	living   map[string]*flock.Flock // by owner, those that had their spool locked when it was last tried
+	watchers sync.WaitGroup          // of those who wait for their end
+	allEnded chan struct{}           // closed when none lives any more
 }
 
-// Alone is closed once no process before this one runs requests any more.
-func (e *Engine) Alone() <-chan struct{} { return e.predecessors.none }
+// PredecessorsEnded is closed once no process before this one runs requests any more.
+func (e *Engine) PredecessorsEnded() <-chan struct{} { return e.predecessors.allEnded }
 
-// find finds the spools of processes that have handed the ledger over: of those that have ended, and of those that
-// live. Those that have ended are locked until release is called.
-func (p *predecessors) find() (dead map[string]*flock.Flock, release func(), err error) {
+// lockEnded finds the spools of processes that have handed the ledger over: of those that have ended, and of those
+// that live. Those that have ended are locked until release is called.
+func (p *predecessors) lockEnded() (dead map[string]*flock.Flock, release func(), err error) {
 	spools, err := findHandedOver(p.spool)
 	if err != nil {
 		return nil, nil, err
@@ -93,8 +93,8 @@ func findHandedOver(spool string) (paths map[string]string, err error) {
 	return paths, nil
 }
 
-// owners are those of the ones that live.
-func (p *predecessors) owners() (all []string) {
+// livingOwners are those of the ones that live.
+func (p *predecessors) livingOwners() (all []string) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	for owner := range p.living {
@@ -106,7 +106,7 @@ func (p *predecessors) owners() (all []string) {
 // takeUpLeft takes up what processes left that have ended: spools of those that had handed the ledger over, then holds
 // without a settlement. Nobody decides about the ledger meanwhile.
 func (e *Engine) takeUpLeft(ctx context.Context) error {
-	dead, release, err := e.predecessors.find()
+	dead, release, err := e.predecessors.lockEnded()
 	if err != nil {
 		return err
 	}
@@ -116,7 +116,7 @@ func (e *Engine) takeUpLeft(ctx context.Context) error {
 			return err
 		}
 	}
-	_, err = e.base.Recover(ctx, e.predecessors.owners()...)
+	_, err = e.base.Recover(ctx, e.predecessors.livingOwners()...)
 	return err
 }
 
@@ -145,12 +145,12 @@ func (e *Engine) awaitPredecessors() {
 	for owner, lock := range p.living {
 		e.Logger().Info("an earlier process still runs requests; the ledger counts what they hold, and takes up what they "+
 			"come to when it has ended", "owner", owner)
-		p.ended.Go(func() { e.awaitPredecessor(owner, lock) })
+		p.watchers.Go(func() { e.awaitPredecessor(owner, lock) })
 	}
-	p.none = make(chan struct{})
+	p.allEnded = make(chan struct{})
 	go func() {
-		p.ended.Wait()
-		close(p.none)
+		p.watchers.Wait()
+		close(p.allEnded)
 	}()
 }
 
@@ -158,7 +158,7 @@ func (e *Engine) awaitPredecessors() {
 func (e *Engine) awaitPredecessor(owner string, lock *flock.Flock) {
 	for {
 		got, err := lock.TryLockContext(e.life.ctx, handOverEvery)
-		_ = lock.Close() // find locks it
+		_ = lock.Close() // lockEnded locks it
 		if got && !e.live.IsHandedOver() && e.store.Loss() == nil {
 			err = e.live.ExcludeAll(context.Background(), func() error { return e.takeUpLeft(context.Background()) })
 			if err == nil {

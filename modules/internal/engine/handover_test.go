@@ -111,12 +111,12 @@ func TestHandOver(t *testing.T) {
 	require.NoError(t, next.hold(request(4), 2))
 
 	require.ErrorIs(t, old.hold(request(5), 1), ledger.ErrUnavailable, "the old one admits nothing")
-	again := ledger.Next{Request: request(1), Attempt: old.attempt(request(1), 2, 4), Microcents: 4_000_001, Behind: true}
+	again := ledger.Next{Request: request(1), Attempt: old.attempt(request(1), 2, 4), Microcents: 4_000_001, WriteBehind: true}
 	require.ErrorIs(t, old.Ledger().Begin(ctx, again), ledger.ErrUnavailable, "nor more for what runs")
 	again.Microcents = 4_000_000
-	again.Behind = false
+	again.WriteBehind = false
 	require.ErrorIs(t, old.Ledger().Begin(ctx, again), ledger.ErrUnavailable, "nor what has to be on record before")
-	again.Behind = true
+	again.WriteBehind = true
 	require.NoError(t, old.Ledger().Begin(ctx, again), "but another attempt that the hold covers")
 	_, _, err = old.Store().AddCredit(ctx, ledger.Credit{Account: old.who.Account.ID, Credits: 1})
 	require.ErrorIs(t, err, ledger.ErrUnavailable)

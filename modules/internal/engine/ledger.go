@@ -72,13 +72,10 @@ func (e *Engine) openLedger(o *Options, cfg *config.Config) (err error) {
 	}
 	e.settler.countAside()
 	if store.Loss() == nil { // else what dead processes left belongs to the ledger that is missing, which may be put back
-		if err := e.settler.takeUp(ctx); err != nil {
+		if err := e.takeUpEverything(ctx); err != nil {
 			return err
 		}
-		if err := e.takeUpLeft(ctx); err != nil {
-			return err
-		}
-	} else if _, release, err := e.predecessors.find(); err != nil {
+	} else if _, release, err := e.predecessors.lockEnded(); err != nil {
 		return err
 	} else {
 		release()
@@ -97,6 +94,15 @@ func (e *Engine) openLedger(o *Options, cfg *config.Config) (err error) {
 	e.metrics.watchSpool(func() int64 { return e.spooled().Settlements })
 	e.awaitPredecessors()
 	return nil
+}
+
+// takeUpEverything takes up what dead processes left: the ledger's own spool, then what takeUpLeft does. Nobody decides
+// about the ledger meanwhile.
+func (e *Engine) takeUpEverything(ctx context.Context) error {
+	if err := e.settler.takeUp(ctx); err != nil {
+		return err
+	}
+	return e.takeUpLeft(ctx)
 }
 
 // Durability is what a charge survives that was acknowledged.
@@ -120,12 +126,7 @@ func (e *Engine) AcceptLoss(ctx context.Context, reason string) (ledger.Loss, er
 		return loss, err
 	}
 	ctx = context.WithoutCancel(ctx)
-	err = e.live.ExcludeAll(ctx, func() error {
-		if err := e.settler.takeUp(ctx); err != nil {
-			return err
-		}
-		return e.takeUpLeft(ctx)
-	})
+	err = e.live.ExcludeAll(ctx, func() error { return e.takeUpEverything(ctx) })
 	if err != nil {
 		return loss, fmt.Errorf("the loss is accepted, and what dead processes left could not be taken up, which a "+
 			"restart does: %w", err)

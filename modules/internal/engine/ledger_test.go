@@ -58,7 +58,7 @@ func TestLedgerTimeout(t *testing.T) {
 	require.NoError(t, err, "who only reads waits for no one who writes")
 	require.EqualValues(t, 2_000_000, a.Balance.Held, "what Begin decided holds until the request ends")
 	err = e.Ledger().Hold(ctx, ledger.Hold{Request: "behind", Account: p.Account.ID, Key: p.Key.ID, Endpoint: "chat",
-		Profile: "balanced", Microcents: 1, Behind: true})
+		Profile: "balanced", Microcents: 1, WriteBehind: true})
 	require.ErrorIs(t, err, ledger.ErrUnavailable, "GAP-132: while the store takes nothing up, none is admitted")
 
 	c, err := e.Ledger().Settle(ctx, ledger.Settlement{

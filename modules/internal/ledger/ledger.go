@@ -154,9 +154,9 @@ type Hold struct {
 	// Headroom, above 1, refuses the hold also where one that many times as large would be refused: who sized it
 	// roughly sizes it exactly then.
 	Headroom int64
-	// Behind: its caller need not wait until the hold is durable. A crash would lose nothing of the first attempt that
+	// WriteBehind: its caller need not wait until the hold is durable. A crash would lose nothing of the first attempt that
 	// could ever be proven (GAP-132).
-	Behind bool
+	WriteBehind bool
 }
 
 // Attempt is one call to one route, recorded before it is made.
@@ -183,8 +183,8 @@ type Next struct {
 	// Beside: it is made beside an attempt that runs, and the account pays for one of them. Where nobody says how it
 	// ended, as after a crash, it is the operator's.
 	Beside bool
-	// Behind is as that of a Hold.
-	Behind bool
+	// WriteBehind is as that of a Hold.
+	WriteBehind bool
 }
 
 // Outcome says how an attempt ended.

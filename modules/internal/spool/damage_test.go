@@ -188,7 +188,7 @@ func TestStaleRecords(t *testing.T) {
 			for n := range rapid.IntRange(1, 8).Draw(t, "records") {
 				require.NoError(t, add(s, recordOf(n)))
 			}
-			require.NoError(t, s.Applied(s.Oldest(100)))
+			require.NoError(t, s.ReleaseBatch(s.Oldest(100)))
 		}
 		last := records(rapid.IntRange(0, 4).Draw(t, "last"))
 		for _, r := range last {
@@ -224,7 +224,7 @@ func TestPowerLoss(t *testing.T) {
 					if rapid.IntRange(0, 3).Draw(t, "what") == 0 {
 						batch := s.Oldest(3)
 						applied += len(batch.Records)
-						err = s.Applied(batch)
+						err = s.ReleaseBatch(batch)
 						continue
 					}
 					var batch []*appending
@@ -278,7 +278,7 @@ func TestTornFirst(t *testing.T) {
 	t.Parallel()
 	s, c := with(t, records(3))
 	c.broken, c.stuck = true, true
-	require.Error(t, s.Applied(s.Oldest(3)))
+	require.Error(t, s.ReleaseBatch(s.Oldest(3)))
 	r := recordOf(2)
 	payload, err := r.encode(nil)
 	require.NoError(t, err)

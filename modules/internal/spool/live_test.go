@@ -123,7 +123,7 @@ func (l *losses) run(t *testing.T, dir string, requests int, seed uint64, operat
 			made++
 			id := fmt.Sprintf("req_%032x", made)
 			_, err := ledgers.Hold(ctx, ledger.Hold{Request: id, Account: l.account, Key: l.key, Endpoint: "chat",
-				Profile: "max", Microcents: 1_000, Behind: true, Attempt: ledger.Attempt{ID: ledger.AttemptID(id, 1),
+				Profile: "max", Microcents: 1_000, WriteBehind: true, Attempt: ledger.Attempt{ID: ledger.AttemptID(id, 1),
 					Route: "small", Provider: "echo", Model: "m", PriceVersion: l.version, Worst: 1_000}})
 			if err == nil {
 				running = append(running, id)
@@ -193,7 +193,7 @@ func (r *lost) check(t *testing.T, log *spool.Spool, about string) {
 				require.Equal(t, c.End.Charge, taken[i].Charge.Microcents, about)
 			}
 		}
-		require.NoError(t, log.Applied(batch))
+		require.NoError(t, log.ReleaseBatch(batch))
 	}
 	_, err := store.Recover(ctx)
 	require.NoError(t, err)

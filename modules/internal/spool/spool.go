@@ -1,4 +1,4 @@
-// Package spool keeps settlements that the ledger could not take, in a file of this machine, until it takes them. A
+// Package spool keeps settlements in a file of this machine until the ledger has taken them up: each goes through it. A
 // settlement that Append has returned nil for survives a crash and a loss of power. What is read from it may have
 // been applied already: settlements are idempotent, so that they can be repeated without harm.
 //
@@ -325,7 +325,7 @@ func (s *Spool) writeQueue(own *appending) {
 func (s *Spool) write(batch []*appending) (rest []*appending) {
 	var (
 		b   = s.buffer[:0]
-		h   = s.turn()
+		h   = s.chooseHalf()
 		n   = 0 // of the batch are written or refused
 		seq = h.seq
 	)
@@ -348,13 +348,13 @@ func (s *Spool) write(batch []*appending) (rest []*appending) {
 	if seq == h.seq {
 		return rest
 	}
-	err := s.clean(h)
+	err := s.eraseTail(h)
 	if err == nil {
 		h.used = h.end + int64(len(b))
 		if err = s.commit(h, b, seq); err != nil {
 			// What is on the disk now is not known. Their callers are told that nothing is kept, so it must not be
 			// found after a restart; a disk that refuses this, too, cannot be told before it is repaired.
-			_ = s.clean(h)
+			_ = s.eraseTail(h)
 		}
 	}
 	for _, a := range batch {
@@ -377,9 +377,9 @@ func (s *Spool) write(batch []*appending) (rest []*appending) {
 	return rest
 }
 
-// turn is the half that a batch goes into: the one that the last went into, from its beginning where nothing in it
+// chooseHalf is the half that a batch goes into: the one that the last went into, from its beginning where nothing in it
 // waits, or the other one, once that is free and this one has enough.
-func (s *Spool) turn() *half {
+func (s *Spool) chooseHalf() *half {
 	h, other := s.current, &s.halves[0]
 	if h == other {
 		other = &s.halves[1]
@@ -389,17 +389,17 @@ func (s *Spool) turn() *half {
 	case h.end-h.from < min(turnAt, (h.to-h.from)/2):
 		// It has room. A half begins anew only once a part of it is used: epochs are never used up then.
 	case s.isFree(h):
-		h.begin(epoch)
+		h.beginEpoch(epoch)
 	case s.isFree(other):
-		other.begin(epoch)
+		other.beginEpoch(epoch)
 		s.current = other
 	}
 	return s.current
 }
 
-// begin has the next record be the first of an epoch: whatever is in the half counts no more with it, also when only
-// that is written.
-func (h *half) begin(epoch uint32) {
+// beginEpoch has the next record be the first of an epoch: whatever is in the half counts no more with it, also when
+// only that is written.
+func (h *half) beginEpoch(epoch uint32) {
 	h.header.epoch, h.header.count, h.header.before, h.isBehind = epoch, 0, 0, true
 	h.seq, h.end, h.used, h.records = 0, h.from, h.from, h.records[:0]
 }
@@ -411,11 +411,11 @@ func (s *Spool) commit(h *half, b []byte, count uint32) error {
 	}
 	next := h.header
 	next.count, next.before, next.boot = count, h.seq, s.boot
-	return s.sign(h, next)
+	return s.writeHeader(h, next)
 }
 
-// sign writes a header in place of the older one of a half, and syncs, unless that is done behind.
-func (s *Spool) sign(h *half, next header) error {
+// writeHeader writes a header in place of the older one of a half, and syncs, unless that is done behind.
+func (s *Spool) writeHeader(h *half, next header) error {
 	at := h.headers[h.next]
 	if _, err := s.file.WriteAt(next.sector(at), at); err != nil {
 		return err
@@ -429,8 +429,8 @@ func (s *Spool) sign(h *half, next header) error {
 	return nil
 }
 
-// clean removes what a disk that failed may have behind the last record: nothing that counts may stand behind that.
-func (s *Spool) clean(h *half) error {
+// eraseTail removes what a disk that failed may have behind the last record: nothing that counts may stand behind that.
+func (s *Spool) eraseTail(h *half) error {
 	if h.used == h.end {
 		return nil
 	}
@@ -496,9 +496,9 @@ func (s *Spool) Oldest(n int) (b Batch) {
 	return b
 }
 
-// Applied says that nothing more is to be done with the settlements of a batch, and empties the file when none waits
+// ReleaseBatch says that nothing more is to be done with the settlements of a batch, and empties the file when none waits
 // any more. After an error a restart finds also those that are applied.
-func (s *Spool) Applied(batch Batch) error {
+func (s *Spool) ReleaseBatch(batch Batch) error {
 	s.io.Lock()
 	for _, n := range batch.numbers {
 		s.release(n)
@@ -522,8 +522,8 @@ func (s *Spool) Empty() error {
 		}
 		applied := make([]byte, h.used-h.from)
 		// The next epoch begins also when that cannot be written: the next record will, which is the first of it.
-		h.begin(max(s.halves[0].header.epoch, s.halves[1].header.epoch) + 1)
-		err := s.sign(h, h.header)
+		h.beginEpoch(max(s.halves[0].header.epoch, s.halves[1].header.epoch) + 1)
+		err := s.writeHeader(h, h.header)
 		if errs = append(errs, err); err == nil {
 			// It counts no more, so it does not matter when this is on the disk, or whether.
 			_, _ = s.file.WriteAt(applied, h.from)

@@ -189,7 +189,7 @@ func TestModel(t *testing.T) {
 			"apply": func(t *rapid.T) {
 				batch := s.Oldest(rapid.IntRange(1, 4).Draw(t, "n"))
 				requireSame(t, all[applied:applied+len(batch.Records)], batch.Records)
-				err := s.Applied(batch)
+				err := s.ReleaseBatch(batch)
 				applied += len(batch.Records)
 				if applied < len(all) || len(all) == 0 && !c.broken {
 					require.NoError(t, err)
@@ -336,7 +336,7 @@ func TestConcurrently(t *testing.T) {
 			require.False(t, seen[x.Settlement.Request])
 			seen[x.Settlement.Request] = true
 		}
-		require.NoError(t, s.Applied(batch))
+		require.NoError(t, s.ReleaseBatch(batch))
 	}
 	done := make(chan struct{})
 	go func() {
@@ -373,7 +373,7 @@ func TestFull(t *testing.T) {
 	require.EqualValues(t, n, s.Len())
 	require.Len(t, c.files[where].now, small, "it does not grow")
 	requireSame(t, waiting(t, s), waiting(t, begin(t, c)))
-	require.NoError(t, s.Applied(s.Oldest(n)))
+	require.NoError(t, s.ReleaseBatch(s.Oldest(n)))
 	require.NoError(t, add(s, recordOf(0)), "there is room again")
 	big := recordOf(0)
 	big.Account = strings.Repeat("x", small)
@@ -416,13 +416,13 @@ func TestEmptyingIsOneSync(t *testing.T) {
 	t.Parallel()
 	s, c := with(t, records(5))
 	syncs := c.syncs
-	require.NoError(t, s.Applied(s.Oldest(2)))
+	require.NoError(t, s.ReleaseBatch(s.Oldest(2)))
 	require.Equal(t, syncs, c.syncs)
-	require.NoError(t, s.Applied(s.Oldest(9)))
+	require.NoError(t, s.ReleaseBatch(s.Oldest(9)))
 	require.Equal(t, syncs+1, c.syncs)
 	require.True(t, zero(c.files[where].now[firstRecord:]), "what is applied does not stay")
 	require.Len(t, c.files[where].now, small, "and the file is no larger for it")
-	require.NoError(t, s.Applied(s.Oldest(9)))
+	require.NoError(t, s.ReleaseBatch(s.Oldest(9)))
 	require.Equal(t, syncs+1, c.syncs, "there is nothing to empty")
 	again := begin(t, c)
 	require.Zero(t, again.Len())

@@ -45,6 +45,14 @@ type LeftOut struct {
 	Err      error
 }
 
+// String says what is left out, for a log.
+func (o LeftOut) String() string {
+	if o.Estimate {
+		return "an estimate of what an attempt used is left out"
+	}
+	return "a provider's usage is left out of its request's charge"
+}
+
 // Answer is what the settlement's caller is told.
 func (s *Settled) Answer() ledger.Charge {
 	return ledger.Charge{Microcents: s.Charge, Waived: s.Waived, Over: s.Over, Pending: s.Pending,

@@ -180,7 +180,7 @@ func (c *crowd) request(ctx context.Context, random *rand.Rand, p payer, id stri
 	routes := []string{"unit", "fraction", "cached", "tiered"}
 	h := ledger.Hold{
 		Request: id, Account: p.account.ID, Key: p.key.ID, Endpoint: "chat", Profile: "max",
-		Microcents: random.Int64N(100_000), Behind: random.IntN(2) == 0,
+		Microcents: random.Int64N(100_000), WriteBehind: random.IntN(2) == 0,
 	}
 	first := c.attempt(id, 1, routes[random.IntN(len(routes))])
 	late := random.IntN(2) == 0
@@ -196,7 +196,7 @@ func (c *crowd) request(ctx context.Context, random *rand.Rand, p payer, id stri
 		}
 	}
 	next := ledger.Next{Request: id, Attempt: c.attempt(id, 2, routes[random.IntN(len(routes))]),
-		Microcents: random.Int64N(200_000), Behind: random.IntN(2) == 0}
+		Microcents: random.Int64N(200_000), WriteBehind: random.IntN(2) == 0}
 	if err := c.store.Begin(ctx, next); err != nil {
 		return err
 	}

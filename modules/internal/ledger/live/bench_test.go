@@ -80,7 +80,7 @@ func holdAndSettle(b *testing.B, way string, callers int) {
 				attempt := ledger.AttemptID(id, 1)
 				_, err := l.Hold(ctx, ledger.Hold{
 					Request: id, Account: c.account, Key: c.key, Endpoint: "chat", Profile: "balanced", Microcents: 1_000_000,
-					Behind: true,
+					WriteBehind: true,
 					Attempt: ledger.Attempt{ID: attempt, Route: "route", Provider: "provider", Model: "model", PriceVersion: version,
 						Worst: 1_000_000},
 				})

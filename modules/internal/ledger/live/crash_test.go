@@ -102,7 +102,7 @@ func (g *gateway) start() {
 				waiting.Settlements--
 			}
 		}
-		require.NoError(g.t, g.spool.Applied(batch))
+		require.NoError(g.t, g.spool.ReleaseBatch(batch))
 	}
 	require.Zero(g.t, waiting.Settlements, "those that MeasureBacklog found are those that were not on record")
 	_, err = store.Recover(ctx)
@@ -171,7 +171,7 @@ func TestCrashes(t *testing.T) {
 				id := fmt.Sprintf("req_%032x", made)
 				h := ledger.Hold{Request: id, Account: accounts[which].ID, Key: keys[which].ID, Endpoint: "chat",
 					Profile: "balanced", Microcents: rapid.Int64Range(0, 3_000_000).Draw(rt, "hold"),
-					Behind: rapid.Bool().Draw(rt, "behind")}
+					WriteBehind: rapid.Bool().Draw(rt, "behind")}
 				if rapid.IntRange(0, 3).Draw(rt, "with an attempt") > 0 {
 					h.Attempt = attempt(id, 1)
 				}
@@ -189,7 +189,7 @@ func TestCrashes(t *testing.T) {
 					id := order[len(order)-1]
 					h := running[id]
 					err := g.Begin(ctx, ledger.Next{Request: id, Attempt: attempt(id, 2), Microcents: h.Microcents + 10,
-						Behind: rapid.Bool().Draw(rt, "behind")})
+						WriteBehind: rapid.Bool().Draw(rt, "behind")})
 					if err != nil && !errors.Is(err, ledger.ErrInsufficient) && !errors.Is(err, ledger.ErrInvalid) {
 						require.True(rt, away && errors.Is(err, ledger.ErrUnavailable), "%v", err)
 					}

@@ -16,8 +16,8 @@
 // they were decided. When the log fails, its caller waits for the store instead.
 //
 // A hold's row is behind by Options.Interval at most, and is never written where its request ends before: the
-// settlement carries it. Who has to wait for it (ledger.Hold.Behind is false) waits for a commit. While the store does
-// not take anything up, everybody waits, so that no hold is admitted whose row cannot be written.
+// settlement carries it. Who has to wait for it (ledger.Hold.WriteBehind is false) waits for a commit. While the store
+// does not take anything up, everybody waits, so that no hold is admitted whose row cannot be written.
 //
 // # A request in the store
 //

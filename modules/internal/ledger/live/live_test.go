@@ -170,7 +170,7 @@ func TestAwayIsSaid(t *testing.T) {
 	store := newAway(t)
 	l := openFor(t, store, newMemoryLog(), slog.New(slog.DiscardHandler))
 	hold := prepareHold(t, l)
-	hold.Behind = true
+	hold.WriteBehind = true
 	store.on.Store(true)
 	_, err := l.Hold(ctx, hold)
 	require.NoError(t, err)

@@ -84,7 +84,7 @@ func (l *Ledger) hold(ctx context.Context, h *ledger.Hold) (b ledger.Balance, ba
 	}
 	r, b, err := l.decideHold(a, ln, h, first, settled)
 	a.mu.Unlock()
-	if err != nil || h.Behind && l.queue.isHealthy() {
+	if err != nil || h.WriteBehind && l.queue.isHealthy() {
 		return b, 0, err
 	}
 	batch, err = l.queue.flush(ctx)
@@ -247,7 +247,7 @@ func (l *Ledger) begin(ctx context.Context, n *ledger.Next) (batch int, err erro
 	}
 	err = l.decideAttempt(r, n, p, priceErr)
 	r.account.mu.Unlock()
-	if err != nil || n.Behind && (l.queue.isHealthy() || l.handedOver.Load()) {
+	if err != nil || n.WriteBehind && (l.queue.isHealthy() || l.handedOver.Load()) {
 		return 0, err
 	}
 	if batch, err = l.queue.flush(ctx); err == nil {
@@ -279,7 +279,7 @@ func (l *Ledger) decideAttempt(r *request, n *ledger.Next, p prices, priceErr er
 	}
 	next := book.BeginAttempt(n.Attempt, p.price, p.cost, l.now())
 	c, err := book.DecideAttempt(n, l.payer(a, r.line), &r.Running, &next)
-	if err == nil && l.handedOver.Load() && (c.Raised > 0 || !n.Behind) {
+	if err == nil && l.handedOver.Load() && (c.Raised > 0 || !n.WriteBehind) {
 		err = errOver // the next process has the account, and its database
 	}
 	if err != nil {
@@ -381,11 +381,7 @@ func (l *Ledger) decideEnd(r *request, st *ledger.Settlement) (e *ended, c ledge
 		return nil, c, err
 	}
 	for _, of := range left {
-		what := "a provider's usage is left out of its request's charge"
-		if of.Estimate {
-			what = "an estimate of what an attempt used is left out"
-		}
-		l.o.Logger.Error(what, "attempt", of.Attempt, "error", of.Err)
+		l.o.Logger.Error(of.String(), "attempt", of.Attempt, "error", of.Err)
 	}
 	a.Account, r.line.Line = after, ln
 	a.unwritten++

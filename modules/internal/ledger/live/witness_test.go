@@ -93,7 +93,7 @@ func kill(t *testing.T, takenUp, waiting int) killed {
 			made++
 			id := fmt.Sprintf("req_%032x", made)
 			_, err := l.Hold(ctx, ledger.Hold{Request: id, Account: a.ID, Key: k.ID, Endpoint: "chat", Profile: "balanced",
-				Microcents: 100, Behind: true, Attempt: ledger.Attempt{ID: ledger.AttemptID(id, 1), Route: "small",
+				Microcents: 100, WriteBehind: true, Attempt: ledger.Attempt{ID: ledger.AttemptID(id, 1), Route: "small",
 					Provider: "echo", Model: "m", PriceVersion: version, Worst: 100}})
 			require.NoError(t, err)
 			_, err = l.Settle(ctx, ledger.Settlement{Request: id, Status: 200, Reason: "ok", Results: []ledger.Result{{
@@ -158,7 +158,7 @@ func (c copied) start(t require.TestingT, dir string) (f found) {
 			_, err = store.TakeUp(ctx, []book.Course{c})
 			require.NoError(t, err)
 		}
-		require.NoError(t, s.Applied(batch))
+		require.NoError(t, s.ReleaseBatch(batch))
 	}
 	s.SetWitness(store.WitnessLog)
 	r, err := store.Verify(ctx)
@@ -265,7 +265,7 @@ func TestRemovedPartsComeBack(t *testing.T) {
 			g.clock.Add(1)
 			id := fmt.Sprintf("req_%032x", n+1)
 			_, err := g.Hold(ctx, ledger.Hold{Request: id, Account: a.ID, Key: k.ID, Endpoint: "chat", Profile: "balanced",
-				Microcents: 100, Behind: true})
+				Microcents: 100, WriteBehind: true})
 			require.NoError(rt, err)
 			c, err := g.Settle(ctx, ledger.Settlement{Request: id, Status: 200, Reason: "ok",
 				Surcharge: rapid.Int64Range(0, 100).Draw(rt, "surcharge")})

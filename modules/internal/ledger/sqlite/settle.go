@@ -48,11 +48,7 @@ func (t *tx) settle(st *ledger.Settlement) (ledger.Charge, error) {
 		return none, err
 	}
 	for _, left := range s.LeftOut {
-		what := "a provider's usage is left out of its request's charge"
-		if left.Estimate {
-			what = "an estimate of what an attempt used is left out"
-		}
-		t.opts.Logger.Error(what, "attempt", left.Attempt, "error", left.Err)
+		t.opts.Logger.Error(left.String(), "attempt", left.Attempt, "error", left.Err)
 	}
 	t.end(r)
 	return s.Answer(), t.recordEnd(r, a, l, st, &s)
