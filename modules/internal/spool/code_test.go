@@ -1,7 +1,10 @@
 package spool
 
 import (
+	"encoding/binary"
 	"encoding/json"
+	"os"
+	"path/filepath"
 	"reflect"
 	"testing"
 	"time"
@@ -32,6 +35,29 @@ func TestEveryField(t *testing.T) {
 		_, err = decode(text)
 		require.NoError(t, err, "as a fareway before wrote it")
 	})
+}
+
+// TestListTooLong: a list that says that it has more than is there, or less than nothing, is refused before room is
+// made for it.
+func TestListTooLong(t *testing.T) {
+	t.Parallel()
+	for _, n := range []int64{-1, 4, 1 << 62} {
+		c := coder{b: append(binary.AppendVarint(nil, n), "abc"...), reading: true}
+		var all []string
+		list(&c, &all, func(s *string) { *s = "one" })
+		require.ErrorIs(t, c.err, errCode, "%d", n)
+		require.Empty(t, all)
+	}
+}
+
+// TestSyncFails: what the system says of a sync is not kept back.
+func TestSyncFails(t *testing.T) {
+	t.Parallel()
+	f, err := openFile(filepath.Join(t.TempDir(), "spool"), os.O_CREATE|os.O_RDWR)
+	require.NoError(t, err)
+	require.NoError(t, f.Sync())
+	require.NoError(t, f.Close())
+	require.Error(t, f.Sync())
 }
 
 // fill sets everything that a value has.
