@@ -70,8 +70,8 @@ type crash struct {
 // replies report the same usage, so that each charge is traced to its one reply. Of two of the three routes it says
 // what was used in the reply; of the third one it tells later, when it is asked. After every end:
 //
-//   - what a client saw as final, whole reply or not, is in the ledger once, with that amount, or in the log, and in the
-//     ledger when the next gateway has started;
+//   - what a client saw as final, whole reply or not, is in the ledger once, with that amount, or in the log, and in
+//     the ledger when the next gateway has started;
 //   - what an earlier gateway settled is as it was, but for what receipts have added;
 //   - every account is worth its top-ups less its charges, and every charge is the price of what is proven;
 //   - the verification finds nothing, before and after the next start, and that releases all holds and takes up the

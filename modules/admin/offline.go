@@ -51,7 +51,8 @@ func (o Offline) Read(ctx context.Context, ask func(c *Client) error) error {
 // findMoment says up to which moment the ledger's file has what happened; "" where it has all.
 func (o Offline) findMoment(readSpool func() (engine.SpoolState, []spool.Item, error)) string {
 	if err := stores.File(o.Ledger).CheckUnlocked(); errors.Is(err, ledger.ErrLocked) {
-		return "A gateway runs on " + o.Data + " and does not answer here: what it decided in the last moments may be missing."
+		return "A gateway runs on " + o.Data + " and does not answer here: what it decided in the last moments may be " +
+			"missing."
 	}
 	state, _, err := readSpool()
 	if err != nil || state.Settlements == 0 {

@@ -24,7 +24,8 @@ type Spool struct {
 }
 
 func viewSpool(s engine.SpoolState) Spool {
-	return Spool{Waiting: s.Settlements, Since: optionalTime(s.Since), Undecided: s.Undecided + int64(len(s.Damaged)), Aside: s.Aside}
+	return Spool{Waiting: s.Settlements, Since: optionalTime(s.Since),
+		Undecided: s.Undecided + int64(len(s.Damaged)), Aside: s.Aside}
 }
 
 // Aside is an item that was kept aside: a settlement, or what is damaged.

@@ -200,7 +200,8 @@ func (u *upRun) lockFolder(data string) (unlock func(), err error) {
 	}
 }
 
-// checkNotRunning refuses a folder that a gateway runs on, unless that hands the folder over, before anything is written into it.
+// checkNotRunning refuses a folder that a gateway runs on, unless that hands the folder over, before anything is
+// written into it.
 func (u *upRun) checkNotRunning(data string) error {
 	there := target{data: data}
 	if file := filepath.Join(data, caddyFile); isThere(file) {

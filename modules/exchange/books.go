@@ -57,8 +57,8 @@ func (b *books) next(a *attempt, all []*attempt) ledger.Next {
 		Tokens: total.Tokens, WriteBehind: b.allowsWriteBehind(a)}
 }
 
-// allowsWriteBehind reports whether an attempt (nil: none yet) may be made before the ledger has it on the disk: nothing
-// that its provider says later could ever prove what it used (GAP-132).
+// allowsWriteBehind reports whether an attempt (nil: none yet) may be made before the ledger has it on the disk:
+// nothing that its provider says later could ever prove what it used (GAP-132).
 func (b *books) allowsWriteBehind(a *attempt) bool {
 	if a == nil {
 		return true

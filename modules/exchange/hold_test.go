@@ -186,7 +186,8 @@ func TestDue(t *testing.T) {
 			t.Parallel()
 			x := (&exchange{work: work{attempts: tc.attempts}, books: books{hold: 1_000_000}}).connect()
 			require.Equal(t, tc.want, x.books.computeDue(&ledger.Settlement{Results: x.work.results(tc.final)}, x.work.attempts))
-			require.Zero(t, x.books.computeDue(&ledger.Settlement{Results: x.work.results(tc.final), Free: true}, x.work.attempts),
+			free := ledger.Settlement{Results: x.work.results(tc.final), Free: true}
+			require.Zero(t, x.books.computeDue(&free, x.work.attempts),
 				"BILL-25")
 			want := tc.want
 			want.Microcents += 1_350

@@ -182,7 +182,8 @@ func TestManyItemsAside(t *testing.T) {
 	for i := range asideLines + 1 {
 		require.NoError(t, e.settler.refuse(courseOf(fmt.Sprint("late ", i)), book.TakenUp{Err: ledger.ErrNotFound}))
 	}
-	require.Equal(t, asideLines+1, log.count("cannot be applied and is kept aside"), "each of a running gateway's has its own")
+	require.Equal(t, asideLines+1, log.count("cannot be applied and is kept aside"),
+		"each of a running gateway's has its own")
 	require.NoError(t, e.Close())
 }
 

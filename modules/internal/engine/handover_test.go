@@ -111,7 +111,8 @@ func TestHandOver(t *testing.T) {
 	require.NoError(t, next.hold(request(4), 2))
 
 	require.ErrorIs(t, old.hold(request(5), 1), ledger.ErrUnavailable, "the old one admits nothing")
-	again := ledger.Next{Request: request(1), Attempt: old.attempt(request(1), 2, 4), Microcents: 4_000_001, WriteBehind: true}
+	again := ledger.Next{Request: request(1), Attempt: old.attempt(request(1), 2, 4), Microcents: 4_000_001,
+		WriteBehind: true}
 	require.ErrorIs(t, old.Ledger().Begin(ctx, again), ledger.ErrUnavailable, "nor more for what runs")
 	again.Microcents = 4_000_000
 	again.WriteBehind = false

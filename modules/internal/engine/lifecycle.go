@@ -171,7 +171,8 @@ func (l *lifecycle) acquire() (g *Generation, release func()) {
 	}
 }
 
-// drain begins the drain, and reports whether this is its first call. After the delay and the drain timeout, what still runs is told to end.
+// drain begins the drain, and reports whether this is its first call. After the delay and the drain timeout, what
+// still runs is told to end.
 func (l *lifecycle) drain(delay time.Duration) bool {
 	l.mu.Lock()
 	defer l.mu.Unlock()

@@ -496,8 +496,8 @@ func (s *Spool) Oldest(n int) (b Batch) {
 	return b
 }
 
-// ReleaseBatch says that nothing more is to be done with the settlements of a batch, and empties the file when none waits
-// any more. After an error a restart finds also those that are applied.
+// ReleaseBatch says that nothing more is to be done with the settlements of a batch, and empties the file when none
+// waits any more. After an error a restart finds also those that are applied.
 func (s *Spool) ReleaseBatch(batch Batch) error {
 	s.io.Lock()
 	for _, n := range batch.numbers {

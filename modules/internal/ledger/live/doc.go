@@ -8,7 +8,8 @@
 // microseconds, and change that memory. Everything else (what operators decide, receipts, periods) is the store's: what
 // was decided before is taken up first, nobody decides about the account meanwhile, and it is read again afterwards. So
 // money that comes in counts from its durable commit, and money that goes out from its decision. A request's end waits
-// for that as well, for Options.WaitTimeout, and is then decided all the same, on what memory has: its client has the reply.
+// for that as well, for Options.WaitTimeout, and is then decided all the same, on what memory has: its client has the
+// reply.
 //
 // # What is durable when
 //

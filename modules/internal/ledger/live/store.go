@@ -195,7 +195,9 @@ func (l *Ledger) SetPlan(ctx context.Context, account, plan string) (ledger.Acco
 func (l *Ledger) SetLimit(ctx context.Context, account string, limit ledger.Limit, value *int64) (
 	ledger.Account, error,
 ) {
-	return excludeFor(ctx, l, account, func() (ledger.Account, error) { return l.store.SetLimit(ctx, account, limit, value) })
+	return excludeFor(ctx, l, account, func() (ledger.Account, error) {
+		return l.store.SetLimit(ctx, account, limit, value)
+	})
 }
 
 // SetProfile implements ledger.Store.

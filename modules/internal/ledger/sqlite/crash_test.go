@@ -146,8 +146,8 @@ func count(told []fact, what string) (n int) {
 	return n
 }
 
-// repeatUnanswered repeats the settlements of all requests, as a process does with those that its predecessor left in the spool,
-// or of those only that were answered. It returns how many of them were running.
+// repeatUnanswered repeats the settlements of all requests, as a process does with those that its predecessor left in
+// the spool, or of those only that were answered. It returns how many of them were running.
 func repeatUnanswered(t *testing.T, s *Store, told []fact, everything bool) (running int64) {
 	before, err := look(t.Context(), s)
 	require.NoError(t, err)

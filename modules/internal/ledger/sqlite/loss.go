@@ -125,7 +125,8 @@ func missingInLog(conn *sqlite.Conn, t traces) (int64, error) {
 			continue
 		}
 		settled := false
-		err := run(conn, `SELECT 1 FROM requests WHERE id = ?`, func(*sqlite.Stmt) error { settled = true; return nil }, k.Request)
+		found := func(*sqlite.Stmt) error { settled = true; return nil }
+		err := run(conn, `SELECT 1 FROM requests WHERE id = ?`, found, k.Request)
 		if err != nil {
 			return 0, failure(err)
 		}
