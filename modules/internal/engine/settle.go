@@ -68,8 +68,8 @@ func (t *settler) bookTorn(ctx context.Context) error {
 		if err != nil {
 			return err
 		}
-		t.log.Warn("a power cut has taken settlements from the spool, as durability \"process\" lets it; it is booked on the "+
-			"audit trail", "id", item.ID, "settlements", item.Damage.Lost, "requests", item.Damage.Requests)
+		t.log.Warn("a power cut has taken settlements from the spool, as durability \"process\" lets it; it is booked "+
+			"on the audit trail", "id", item.ID, "settlements", item.Damage.Lost, "requests", item.Damage.Requests)
 		err = recordDecision(ctx, t.store, t.spool.Aside(), &item, spool.Decision{ID: item.ID, Outcome: spool.Discarded,
 			Time: t.now(), Actor: ledger.ActorOf(ctx), Reason: "a power cut has taken it, as durability \"process\" lets it"})
 		if err != nil {

@@ -222,8 +222,8 @@ type Report struct {
 	// Witnessed: there is a witness beside the ledger, so that a missing end would be seen; Loss is that it is (GAP-133).
 	Witnessed bool  `json:"witnessed"`
 	Loss      *Loss `json:"loss,omitempty"`
-	// PowerCut is what power cuts have taken that were free to, which is booked; nil: nothing. A Loss that says PowerCut is
-	// booked by the next start.
+	// PowerCut is what power cuts have taken that were free to, which is booked; nil: nothing. A Loss that says PowerCut
+	// is booked by the next start.
 	PowerCut *PowerCuts `json:"power_cuts,omitempty"`
 	Problem  string     `json:"problem,omitempty"`
 	Entry    string     `json:"entry,omitempty"` // the first entry, hold or request that disagrees

@@ -154,8 +154,8 @@ type Hold struct {
 	// Headroom, above 1, refuses the hold also where one that many times as large would be refused: who sized it
 	// roughly sizes it exactly then.
 	Headroom int64
-	// WriteBehind: its caller need not wait until the hold is durable. A crash would lose nothing of the first attempt that
-	// could ever be proven (GAP-132).
+	// WriteBehind: its caller need not wait until the hold is durable. A crash would lose nothing of the first attempt
+	// that could ever be proven (GAP-132).
 	WriteBehind bool
 }
 
