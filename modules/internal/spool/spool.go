@@ -377,8 +377,8 @@ func (s *Spool) write(batch []*appending) (rest []*appending) {
 	return rest
 }
 
-// chooseHalf is the half that a batch goes into: the one that the last went into, from its beginning where nothing in it
-// waits, or the other one, once that is free and this one has enough.
+// chooseHalf is the half that a batch goes into: the one that the last went into, from its beginning where nothing in
+// it waits, or the other one, once that is free and this one has enough.
 func (s *Spool) chooseHalf() *half {
 	h, other := s.current, &s.halves[0]
 	if h == other {

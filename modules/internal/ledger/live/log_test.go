@@ -27,8 +27,8 @@ func recordOf(n int) spool.Record {
 	}
 }
 
-// TestMeasureBacklog: who reads a ledger's file is told what its log has beside that, from when on, and whether it comes
-// to what it says (GAP-132).
+// TestMeasureBacklog: who reads a ledger's file is told what its log has beside that, from when on, and whether it
+// comes to what it says (GAP-132).
 func TestMeasureBacklog(t *testing.T) {
 	t.Parallel()
 	books := ledgertest.OpenMemory(t, ledgertest.Options{})

@@ -146,8 +146,8 @@ func (l *Ledger) Request(ctx context.Context, id string) (ledger.RequestRecord, 
 	return l.store.Request(ctx, id)
 }
 
-// With accounts excluded goes what changes what decisions are made on: nobody decides about them meanwhile, and they are
-// read again. Reading accounts is among that, for periods that are over end with it.
+// With accounts excluded goes what changes what decisions are made on: nobody decides about them meanwhile, and they
+// are read again. Reading accounts is among that, for periods that are over end with it.
 
 // Recover implements ledger.Store.
 func (l *Ledger) Recover(ctx context.Context, living ...string) (requests int64, err error) {

@@ -39,7 +39,8 @@ func (s *Store) AccountOf(ctx context.Context, id string) (account string, err e
 	}
 	err = s.read(ctx, "account_of", func(conn *sqlite.Conn) error {
 		return run(conn, `SELECT a.id FROM accounts AS a WHERE a.n = coalesce((SELECT account FROM requests WHERE id = ?1),
-			(SELECT account FROM holds WHERE request = ?1), (SELECT account FROM keys WHERE id = ?2))`, to(&account), request, id)
+			(SELECT account FROM holds WHERE request = ?1), (SELECT account FROM keys WHERE id = ?2))`,
+			to(&account), request, id)
 	})
 	return wrapResult(account, err, "looking for an account")
 }

@@ -33,8 +33,8 @@ const (
 // The file says who has it, for people, and its generation; it is never removed, for a lock on a removed file locks
 // nothing. Should somebody remove it, or cut it, the ledger itself knows its owners: see raise.
 //
-// Its owner may offer it while he drains (Offer): whoever comes then waits with the lock of PATH.lock.next, by which the
-// owner sees that somebody does (IsAwaited).
+// Its owner may offer it while he drains (Offer): whoever comes then waits with the lock of PATH.lock.next, by which
+// the owner sees that somebody does (IsAwaited).
 type fileLease struct {
 	path       string
 	lock, next *flock.Flock

@@ -51,8 +51,8 @@ func (s *Store) Recover(ctx context.Context, living ...string) (requests int64, 
 	return requests, nil
 }
 
-// releaseDead settles at nothing the next requests of owners that do not live, in the order in which they were admitted.
-// Their attempts are unproven.
+// releaseDead settles at nothing the next requests of owners that do not live, in the order in which they were
+// admitted. Their attempts are unproven.
 func (t *tx) releaseDead(living []string) (requests, held int64, err error) {
 	var dead []*running
 	for _, r := range t.live {
