@@ -56,7 +56,8 @@ func (h *handing) attempt(request string, seq, credits int64) ledger.Attempt {
 
 func (h *handing) hold(request string, credits int64) error {
 	return h.Ledger().Hold(context.Background(), ledger.Hold{Request: request, Account: h.who.Account.ID,
-		Key: h.who.Key.ID, Endpoint: "chat", Profile: "balanced", Microcents: credits * 1_000_000, Attempt: h.attempt(request, 1, credits)})
+		Key: h.who.Key.ID, Endpoint: "chat", Profile: "balanced", Microcents: credits * 1_000_000,
+		Attempt: h.attempt(request, 1, credits)})
 }
 
 func (h *handing) settle(request string, seq, output int64) ledger.Charge {
