@@ -170,6 +170,34 @@ func (c copied) start(t require.TestingT, dir string) (f found) {
 	return f
 }
 
+// TestLinkedLedger: the spool of a database that is a link lies beside the link, and is missed there (GAP-133).
+func TestLinkedLedger(t *testing.T) {
+	t.Parallel()
+	k := kill(t, 3, 4)
+	for name, missed := range map[string]int64{"whole": 0, "without its spool": 4} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			own := k.files.with(".spool", nil).put(t, t.TempDir())
+			link := filepath.Join(t.TempDir(), "link.db")
+			require.NoError(t, os.Symlink(own, link))
+			if missed == 0 {
+				require.NoError(t, os.WriteFile(spool.Path(link), k.files[".spool"], 0o600))
+			}
+			loss, err := sqlite.FindLoss(t.Context(), link)
+			require.NoError(t, err)
+			store, err := sqlite.Open(sqlite.Options{Path: link, Logger: slog.New(slog.DiscardHandler)})
+			require.NoError(t, err)
+			require.Equal(t, loss, store.Loss())
+			if missed == 0 {
+				require.Nil(t, loss)
+			} else {
+				require.Equal(t, missed, loss.Settlements)
+			}
+			require.NoError(t, store.Close())
+		})
+	}
+}
+
 // TestLogIsMissed takes the log's end away in every way that comes to mind: a start names what is gone, and so does a
 // verification; what is damaged is named by the spool.
 func TestLogIsMissed(t *testing.T) {

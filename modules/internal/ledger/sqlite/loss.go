@@ -41,13 +41,13 @@ type traces struct {
 	damage *ledger.LogDamage
 }
 
-func readTraces(database string) (t traces, err error) {
+func readTraces(database, log string) (t traces, err error) {
 	t.seen, err = readWitness(database)
 	if errors.Is(err, errNoWitness) {
 		t.seen, err = nil, nil
 	}
 	if err == nil && t.seen != nil && t.seen.log != nil {
-		t.log, err = spool.ReadContent(spool.Path(database))
+		t.log, err = spool.ReadContent(log)
 		if errors.Is(err, spool.ErrForeign) {
 			err = nil // there is nothing in it that can be read, and a gateway does not start on it
 		}

@@ -10,6 +10,7 @@ import (
 	"zombiezen.com/go/sqlite"
 
 	"github.com/fareway/fareway/modules/internal/ledger"
+	"github.com/fareway/fareway/modules/internal/spool"
 )
 
 const (
@@ -25,6 +26,7 @@ type source func(ctx context.Context, operation string, fn func(*sqlite.Conn) er
 // books is ledger.Books over a file. Store and BooksFile are the same code over different connections.
 type books struct {
 	path    string
+	log     string // the path of the spool
 	busy    time.Duration
 	observe func(operation string, d time.Duration, batch int)
 	// brief is for what a request of a client may wait for. Everything else is a list, on a connection of its
@@ -39,9 +41,9 @@ type books struct {
 }
 
 // newBooks reads the ledger at path, which exists. brief may be nil: then brief reads are lists, too.
-func newBooks(path string, busy time.Duration, observe func(string, time.Duration, int), brief source) *books {
+func newBooks(path, log string, busy time.Duration, observe func(string, time.Duration, int), brief source) *books {
 	b := &books{
-		path: path, busy: busy, observe: observe, brief: brief,
+		path: path, log: log, busy: busy, observe: observe, brief: brief,
 		lists: make(chan struct{}, maxLists), chores: make(chan struct{}, 1),
 	}
 	b.ctx, b.cancel = context.WithCancel(context.Background())
@@ -150,11 +152,12 @@ func OpenBooks(ctx context.Context, path string) (*BooksFile, error) {
 	fail := func(err error) (*BooksFile, error) {
 		return nil, fmt.Errorf("opening the books of %s: %w", path, err)
 	}
+	log := spool.Path(path) // it lies beside the link, where that is one
 	path, err := resolve(path)
 	if err != nil {
 		return nil, err
 	}
-	b := newBooks(path, patience, func(string, time.Duration, int) {}, nil)
+	b := newBooks(path, log, patience, func(string, time.Duration, int) {}, nil)
 	err = b.list(ctx, "open_books", func(conn *sqlite.Conn) error {
 		version, err := schemaVersion(conn)
 		switch {

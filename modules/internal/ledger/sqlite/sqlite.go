@@ -17,6 +17,7 @@ import (
 
 	"github.com/fareway/fareway/modules/internal/files"
 	"github.com/fareway/fareway/modules/internal/ledger"
+	"github.com/fareway/fareway/modules/internal/spool"
 )
 
 // readers is how many connections answer short questions beside the one that writes.
@@ -50,6 +51,7 @@ type Options struct {
 	Behind bool
 
 	machine machineBoot // that it runs in; bootOfMachine
+	log     string      // the path of its spool
 }
 
 func (o *Options) fill() {
@@ -96,6 +98,7 @@ type Store struct {
 // Recover. It returns ledger.ErrLocked when another process has it and ErrVersion when this fareway cannot read it.
 func Open(opts Options) (_ *Store, err error) {
 	opts.fill()
+	opts.log = spool.Path(opts.Path) // it lies beside the link, where that is one
 	if opts.Path, err = resolve(opts.Path); err != nil {
 		return nil, err
 	}
@@ -143,7 +146,7 @@ func (s *Store) open() error {
 	s.reclaim()
 	s.readers = newPool(s.opts.Path, readers, s.opts.WaitTimeout)
 	s.db.renew = s.readers.renew
-	s.books = newBooks(s.opts.Path, s.opts.WaitTimeout, s.opts.Observe, s.read)
+	s.books = newBooks(s.opts.Path, s.opts.log, s.opts.WaitTimeout, s.opts.Observe, s.read)
 	s.writer = startWriter(s.db, s.opts.WaitTimeout)
 	return s.bookPowerCut()
 }

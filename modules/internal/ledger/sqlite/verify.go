@@ -36,7 +36,7 @@ func (b *books) Verify(ctx context.Context, kept ...ledger.Checkpoint) (ledger.R
 // VerifyAs implements ledger.Books.
 func (b *books) VerifyAs(ctx context.Context, how ledger.Verification) (ledger.Report, error) {
 	var r ledger.Report
-	t, err := readTraces(b.path)
+	t, err := readTraces(b.path, b.log)
 	if err == nil {
 		until, cancel := context.WithCancel(ctx)
 		defer cancel()
@@ -177,7 +177,7 @@ func FindLoss(ctx context.Context, database string) (loss *ledger.Loss, err erro
 	if err != nil {
 		return nil, err
 	}
-	t, err := readTraces(books.path)
+	t, err := readTraces(books.path, books.log)
 	if err == nil {
 		err = books.list(ctx, "find_loss", func(conn *sqlite.Conn) (err error) {
 			loss, _, err = findLoss(conn, t)

@@ -287,7 +287,7 @@ func (d *database) beginWitness() error {
 	if traces.damage, err = undecidedDamage(d.opts.Path); err != nil {
 		return err
 	}
-	if traces.log, err = spool.ReadContent(spool.Path(d.opts.Path)); err != nil && !errors.Is(err, spool.ErrForeign) {
+	if traces.log, err = spool.ReadContent(d.opts.log); err != nil && !errors.Is(err, spool.ErrForeign) {
 		return err // who opens a spool that is none says so
 	}
 	loss, _, err := lossOf(d.conn, has, traces, d.opts.machine)
