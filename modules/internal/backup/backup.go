@@ -14,9 +14,11 @@ import (
 	"io"
 	"io/fs"
 	"log/slog"
+	"maps"
 	"os"
 	"path/filepath"
 	"slices"
+	"strings"
 	"time"
 
 	"github.com/fareway/fareway/modules/internal/files"
@@ -39,6 +41,20 @@ const BackupWork, RestoreWork = ".fareway-backup-", ".fareway-restore-"
 
 // backedFiles are what a backup may have beside the database, by what stands behind its name.
 var backedFiles = []string{"", ".witness", ".spool", ".spool.aside"}
+
+// suffixesOf are those of backedFiles, and of the spools of processes that have handed the ledger over.
+func suffixesOf(database string) ([]string, error) {
+	all := slices.Clone(backedFiles)
+	left, err := spool.FindHandedOver(spool.Path(database))
+	if errors.Is(err, fs.ErrNotExist) {
+		return all, nil
+	}
+	for _, path := range left {
+		all = append(all, strings.TrimPrefix(path, database))
+	}
+	slices.Sort(all[len(backedFiles):])
+	return all, err
+}
 
 // Manifest says what a backup has.
 type Manifest struct {
@@ -110,12 +126,24 @@ func Write(ctx context.Context, database string, o Options, w io.Writer) (m Mani
 // damaged then is whole in another copy.
 func copySpool(database, to string) error {
 	for range 10 {
-		for _, beside := range []string{".spool", ".spool.aside"} {
+		suffixes, err := suffixesOf(database)
+		if err != nil {
+			return err
+		}
+		for _, beside := range suffixes {
+			if !strings.HasPrefix(beside, ".spool") {
+				continue
+			}
 			if err := copyFile(database+beside, to+beside); err != nil && !errors.Is(err, fs.ErrNotExist) {
 				return err
 			}
 		}
-		if _, damaged, err := spool.Inspect(to + ".spool"); err == nil && len(damaged) == 0 {
+		after, err := suffixesOf(database)
+		if err != nil {
+			return err
+		}
+		_, damaged, err := spool.Inspect(to + ".spool")
+		if err == nil && len(damaged) == 0 && slices.Equal(after, suffixes) { // none was handed over meanwhile
 			return nil
 		}
 	}
@@ -133,8 +161,14 @@ func dropEmptySpool(ctx context.Context, database string) error {
 	if err := errors.Join(err, books.Close()); err != nil || waiting > 0 || damaged > 0 {
 		return err
 	}
-	if err := os.Remove(database + ".spool"); err != nil && !errors.Is(err, fs.ErrNotExist) {
-		return fmt.Errorf("copying the spool: %w", err)
+	left, err := spool.FindHandedOver(spool.Path(database))
+	if err != nil {
+		return err
+	}
+	for _, path := range append(slices.Collect(maps.Values(left)), spool.Path(database)) {
+		if err := os.Remove(path); err != nil && !errors.Is(err, fs.ErrNotExist) {
+			return fmt.Errorf("copying the spool: %w", err)
+		}
 	}
 	return nil
 }
@@ -144,6 +178,17 @@ func findWaiting(ctx context.Context, database string, books ledger.Books) (wait
 	records, items, err := spool.Inspect(database + ".spool")
 	if err != nil {
 		return 0, 0, err
+	}
+	left, err := spool.FindHandedOver(spool.Path(database))
+	if err != nil {
+		return 0, 0, err
+	}
+	for _, path := range left {
+		more, damaged, err := spool.Inspect(path)
+		if err != nil {
+			return 0, 0, err
+		}
+		records, items = append(records, more...), append(items, damaged...)
 	}
 	w, err := live.MeasureBacklog(ctx, books, records)
 	return w.Settlements, len(items), err
@@ -178,7 +223,11 @@ func describe(ctx context.Context, database string) (Manifest, error) {
 	if m.Extent, err = stores.File(database).ReadExtent(ctx); err != nil {
 		return m, err
 	}
-	for _, suffix := range backedFiles {
+	suffixes, err := suffixesOf(database)
+	if err != nil {
+		return m, err
+	}
+	for _, suffix := range suffixes {
 		file, err := sum(database + suffix)
 		if errors.Is(err, fs.ErrNotExist) && suffix != "" {
 			continue
@@ -329,7 +378,11 @@ func refuseThere(ctx context.Context, database string, replace bool) error {
 
 // extentOf is how much is in a ledger that is there; none of one that cannot be read, which may be why it is replaced.
 func extentOf(ctx context.Context, database string) (was ledger.Extent, there bool, err error) {
-	there = slices.ContainsFunc(append(slices.Clone(backedFiles), "-wal"), func(suffix string) bool {
+	suffixes, err := suffixesOf(database)
+	if err != nil {
+		return was, false, err
+	}
+	there = slices.ContainsFunc(append(suffixes, "-wal"), func(suffix string) bool {
 		_, err := os.Lstat(database + suffix)
 		return err == nil
 	})
@@ -375,7 +428,11 @@ func moveAside(database string, made time.Time, moved *files.Changes) (string, e
 			return dir, fmt.Errorf("moving the ledger that is there into %s: %w", dir, err)
 		}
 	}
-	for _, suffix := range append(slices.Clone(backedFiles), "-wal", "-shm") {
+	suffixes, err := suffixesOf(database)
+	if err != nil {
+		return dir, err
+	}
+	for _, suffix := range append(suffixes, "-wal", "-shm") {
 		err := moved.Rename(database+suffix, filepath.Join(dir, filepath.Base(database)+suffix))
 		if err != nil && !errors.Is(err, fs.ErrNotExist) {
 			return dir, fmt.Errorf("moving the ledger that is there into %s: %w", dir, err)
@@ -399,7 +456,8 @@ func readArchive(ctx context.Context, r io.Reader, dir string, kept []ledger.Che
 			format)
 	}
 	for _, file := range m.Files {
-		if !slices.ContainsFunc(backedFiles, func(suffix string) bool { return file.Name == backedUp+suffix }) {
+		isBacked := slices.ContainsFunc(backedFiles, func(suffix string) bool { return file.Name == backedUp+suffix })
+		if !isBacked && !spool.IsHandedOver(file.Name, spool.Path(backedUp)) {
 			return m, fmt.Errorf("reading the backup: %q is no file of a ledger", file.Name)
 		}
 		if head, err = archive.Next(); err != nil || head.Name != file.Name {

@@ -93,6 +93,27 @@ func names(t *testing.T, dir string) (list []string) {
 	return list
 }
 
+// TestHandedOver: the spool of a process that has handed the ledger over belongs to it, in a backup and at a restore
+// (GAP-99).
+func TestHandedOver(t *testing.T) {
+	t.Parallel()
+	h := newHouse(t)
+	h.spooled()
+	left := spool.HandedOverPath(spool.Path(h.path), "OWNER")
+	require.NoError(t, os.Rename(spool.Path(h.path), left))
+	archive := h.backup()
+	require.NoError(t, h.store.Close())
+	was, err := os.ReadFile(left)
+	require.NoError(t, err)
+	done, err := h.restore(archive, true)
+	require.NoError(t, err)
+	require.EqualValues(t, 1, done.Waiting)
+	require.Contains(t, names(t, done.Aside), filepath.Base(left))
+	is, err := os.ReadFile(left)
+	require.NoError(t, err)
+	require.Equal(t, was, is)
+}
+
 // TestBackupAndRestore: a backup that is made beside a running gateway has what was in the log and in the spool, and a
 // restore says what it lacks.
 func TestBackupAndRestore(t *testing.T) {

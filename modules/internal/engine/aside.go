@@ -55,7 +55,7 @@ func ReadSpool(ctx context.Context, database string, books ledger.Books) (SpoolS
 	if err != nil {
 		return state, items, err
 	}
-	left, err := findHandedOver(path)
+	left, err := spool.FindHandedOver(path)
 	if err != nil {
 		return state, items, err
 	}

@@ -6,13 +6,13 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
-	"strings"
 	"sync"
 	"time"
 
 	"github.com/gofrs/flock"
 
 	"github.com/fareway/fareway/modules/internal/files"
+	"github.com/fareway/fareway/modules/internal/spool"
 )
 
 // A process that drains hands its ledger over to one that waits for it (live.Ledger.HandOver). What it still runs it
@@ -23,8 +23,6 @@ import (
 // The process that has the ledger then counts that owner's holds, and takes the spool up when its lock is free.
 
 const (
-	// handedOver is what the name of such a spool has between that of the ledger's and its owner.
-	handedOver = ".of-"
 	// handOverEvery is how often a process that drains looks whether another one waits, and one that has the ledger
 	// whether a process before it has ended.
 	handOverEvery = 50 * time.Millisecond
@@ -48,7 +46,7 @@ func (e *Engine) PredecessorsEnded() <-chan struct{} { return e.predecessors.all
 // lockEnded finds the spools of processes that have handed the ledger over: of those that have ended, and of those
 // that live. Those that have ended are locked until release is called.
 func (p *predecessors) lockEnded() (dead map[string]*flock.Flock, release func(), err error) {
-	spools, err := findHandedOver(p.spool)
+	spools, err := spool.FindHandedOver(p.spool)
 	if err != nil {
 		return nil, nil, err
 	}
@@ -74,23 +72,6 @@ func (p *predecessors) lockEnded() (dead map[string]*flock.Flock, release func()
 		}
 	}
 	return dead, release, nil
-}
-
-// findHandedOver finds the spools of processes that have handed the ledger with a spool over, by their owners.
-func findHandedOver(spool string) (paths map[string]string, err error) {
-	dir, base := filepath.Split(spool)
-	entries, err := os.ReadDir(dir)
-	if err != nil {
-		return nil, fmt.Errorf("looking for spools of processes before: %w", err)
-	}
-	paths = map[string]string{}
-	for _, e := range entries {
-		owner, ok := strings.CutPrefix(e.Name(), base+handedOver)
-		if ok && !strings.Contains(owner, ".") { // else it is what a spool is made anew in
-			paths[owner] = filepath.Join(dir, e.Name())
-		}
-	}
-	return paths, nil
 }
 
 // livingOwners are those of the ones that live.
@@ -225,7 +206,7 @@ func (e *Engine) handOver() error {
 	}
 	e.closing.Do(e.learning.close)
 	path := e.predecessors.spool
-	to := path + handedOver + e.base.BootID()
+	to := spool.HandedOverPath(path, e.base.BootID())
 	err := e.live.HandOver(context.Background(), func() error {
 		if e.handed != nil {
 			return nil // it was done before
