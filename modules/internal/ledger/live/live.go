@@ -82,7 +82,7 @@ type Ledger struct {
 	mu         sync.Mutex // guards what follows; who has an account's lock may take it
 	accounts   map[string]*account
 	requests   map[string]*request // that run
-	settled    settledIDs
+	settled    book.SettledIDs
 	prices     map[priceID]prices
 	closed     bool
 	handedOver atomic.Bool // the ledger is handed over
@@ -112,7 +112,7 @@ func Open(ctx context.Context, store Store, log Log, o Options) (*Ledger, error)
 		store: store, log: log, o: o, owner: store.BootID(), accounts: map[string]*account{}, requests: map[string]*request{},
 		prices: map[priceID]prices{},
 	}
-	l.settled.reset(highest)
+	l.settled.Reset(highest)
 	l.queue.start(l)
 	return l, nil
 }

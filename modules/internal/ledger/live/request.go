@@ -163,7 +163,7 @@ func (l *Ledger) decideHold(a *account, ln *line, h *ledger.Hold, first *book.At
 	l.mu.Lock()
 	running := l.requests[h.Request]
 	if !settled {
-		settled, _ = l.settled.tell(h.Request)
+		settled, _ = l.settled.Find(h.Request)
 	}
 	l.mu.Unlock()
 	if repeated, err := book.RepeatsHold(h, running.running(), settled); err != nil || repeated {
@@ -194,7 +194,7 @@ func (r *request) addHeld(microcents int64) {
 // isSettled reports whether a request has ended, which the store is asked about a request whose id is no new one's.
 func (l *Ledger) isSettled(ctx context.Context, id string) (bool, error) {
 	l.mu.Lock()
-	settled, sure := l.settled.tell(id)
+	settled, sure := l.settled.Find(id)
 	sure = sure || l.requests[id] != nil
 	l.mu.Unlock()
 	if sure {
@@ -388,7 +388,7 @@ func (l *Ledger) decideEnd(r *request, st *ledger.Settlement) (e *ended, c ledge
 	a.decided++
 	l.remove(r)
 	l.mu.Lock()
-	l.settled.add(r.ID)
+	l.settled.Add(r.ID)
 	l.mu.Unlock()
 	e = &ended{course: book.Course{Running: now, End: &end}, request: r, after: a.Balance}
 	l.queue.queueEnd(e)
@@ -408,7 +408,7 @@ func (l *Ledger) settleInStore(ctx context.Context, st *ledger.Settlement) (c le
 	})
 	if err == nil {
 		l.mu.Lock()
-		l.settled.add(st.Request)
+		l.settled.Add(st.Request)
 		l.mu.Unlock()
 	}
 	return c, err

@@ -158,7 +158,7 @@ func (l *Ledger) Recover(ctx context.Context, living ...string) (requests int64,
 		highest, err := l.store.HighestRequest(ctx)
 		l.mu.Lock()
 		defer l.mu.Unlock()
-		l.settled.reset(highest)
+		l.settled.Reset(highest)
 		return err
 	})
 }

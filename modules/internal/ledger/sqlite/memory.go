@@ -33,7 +33,7 @@ type memory struct {
 	lastEntry int64    // the largest number in the journal
 	// prunedBefore: requests that were settled before this moment may be on record no more, in nanoseconds; 0: none was.
 	prunedBefore int64
-	settled      settledIDs
+	settled      book.SettledIDs
 	unsummed     unsummed
 	scratch      []byte
 }
@@ -86,7 +86,7 @@ func (m *memory) load(conn *sqlite.Conn) error {
 	err := run(conn, `SELECT (SELECT coalesce(max(n), 0) FROM entries), (SELECT coalesce(max(id), '') FROM requests),
 		holds, held, marks, pruned_before FROM meta`,
 		to(&m.lastEntry, &highest, &m.saved.rows, &m.saved.microcents, &m.saved.marks, &m.prunedBefore))
-	m.settled.reset(highest)
+	m.settled.Reset(highest)
 	if err == nil {
 		err = m.unsummed.load(conn, m.lastEntry)
 	}
@@ -159,47 +159,4 @@ func (c *cache[K, V]) evictUnused() {
 	if len(c.young) >= c.max/2 {
 		c.old, c.young = c.young, make(map[K]V, c.max/2)
 	}
-}
-
-// maxSettled is how many ids of settled requests are remembered.
-const maxSettled = 1 << 13
-
-// settledIDs tells of nearly every new request, without a look into the database, that no settled one has
-// its id: ids begin with the time, and those of the last settled requests are remembered. To know too many
-// does no harm.
-type settledIDs struct {
-	max   int
-	floor string // no id above it is settled but those in ids
-	ids   map[string]struct{}
-	order []string // a ring of ids, in the order of their settlement
-	next  int
-}
-
-func (s *settledIDs) reset(highest string) {
-	*s = settledIDs{max: maxSettled, floor: highest, ids: make(map[string]struct{})}
-}
-
-func (s *settledIDs) add(id string) {
-	if id <= s.floor {
-		return
-	}
-	if _, ok := s.ids[id]; ok {
-		return
-	}
-	s.ids[id] = struct{}{}
-	if len(s.order) < s.max {
-		s.order = append(s.order, id)
-		return
-	}
-	gone := s.order[s.next]
-	delete(s.ids, gone)
-	s.floor = max(s.floor, gone)
-	s.order[s.next] = id
-	s.next = (s.next + 1) % s.max
-}
-
-// unknown reports that no request with this id can be settled; false means that the database has to be asked.
-func (s *settledIDs) unknown(id string) bool {
-	_, known := s.ids[id]
-	return !known && id > s.floor
 }

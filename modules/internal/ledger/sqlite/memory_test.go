@@ -12,7 +12,6 @@ import (
 	"time"
 
 	"github.com/stretchr/testify/require"
-	"pgregory.net/rapid"
 	"zombiezen.com/go/sqlite"
 
 	"github.com/fareway/fareway/modules/internal/ledger"
@@ -36,29 +35,6 @@ func TestCacheForgetsWhatIsNotUsed(t *testing.T) {
 	}
 	_, ok := c.get(50)
 	require.False(t, ok)
-}
-
-// An id that is settled is never taken for a new one, whatever the order of ids and however many there are.
-func TestSettledIDsKnowEveryOne(t *testing.T) {
-	t.Parallel()
-	rapid.Check(t, func(t *rapid.T) {
-		var s settledIDs
-		first := rapid.IntRange(0, 50).Draw(t, "first")
-		s.reset(fmt.Sprintf("req_%06d", first))
-		s.max = 5
-		all := map[string]bool{}
-		for i := range rapid.IntRange(0, 60).Draw(t, "n") {
-			id := fmt.Sprintf("req_%06d", max(0, first+i+rapid.IntRange(-20, 20).Draw(t, "jitter")))
-			require.False(t, all[id] && s.unknown(id), "%s is settled", id)
-			s.add(id)
-			all[id] = true
-			require.LessOrEqual(t, len(s.ids), 5)
-		}
-		for id := range all {
-			require.False(t, s.unknown(id), "%s is settled", id)
-		}
-		require.True(t, s.unknown("req_999999"))
-	})
 }
 
 // Whatever fails half way leaves the memory as the database is, and its neighbours in the batch are done.
@@ -272,7 +248,7 @@ func (t *tx) compare() error {
 	differ("sums of holds", t.holds, m.holds)
 	differ("last entry", t.lastEntry, m.lastEntry)
 	err := run(t.conn, `SELECT id FROM requests`, func(row *sqlite.Stmt) error {
-		if id := row.ColumnText(0); t.settled.unknown(id) {
+		if id := row.ColumnText(0); t.settled.IsNew(id) {
 			differ("settled request", "", id)
 		}
 		return nil

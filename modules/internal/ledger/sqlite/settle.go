@@ -59,7 +59,7 @@ func (t *tx) recordEnd(r *running, a *account, l *keyLine, st *ledger.Settlement
 	if err := t.applyCharge(a, l, &s.Charged); err != nil {
 		return err
 	}
-	t.settled.add(r.ID)
+	t.settled.Add(r.ID)
 	e := ended{r, st, s.Part, s.Pending, s.At, a.last}
 	t.ends = append(t.ends, e)
 	return t.unsummed.count(t.conn, &e)
@@ -203,7 +203,7 @@ type settledRequest struct {
 }
 
 func (t *tx) settledRequest(id string) (s settledRequest, found bool, err error) {
-	if t.settled.unknown(id) {
+	if t.settled.IsNew(id) {
 		return s, false, nil
 	}
 	err = t.query(`SELECT a.id, r.key, r.service_limit, r.surcharge, r.charge, r.waived, r.refunded, r.pending, r.hold, `+
