@@ -282,7 +282,7 @@ func TestTornFirst(t *testing.T) {
 	r := recordOf(2)
 	payload, err := r.encode(nil)
 	require.NoError(t, err)
-	b := appendSectors(nil, firstRecord, 2, 1, payload)
+	b := appendSectors(nil, firstRecord, 2, 1, 1, payload)
 	require.Greater(t, len(b), 2*sectorSize)
 	copy(c.files[where].now[firstRecord:], b[:2*sectorSize])
 	c.broken, c.stuck = false, false
@@ -300,7 +300,7 @@ func TestTornTail(t *testing.T) {
 	s, c := with(t, records(2))
 	payload, err := func() ([]byte, error) { r := recordOf(2); return r.encode(nil) }()
 	require.NoError(t, err)
-	b := appendSectors(nil, s.halves[0].end, 1, 3, payload)
+	b := appendSectors(nil, s.halves[0].end, 1, 3, 1, payload)
 	require.Len(t, b, 3*sectorSize)
 	copy(c.files[where].now[s.halves[0].end:], b[:2*sectorSize])
 	torn := begin(t, c)
@@ -312,6 +312,36 @@ func TestTornTail(t *testing.T) {
 	requireSame(t, append(records(2), recordOf(3)), waiting(t, again))
 	require.Zero(t, again.Torn(), "what was torn is gone")
 
-	copy(c.files[where].now[again.halves[0].end:], appendSectors(nil, again.halves[0].end, 1, 4, []byte(`{}`)))
+	copy(c.files[where].now[again.halves[0].end:], appendSectors(nil, again.halves[0].end, 1, 4, 1, []byte(`{}`)))
 	require.EqualValues(t, 4, begin(t, c).Len(), "one that is whole may count")
+}
+
+// TestHeaderBehind: a power cut leaves the header of long before, and the records say which were there before them: one
+// of those that is gone is missed, and one that was being written is not.
+func TestHeaderBehind(t *testing.T) {
+	t.Parallel()
+	all := records(6)
+	var batch []*appending
+	for i := range all[4:] {
+		payload, err := all[4+i].encode(nil)
+		require.NoError(t, err)
+		batch = append(batch, &appending{payload: payload})
+	}
+	s, c := with(t, all[:4])
+	require.Empty(t, s.write(batch))
+	cut := c.files[where].after(func(int) bool { return false })
+	at := places(all)
+	for gone := range all {
+		b := bytes.Clone(cut)
+		clear(b[at[gone].from:at[gone].to])
+		again := begin(t, c.next(map[string][]byte{where: b}))
+		requireSame(t, slices.Delete(slices.Clone(all), gone, gone+1), waiting(t, again))
+		items := again.Aside().Items()
+		if gone >= 4 { // nobody can know whether their write had ended
+			require.Empty(t, items)
+			continue
+		}
+		require.Len(t, items, 1)
+		require.EqualValues(t, 1, items[0].Damage.Lost)
+	}
 }

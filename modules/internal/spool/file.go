@@ -15,6 +15,8 @@ import (
 // disk is an open file.
 type disk interface {
 	io.WriterAt
+	// Put writes as WriteAt does, and has that on the disk; of what else was written it says nothing.
+	Put(b []byte, at int64) error
 	Sync() error
 	Close() error
 }

@@ -204,8 +204,12 @@ func (s *scanner) readSectors() {
 		}
 	}
 	for i, p := range s.parts {
-		if s.kinds[i] == whole && p.epoch != s.epoch {
+		switch {
+		case s.kinds[i] != whole:
+		case p.epoch != s.epoch:
 			s.kinds[i] = unused
+		case p.nth > 0:
+			s.count = max(s.count, p.seq-uint32(p.nth))
 		}
 	}
 }

@@ -3,6 +3,7 @@ package spool
 import (
 	"encoding/binary"
 	"hash/crc32"
+	"slices"
 )
 
 // The file is made of sectors, which a disk writes whole or not at all. Each says by itself what it is and whether
@@ -10,12 +11,15 @@ import (
 // header twice, in the sectors headerA and headerB; from firstRecord on come the records, each in sectors of its
 // own, in two halves of the file, of which each has its own headers:
 //
-//	checksum u32 | tag u32 | epoch u32 | seq u32 | part u16 | parts u16 | used u16 | 0 u16 | data
+//	checksum u32 | tag u32 | epoch u32 | seq u32 | part u16 | parts u16 | used u16 | nth u16 | data
 //
 // The checksum is over what is behind it and over the sector's place: one in another place is damage. The tag is the
 // checksum of the whole record. Records are numbered in an epoch from 1 on, without gaps. A half whose records are
 // released begins the next epoch, which no half has had: whatever is in it of an earlier one is no more than the zeros
 // of an unused sector. So an epoch with a number says which record it is, for ever, and in which order.
+//
+// The record is the nth of those that were written together: all before these were on the disk then. 0 says nothing of
+// them, as where they are synced behind.
 const (
 	sectorSize  = 512
 	sectorHead  = 24
@@ -27,14 +31,18 @@ var castagnoli = crc32.MakeTable(crc32.Castagnoli)
 
 // checksum is that of a sector's content behind its checksum, at a place in the file.
 func checksum(content []byte, at int64) uint32 {
-	place := binary.LittleEndian.AppendUint64(nil, uint64(at))
-	return crc32.Update(crc32.Checksum(place, castagnoli), castagnoli, content)
+	place := ^uint32(0)
+	for range 8 { // as crc32.Checksum has it, which would have these bytes on the heap
+		place = castagnoli[byte(place)^byte(at)] ^ place>>8
+		at >>= 8
+	}
+	return crc32.Update(^place, castagnoli, content)
 }
 
 // part is a sector of a record.
 type part struct {
 	tag, epoch, seq uint32
-	n, of           uint16
+	n, of, nth      uint16
 	data            []byte
 }
 
@@ -43,21 +51,23 @@ func sectorsFor(payload []byte) int64 {
 	return (int64(len(payload)) + sectorData - 1) / sectorData
 }
 
-// appendSectors writes a record that begins at a place in the file.
-func appendSectors(b []byte, at int64, epoch, seq uint32, payload []byte) []byte {
+// appendSectors writes a record that begins at a place in the file, the nth of those that are written together.
+func appendSectors(b []byte, at int64, epoch, seq uint32, nth int, payload []byte) []byte {
 	tag, parts := crc32.Checksum(payload, castagnoli), sectorsFor(payload)
 	for n := range parts {
 		data := payload[n*sectorData : min((n+1)*sectorData, int64(len(payload)))]
-		var s [sectorSize]byte
+		b = slices.Grow(b, sectorSize)
+		s := b[len(b) : len(b)+sectorSize]
+		b = b[:len(b)+sectorSize]
 		binary.LittleEndian.PutUint32(s[4:], tag)
 		binary.LittleEndian.PutUint32(s[8:], epoch)
 		binary.LittleEndian.PutUint32(s[12:], seq)
 		binary.LittleEndian.PutUint16(s[16:], uint16(n))
 		binary.LittleEndian.PutUint16(s[18:], uint16(parts))
 		binary.LittleEndian.PutUint16(s[20:], uint16(len(data)))
-		copy(s[sectorHead:], data)
-		binary.LittleEndian.PutUint32(s[:], checksum(s[4:], at+n*sectorSize))
-		b = append(b, s[:]...)
+		binary.LittleEndian.PutUint16(s[22:], uint16(nth))
+		clear(s[sectorHead+copy(s[sectorHead:], data):])
+		binary.LittleEndian.PutUint32(s, checksum(s[4:], at+n*sectorSize))
 	}
 	return b
 }
@@ -70,6 +80,7 @@ func parseSector(s []byte, at int64) (part, bool) {
 		seq:   binary.LittleEndian.Uint32(s[12:]),
 		n:     binary.LittleEndian.Uint16(s[16:]),
 		of:    binary.LittleEndian.Uint16(s[18:]),
+		nth:   binary.LittleEndian.Uint16(s[22:]),
 	}
 	used := binary.LittleEndian.Uint16(s[20:])
 	if binary.LittleEndian.Uint32(s) != checksum(s[4:], at) || used > sectorData {
@@ -83,10 +94,11 @@ func parseSector(s []byte, at int64) (part, bool) {
 //
 //	magic | checksum u32 | epoch u32 | count u32 | size u64 | file [8]byte | before u32 | boot [8]byte
 //
-// count is how many records the epoch has, with those that are written together with it, and before how many without
-// them: a power cut may leave a header on the disk and not what it was written with. It can have done so only where the
-// boot is not that of today. The two of a half are written in turn, so that one is whole. The file's size and its
-// identity are the same in all.
+// count is how many records the epoch has. A header is written behind them, and not synced: a power cut may leave an
+// earlier one, and the records say themselves then which were there before them. Where they are not synced either, it
+// may leave the header without them: before is how many there were before, which counts where the boot is not that of
+// today. The two of a half are written in turn, so that one is whole. The file's size and its identity are the same in
+// all.
 const (
 	magic = "fareway spool 3\n"
 	// magic2 is that of format 2, which has one half: the whole file, with its headers at the places of the first.

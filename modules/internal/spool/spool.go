@@ -32,6 +32,9 @@ var (
 	ErrForeign = errors.New("unusable spool")
 )
 
+// keptTogether is how many bytes of records are kept in one piece.
+const keptTogether = 32 << 10
+
 // turnAt is after how many bytes the other half is used, if it is free: so much is read again after a crash.
 const turnAt = 1 << 20
 
@@ -59,6 +62,7 @@ type Spool struct {
 	halves  [2]half
 	current *half // which settlements go into
 	buffer  []byte
+	kept    []byte         // what keep copies into
 	mark    ledger.LogMark // but for Waiting
 	tell    func(ledger.LogMark)
 	behind  behind
@@ -208,7 +212,7 @@ func renew(sys system, path string, size int64, records []Record, aside *Aside) 
 			if err != nil {
 				return nil, err
 			}
-			b := appendSectors(nil, h.end, h.header.epoch, h.seq+1, payload)
+			b := appendSectors(nil, h.end, h.header.epoch, h.seq+1, 0, payload)
 			if h.end+int64(len(b)) > h.to {
 				break
 			}
@@ -260,12 +264,12 @@ func (s *Spool) Aside() *Aside { return s.aside }
 // SyncBehind), and ErrFull or the disk's error means that it is not kept. One that comes while nothing is written is
 // written at once, and those that come meanwhile are then written and synced together.
 func (s *Spool) Append(r *Record) (Number, error) {
-	payload, err := r.encode(make([]byte, 0, sectorSize))
+	a, _ := appendings.Get().(*appending)
+	defer appendings.Put(a)
+	payload, err := r.encode(a.payload[:0])
 	if err != nil {
 		return 0, err
 	}
-	a, _ := appendings.Get().(*appending)
-	defer appendings.Put(a)
 	a.payload, a.number, a.err = payload, 0, nil
 	s.mu.Lock()
 	s.queue = append(s.queue, a)
@@ -341,7 +345,11 @@ func (s *Spool) write(batch []*appending) (rest []*appending) {
 		}
 		seq++
 		a.number = numberOf(h.header.epoch, seq)
-		b = appendSectors(b, h.end+int64(len(b)), h.header.epoch, seq, a.payload)
+		nth := int(seq - h.seq)
+		if s.behind.on || nth > math.MaxUint16 {
+			nth = 0
+		}
+		b = appendSectors(b, h.end+int64(len(b)), h.header.epoch, seq, nth, a.payload)
 	}
 	s.buffer = b
 	batch, rest = batch[:n], batch[n:]
@@ -363,7 +371,7 @@ func (s *Spool) write(batch []*appending) (rest []*appending) {
 		case err != nil:
 			a.err = err
 		default:
-			h.records = append(h.records, a.payload)
+			h.records = append(h.records, s.keep(a.payload))
 		}
 	}
 	if err == nil {
@@ -404,29 +412,51 @@ func (h *half) beginEpoch(epoch uint32) {
 	h.seq, h.end, h.used, h.records = 0, h.from, h.from, h.records[:0]
 }
 
-// commit writes what is behind the last record of a half, and a header that counts it.
-func (s *Spool) commit(h *half, b []byte, count uint32) error {
-	if _, err := s.file.WriteAt(b, h.end); err != nil {
-		return err
+// keep copies a record, with others into one piece of memory, which is let go when none of them waits any more.
+func (s *Spool) keep(payload []byte) []byte {
+	from := len(s.kept)
+	if from+len(payload) > cap(s.kept) {
+		s.kept, from = make([]byte, 0, max(keptTogether, len(payload))), 0
 	}
-	next := h.header
-	next.count, next.before, next.boot = count, h.seq, s.boot
-	return s.writeHeader(h, next)
+	s.kept = append(s.kept, payload...)
+	return s.kept[from:len(s.kept):len(s.kept)]
 }
 
-// writeHeader writes a header in place of the older one of a half, and syncs, unless that is done behind.
+// commit has records on the disk behind the last one of a half, unless that is done behind, and then a header that
+// counts them.
+func (s *Spool) commit(h *half, b []byte, count uint32) (err error) {
+	next := h.header
+	next.count, next.before, next.boot = count, count, s.boot
+	if s.behind.on {
+		next.before = h.seq
+		_, err = s.file.WriteAt(b, h.end)
+	} else {
+		err = s.file.Put(b, h.end)
+	}
+	if err == nil {
+		err = s.writeHeader(h, next)
+	}
+	s.behind.unsynced = s.behind.unsynced || s.behind.on && err == nil
+	return err
+}
+
+// writeHeader writes a header in place of the older one of a half.
 func (s *Spool) writeHeader(h *half, next header) error {
 	at := h.headers[h.next]
 	if _, err := s.file.WriteAt(next.sector(at), at); err != nil {
 		return err
 	}
-	if s.behind.on {
-		s.behind.unsynced = true
-	} else if err := s.file.Sync(); err != nil {
-		return err
-	}
 	h.header, h.next, h.isBehind = next, 1-h.next, false
 	return nil
+}
+
+// sync has on the disk what is written, unless that is done behind.
+func (s *Spool) sync() error {
+	if s.behind.on {
+		s.behind.unsynced = true
+		return nil
+	}
+	return s.file.Sync()
 }
 
 // eraseTail removes what a disk that failed may have behind the last record: nothing that counts may stand behind that.
@@ -434,11 +464,19 @@ func (s *Spool) eraseTail(h *half) error {
 	if h.used == h.end {
 		return nil
 	}
-	if err := s.commit(h, make([]byte, h.used-h.end), h.seq); err != nil {
+	if _, err := s.file.WriteAt(make([]byte, h.used-h.end), h.end); err != nil {
 		return err
 	}
-	h.used = h.end
-	return nil
+	next := h.header
+	next.count, next.before, next.boot = h.seq, h.seq, s.boot
+	err := s.writeHeader(h, next)
+	if err == nil { // what is removed may have been the first of its epoch, and then it is the header that says so
+		err = s.sync()
+	}
+	if err == nil {
+		h.used = h.end
+	}
+	return err
 }
 
 // Release says that nothing more is to be done with settlements: the ledger has them, which has so many movements then.
@@ -524,6 +562,9 @@ func (s *Spool) Empty() error {
 		// The next epoch begins also when that cannot be written: the next record will, which is the first of it.
 		h.beginEpoch(max(s.halves[0].header.epoch, s.halves[1].header.epoch) + 1)
 		err := s.writeHeader(h, h.header)
+		if err == nil {
+			err = s.sync()
+		}
 		if errs = append(errs, err); err == nil {
 			// It counts no more, so it does not matter when this is on the disk, or whether.
 			_, _ = s.file.WriteAt(applied, h.from)

@@ -449,7 +449,7 @@ func TestForeignFiles(t *testing.T) {
 	h := header{epoch: 1, count: 1, size: small}
 	copy(newer[headerA:], h.sector(headerA))
 	copy(newer[headerB:], h.sector(headerB))
-	copy(newer[firstRecord:], appendSectors(nil, firstRecord, 1, 1, []byte(`{"settlement":"of another kind"}`)))
+	copy(newer[firstRecord:], appendSectors(nil, firstRecord, 1, 1, 0, []byte(`{"settlement":"of another kind"}`)))
 	for name, content := range map[string][]byte{
 		"another program's": bytes.Repeat([]byte("something else\n"), 1000),
 		"empty":             {},

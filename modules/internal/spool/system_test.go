@@ -6,6 +6,7 @@ import (
 	"io/fs"
 	"maps"
 	"path/filepath"
+	"slices"
 	"sync/atomic"
 
 	"pgregory.net/rapid"
@@ -145,6 +146,18 @@ func (o *opened) WriteAt(b []byte, at int64) (int, error) {
 	return len(b), nil
 }
 
+// Put has on the disk what it writes and nothing else of the file; the power can go before, in between, and after.
+func (o *opened) Put(b []byte, at int64) error {
+	if _, err := o.WriteAt(b, at); err != nil {
+		return err
+	}
+	return o.sync(func() {
+		o.f.sure = written(o.f.sure, b, at)
+		// What was written there before comes no more.
+		o.f.pending = slices.DeleteFunc(o.f.pending, func(p piece) bool { return p.at >= at && p.at < at+int64(len(b)) })
+	})
+}
+
 func written(file, b []byte, at int64) []byte {
 	if grown := at + int64(len(b)); grown > int64(len(file)) {
 		file = append(file, make([]byte, grown-int64(len(file)))...)
@@ -154,6 +167,11 @@ func written(file, b []byte, at int64) []byte {
 }
 
 func (o *opened) Sync() error {
+	return o.sync(func() { o.f.sure, o.f.pending = bytes.Clone(o.f.now), nil })
+}
+
+// sync runs what has something on the disk, unless the disk fails.
+func (o *opened) sync(run func()) error {
 	if err := o.c.step(); err != nil {
 		return err
 	}
@@ -165,7 +183,7 @@ func (o *opened) Sync() error {
 		return errBroken
 	}
 	o.c.syncs++
-	o.f.sure, o.f.pending = bytes.Clone(o.f.now), nil
+	run()
 	return nil
 }
 
