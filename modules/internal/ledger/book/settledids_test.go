@@ -22,7 +22,7 @@ func TestSettledIDsKnowEveryOne(t *testing.T) {
 			require.False(t, all[id] && s.IsNew(id), "%s is settled", id)
 			s.Add(id)
 			all[id] = true
-			require.LessOrEqual(t, len(s.ids), 5)
+			require.LessOrEqual(t, len(s.young.ids)+len(s.old.ids), 5)
 		}
 		for id := range all {
 			require.False(t, s.IsNew(id), "%s is settled", id)

@@ -225,11 +225,3 @@ var (
 )
 
 func closedError() error { return fmt.Errorf("%w: %w", ledger.ErrUnavailable, errClosed) }
-
-func wrap[T any](v T, err error, format string, args ...any) (T, error) {
-	if err != nil {
-		var none T
-		return none, fmt.Errorf(format+": %w", append(args, err)...)
-	}
-	return v, nil
-}

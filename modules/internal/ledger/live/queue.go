@@ -15,7 +15,7 @@ import (
 
 const (
 	// maxCourses is how many requests one transaction of the store takes up.
-	maxCourses = 512
+	maxCourses = 2048
 	// The pauses after the store has not taken anything up: the first one, doubled each time up to the longest.
 	firstPause = 250 * time.Millisecond
 	maxPause   = 5 * time.Second
@@ -42,6 +42,8 @@ type queue struct {
 	writing  atomic.Int64 // since when it has what it was given, in nanoseconds of clock; 0 when it has nothing
 	epoch    time.Time
 
+	courses []book.Course // empty, with room for a batch; takeUpBatch's
+
 	// Of one signal each: something has come, somebody waits.
 	dirty, urgent chan struct{}
 	stop, stopped chan struct{}
@@ -50,6 +52,7 @@ type queue struct {
 // ended is a request that has ended.
 type ended struct {
 	course  book.Course
+	end     book.End // the course's, unless that was replaced
 	request *request
 	after   ledger.Balance // of its account, as decided
 
@@ -263,7 +266,8 @@ func (q *queue) takeUp() error {
 // takeUpBatch gives the store requests that have ended, and running ones behind them. After an error all are to be
 // given again.
 func (q *queue) takeUpBatch(ends []*ended, holds []*request) error {
-	courses, given := make([]book.Course, 0, len(ends)+len(holds)), make([]*request, 0, len(holds))
+	courses, given := q.courses[:0], make([]*request, 0, len(holds))
+	q.courses = nil // a store that has failed may still read them
 	for _, e := range ends {
 		courses = append(courses, e.course)
 	}
@@ -288,6 +292,8 @@ func (q *queue) takeUpBatch(ends []*ended, holds []*request) error {
 		return err
 	}
 	q.noteHolds(given, all[len(ends):])
+	clear(courses)
+	q.courses = courses
 	return nil
 }
 
@@ -348,8 +354,8 @@ func (a *account) noteEnd(e *ended, t book.TakenUp) {
 	}
 }
 
-// TakeUp has a store take up courses. Where one of them breaks the transaction, each is taken up alone. An error is
-// ledger.ErrUnavailable: all are to be taken up again.
+// TakeUp has a store take up courses. Where one of them breaks the transaction, each half is taken up by itself, and so
+// on, until that one is alone. An error is ledger.ErrUnavailable: all are to be taken up again.
 func TakeUp(ctx context.Context, store interface {
 	TakeUp(ctx context.Context, courses []book.Course) ([]book.TakenUp, error)
 }, courses []book.Course) ([]book.TakenUp, error) {
@@ -357,20 +363,19 @@ func TakeUp(ctx context.Context, store interface {
 		return nil, nil
 	}
 	all, err := store.TakeUp(ctx, courses)
-	if err == nil || errors.Is(err, ledger.ErrUnavailable) {
+	switch {
+	case err == nil || errors.Is(err, ledger.ErrUnavailable):
 		return all, err
+	case len(courses) == 1:
+		return []book.TakenUp{{Err: err}}, nil
 	}
-	all = make([]book.TakenUp, len(courses))
-	for i := range courses {
-		one, err := store.TakeUp(ctx, courses[i:i+1])
-		switch {
-		case err == nil:
-			all[i] = one[0]
-		case errors.Is(err, ledger.ErrUnavailable):
-			return nil, err
-		default:
-			all[i].Err = err
-		}
+	all, err = TakeUp(ctx, store, courses[:len(courses)/2])
+	if err != nil {
+		return nil, err
 	}
-	return all, nil
+	rest, err := TakeUp(ctx, store, courses[len(courses)/2:])
+	if err != nil {
+		return nil, err
+	}
+	return append(all, rest...), nil
 }

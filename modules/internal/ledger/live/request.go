@@ -53,7 +53,10 @@ func (l *Ledger) Hold(ctx context.Context, h ledger.Hold) (ledger.Balance, error
 	start := l.o.Now()
 	b, batch, err := l.hold(ctx, &h)
 	l.observe("hold", start, batch)
-	return wrap(b, err, "holding credits for request %q", h.Request)
+	if err != nil {
+		return ledger.Balance{}, fmt.Errorf("holding credits for request %q: %w", h.Request, err)
+	}
+	return b, nil
 }
 
 func (l *Ledger) hold(ctx context.Context, h *ledger.Hold) (b ledger.Balance, batch int, err error) {
@@ -313,7 +316,10 @@ func (l *Ledger) Settle(ctx context.Context, st ledger.Settlement) (ledger.Charg
 	start := l.o.Now()
 	c, err := l.settle(ctx, &st)
 	l.observe("settle", start, 1)
-	return wrap(c, err, "settling request %q", st.Request)
+	if err != nil {
+		return ledger.Charge{}, fmt.Errorf("settling request %q: %w", st.Request, err)
+	}
+	return c, nil
 }
 
 func (l *Ledger) settle(ctx context.Context, st *ledger.Settlement) (ledger.Charge, error) {
@@ -372,8 +378,10 @@ func (l *Ledger) decideEnd(r *request, st *ledger.Settlement) (e *ended, c ledge
 	a, now := r.account, r.Running
 	now.Attempts = slices.Clone(r.Attempts) // the store may be reading them
 	p := l.payer(a, r.line)
-	end, left, err := book.DecideEnd(st, p, &now, r.unmade, l.now())
-	if err != nil {
+	e = &ended{request: r}
+	end := &e.end
+	var left []book.LeftOut
+	if *end, left, err = book.DecideEnd(st, p, &now, r.unmade, l.now()); err != nil {
 		return nil, c, err
 	}
 	after, ln, err := p.Count(end.Part)
@@ -390,7 +398,7 @@ func (l *Ledger) decideEnd(r *request, st *ledger.Settlement) (e *ended, c ledge
 	l.mu.Lock()
 	l.settled.Add(r.ID)
 	l.mu.Unlock()
-	e = &ended{course: book.Course{Running: now, End: &end}, request: r, after: a.Balance}
+	e.course, e.after = book.Course{Running: now, End: end}, a.Balance
 	l.queue.queueEnd(e)
 	return e, ledger.Charge{Microcents: end.Charge, Waived: end.Waived, Over: end.Over, Pending: end.Pending,
 		Balance: a.Balance}, nil
