@@ -316,8 +316,8 @@ func TestTornTail(t *testing.T) {
 	require.EqualValues(t, 4, begin(t, c).Len(), "one that is whole may count")
 }
 
-// TestHeaderBehind: a power cut leaves the header of long before, and the records say which were there before them: one
-// of those that is gone is missed, and one that was being written is not.
+// TestHeaderBehind: a power cut leaves the header of long before, and the records say which were there before them.
+// One of those that is gone is missed, and one that was being written is not.
 func TestHeaderBehind(t *testing.T) {
 	t.Parallel()
 	all := records(6)
@@ -344,4 +344,25 @@ func TestHeaderBehind(t *testing.T) {
 		require.Len(t, items, 1)
 		require.EqualValues(t, 1, items[0].Damage.Lost)
 	}
+}
+
+// TestSyncedBehind: where records are synced behind, a power cut may leave any of them, and that is no damage.
+func TestSyncedBehind(t *testing.T) {
+	t.Parallel()
+	all := records(4)
+	s, c := with(t, nil)
+	s.SyncBehind()
+	for _, r := range all {
+		require.NoError(t, add(s, r))
+	}
+	b := c.files[where].sure
+	require.True(t, zero(b[firstRecord:]), "nothing of them is sure")
+	for i, at := range places(all) {
+		if i%2 == 1 {
+			copy(b[at.from:at.to], c.files[where].now[at.from:])
+		}
+	}
+	again := begin(t, c.next(map[string][]byte{where: b}))
+	requireSame(t, []Record{all[1], all[3]}, waiting(t, again))
+	require.Empty(t, again.Aside().Items())
 }

@@ -17,16 +17,10 @@ func (f file) Sync() error {
 	}
 }
 
-// Put implements disk: in one call, and the headers' page is not waited for.
+// Put implements disk: in one call, which waits for no other page of the file, where the system has that.
 func (f file) Put(b []byte, at int64) error {
-	for {
-		n, err := unix.Pwritev2(int(f.Fd()), [][]byte{b}, at, unix.RWF_DSYNC)
-		switch {
-		case errors.Is(err, unix.EINTR):
-		case errors.Is(err, unix.ENOSYS), errors.Is(err, unix.EOPNOTSUPP), err == nil && n < len(b):
-			return put(f, b, at)
-		default:
-			return err
-		}
+	if n, err := unix.Pwritev2(int(f.Fd()), [][]byte{b}, at, unix.RWF_DSYNC); err == nil && n == len(b) {
+		return nil
 	}
+	return put(f, b, at)
 }
