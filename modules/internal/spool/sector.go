@@ -24,7 +24,8 @@ const (
 	sectorSize  = 512
 	sectorHead  = 24
 	sectorData  = sectorSize - sectorHead
-	firstRecord = 4096 // in a page of its own
+	pageSize    = 4096
+	firstRecord = pageSize // the headers are in a page of their own
 )
 
 var castagnoli = crc32.MakeTable(crc32.Castagnoli)
