@@ -145,7 +145,9 @@ func (c *Call) Recv() ([]llm.Event, error) {
 	}
 	switch {
 	case c.resp == nil:
-		c.err = c.open()
+		if c.err = c.open(); c.err == nil && c.form == whole && c.arrived != nil && c.arrived.Ready() {
+			c.err = c.read() // all of it has come, as a rule
+		}
 	default:
 		c.err = c.read()
 	}
@@ -160,8 +162,12 @@ func (c *Call) Recv() ([]llm.Event, error) {
 
 // Each hands the events to send, up to the end: nil behind EventFinish, otherwise an error as of Recv, or what send
 // returned, which ends it.
-func (c *Call) Each(send func(llm.Event) error) error {
+func (c *Call) Each(send func(llm.Event) error) error { return c.EachBatch(send, func() {}) }
+
+// EachBatch is Each, and calls wait before it waits for what has not come yet.
+func (c *Call) EachBatch(send func(llm.Event) error, wait func()) error {
 	for {
+		wait()
 		events, err := c.Recv()
 		for _, ev := range events {
 			if sendErr := send(ev); sendErr != nil {
