@@ -22,17 +22,22 @@ func Codec() encoding.CodecV2 { return codec{encoding.GetCodecV2("proto")} }
 type codec struct{ encoding.CodecV2 }
 
 func (c codec) Marshal(v any) (mem.BufferSlice, error) {
-	var b []byte
-	var err error
-	switch v := v.(type) {
-	case *Request:
-		b, err = v.append(make([]byte, 0, v.guess()))
-	case *Events:
-		b, err = v.append(make([]byte, 0, v.guess()))
-	default:
+	m, ok := v.(interface {
+		guess() int
+		append(b []byte) ([]byte, error)
+	})
+	if !ok {
 		return c.CodecV2.Marshal(v)
 	}
-	return mem.BufferSlice{mem.SliceBuffer(b)}, err
+	pool := mem.DefaultBufferPool()
+	room := pool.Get(m.guess())
+	b, err := m.append((*room)[:0])
+	if err != nil || cap(b) > cap(*room) { // it needed more
+		pool.Put(room)
+		return mem.BufferSlice{mem.SliceBuffer(b)}, err
+	}
+	*room = b
+	return mem.BufferSlice{mem.NewBuffer(room, pool)}, nil // gRPC gives it back when it is sent
 }
 
 func (c codec) Unmarshal(data mem.BufferSlice, v any) error {
