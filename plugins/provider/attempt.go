@@ -53,12 +53,18 @@ func (a *attempt) put(ctx context.Context, ev wire.Said, size int) error {
 		}
 		return a.out.put(ctx, ev, size)
 	}
+	if a.message.List == nil {
+		a.message.List = make([]wire.Said, 0, usualReply)
+	}
 	a.message.List, a.size = append(a.message.List, ev), a.size+size
 	if len(a.message.List) >= outboxEvents || a.size >= outboxBytes {
 		a.flush()
 	}
 	return nil
 }
+
+// usualReply is how many events a reply in one piece has, as a rule.
+const usualReply = 4
 
 // gather says whether the events to come gather until flush. They do not once the outbox is used.
 func (a *attempt) gather(on bool) {
