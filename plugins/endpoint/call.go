@@ -37,8 +37,7 @@ type Call struct {
 	model    string
 
 	caller  context.Context // ends when nobody wants the reply any more
-	ctx     context.Context // of the connection: one whose reply ended well outlives caller
-	cancel  context.CancelCauseFunc
+	life    life            // of the connection: one whose reply ended well outlives caller
 	unhook  func() bool
 	timer   Timer       // of the endpoint's time-outs, nil where it has none
 	bound   Timer       // of a reply in one piece up to its end, nil where it has none
@@ -133,7 +132,7 @@ func (c *Call) Close() {
 }
 
 // giveUp breaks the connection off.
-func (c *Call) giveUp() { c.cancel(nil) }
+func (c *Call) giveUp() { c.life.end(nil) }
 
 // Recv returns the next events: several when several have come together. With the last ones, or after them, comes the
 // end: io.EOF behind EventFinish, or an error: an *llm.Error, or one that wraps the cause of the caller's leaving. The

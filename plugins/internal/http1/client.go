@@ -103,7 +103,7 @@ func (c *Client) send(ctx context.Context, to *Target, size int, first []byte) (
 			}
 			conn = newConn(raw, to.address)
 		}
-		conn.unhook = context.AfterFunc(ctx, conn.close)
+		conn.unhook = afterFunc(ctx, conn.hangUp)
 		n, err := conn.send(to.head, size, first)
 		if err == nil || n > 0 {
 			return conn, err
@@ -114,6 +114,14 @@ func (c *Client) send(ctx context.Context, to *Target, size int, first []byte) (
 			return nil, err
 		} // it was closed just now
 	}
+}
+
+// afterFunc is context.AfterFunc, without a context of its own where ctx has such a method.
+func afterFunc(ctx context.Context, f func()) (stop func() bool) {
+	if c, ok := ctx.(interface{ AfterFunc(f func()) (stop func() bool) }); ok {
+		return c.AfterFunc(f)
+	}
+	return context.AfterFunc(ctx, f)
 }
 
 // take returns a connection that was given back and is open, nil if there is none.
