@@ -55,8 +55,8 @@ func newService(p Provider) (*service, error) {
 	return s, nil
 }
 
-// streamWorkers is how many goroutines are kept for calls. Each has grown its stack once and for all, which is a tenth of
-// what a call costs here.
+// streamWorkers is how many goroutines are kept for calls. Each has grown its stack once and for all, which is a tenth
+// of what a call costs here.
 const streamWorkers = 64
 
 // newServer makes a gRPC server with the limits of the protocol.

@@ -116,9 +116,14 @@ func (c *Client) send(ctx context.Context, to *Target, size int, first []byte) (
 	}
 }
 
-// afterFunc is context.AfterFunc, without a context of its own where ctx has such a method.
+// afterFuncer is a context that calls functions at its end by itself, see context.AfterFunc.
+type afterFuncer interface {
+	AfterFunc(f func()) (stop func() bool)
+}
+
+// afterFunc is context.AfterFunc, which makes a context more of it.
 func afterFunc(ctx context.Context, f func()) (stop func() bool) {
-	if c, ok := ctx.(interface{ AfterFunc(f func()) (stop func() bool) }); ok {
+	if c, ok := ctx.(afterFuncer); ok {
 		return c.AfterFunc(f)
 	}
 	return context.AfterFunc(ctx, f)
