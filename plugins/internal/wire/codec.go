@@ -3,6 +3,7 @@ package wire
 import (
 	"errors"
 	"slices"
+	"sync"
 	"unsafe"
 
 	"google.golang.org/grpc/encoding"
@@ -29,15 +30,38 @@ func (c codec) Marshal(v any) (mem.BufferSlice, error) {
 	if !ok {
 		return c.CodecV2.Marshal(v)
 	}
-	pool := mem.DefaultBufferPool()
-	room := pool.Get(m.guess())
+	room := sent.Get(m.guess())
 	b, err := m.append((*room)[:0])
-	if err != nil || cap(b) > cap(*room) { // it needed more
-		pool.Put(room)
-		return mem.BufferSlice{mem.SliceBuffer(b)}, err
-	}
 	*room = b
-	return mem.BufferSlice{mem.NewBuffer(room, pool)}, nil // gRPC gives it back when it is sent
+	return mem.BufferSlice{mem.NewBuffer(room, sent)}, err // gRPC gives it back when it is sent
+}
+
+// sent is the memory of messages that are sent. That of gRPC's own pool is cleared each time.
+var sent = new(rooms)
+
+type rooms struct{ pool sync.Pool }
+
+// What is kept for the next message, in bytes: gRPC gives nothing smaller back.
+const (
+	leastRoom = 2 << 10
+	mostRoom  = 1 << 20
+)
+
+// Get implements mem.BufferPool.
+func (r *rooms) Get(length int) *[]byte {
+	b, _ := r.pool.Get().(*[]byte)
+	if b == nil || cap(*b) < length {
+		b = new(make([]byte, max(length, leastRoom)))
+	}
+	*b = (*b)[:length]
+	return b
+}
+
+// Put implements mem.BufferPool.
+func (r *rooms) Put(b *[]byte) {
+	if cap(*b) <= mostRoom {
+		r.pool.Put(b)
+	}
 }
 
 func (c codec) Unmarshal(data mem.BufferSlice, v any) error {
@@ -177,9 +201,19 @@ func appendNested(b []byte, field protowire.Number, value func([]byte) []byte) [
 }
 
 func (r *Request) read(b []byte) error {
-	var messages []llm.Message
+	count := 0
+	err := eachField(b, func(field protowire.Number, _, _ []byte) error {
+		if field == requestMessages {
+			count++
+		}
+		return nil
+	})
+	if err != nil {
+		return err
+	}
+	messages := slices.Grow([]llm.Message(nil), count)
 	var rest []byte // all but the messages
-	err := eachField(b, func(field protowire.Number, value, whole []byte) error {
+	err = eachField(b, func(field protowire.Number, value, whole []byte) error {
 		if field != requestMessages || value == nil {
 			rest = append(rest, whole...)
 			return nil
