@@ -66,8 +66,8 @@ const (
 // readAheadAfter is how long a write waits for the client before the upstream is read beside it.
 const readAheadAfter = 20 * time.Millisecond
 
-// frames are encoded events, or the body of what is no stream. Their memory is borrowed: a quiet stream has none, and a
-// busy one does not grow a buffer of its own for each batch.
+// frames are encoded events, or the body of what is no stream. Their memory is borrowed: a quiet stream has none, and
+// a busy one does not grow a buffer of its own for each batch.
 type frames struct{ b []byte }
 
 // keptFrames is the largest memory that is given back to be borrowed again.
@@ -406,8 +406,8 @@ func (d *delivery) writeError(e *families.Error) *families.Error {
 	return nil
 }
 
-// encodeEnd adds the end of the reply to the frames at hand, which are the whole body of what is no stream. Text that a
-// stream still owes is sent at once, for the frames at hand go when the settlement fails.
+// encodeEnd adds the end of the reply to the frames at hand, which are the whole body of what is no stream. Text that
+// a stream still owes is sent at once, for the frames at hand go when the settlement fails.
 func (d *delivery) encodeEnd(end ending, fold *llm.Reply, e families.End) {
 	rest := llm.Event{Kind: llm.EventText, Text: end.rest}
 	if d.stream {
