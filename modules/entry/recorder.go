@@ -2,6 +2,7 @@ package entry
 
 import (
 	"net/http"
+	"sync"
 	"time"
 
 	"go.uber.org/zap"
@@ -67,7 +68,8 @@ func (h *Handler) finish(r *http.Request, rec *recorder, call *gateway.Call) {
 			e.LogRequest(requestRecord(call, rec.status))
 		}
 	}
-	fields := append(make([]zap.Field, 0, 24), // as many as there can be
+	room := fieldsPool.Get().(*[]zap.Field)
+	fields := append((*room)[:0],
 		zap.String("request_id", call.ID),
 		zap.String("endpoint", call.Endpoint),
 		zap.Int("status", rec.status),
@@ -127,7 +129,13 @@ func (h *Handler) finish(r *http.Request, rec *recorder, call *gateway.Call) {
 	if line := h.log.Check(level, "request"); line != nil {
 		line.Write(fields...)
 	}
+	clear(fields)
+	*room = fields
+	fieldsPool.Put(room)
 }
+
+// fieldsPool has the memory of access lines' fields, as many as there can be.
+var fieldsPool = sync.Pool{New: func() any { return new(make([]zap.Field, 0, 24)) }}
 
 // requestRecord is a request for the request log.
 func requestRecord(call *gateway.Call, status int) requestlog.Record {

@@ -66,8 +66,8 @@ const (
 // readAheadAfter is how long a write waits for the client before the upstream is read beside it.
 const readAheadAfter = 20 * time.Millisecond
 
-// frames are encoded events. Their memory is borrowed: a quiet stream has none, and a busy one does not grow
-// a buffer of its own for each batch.
+// frames are encoded events, or the body of what is no stream. Their memory is borrowed: a quiet stream has none, and
+// a busy one does not grow a buffer of its own for each batch.
 type frames struct{ b []byte }
 
 // keptFrames is the largest memory that is given back to be borrowed again.
@@ -348,12 +348,13 @@ func (d *delivery) connectionBroken() <-chan struct{} { return d.broken }
 func (d *delivery) patience() time.Duration           { return d.stall }
 func (d *delivery) readBeside(read func())            { d.readAhead = read } // nil while there is nothing to read
 
-// finish ends the reply: a stream as it is encoded, any other with its body.
-func (d *delivery) finish(body []byte) {
+// finish ends the reply, whose end has been encoded.
+func (d *delivery) finish() {
 	if d.stream {
 		d.writeEnd()
 	} else {
-		d.writeBody(body)
+		d.writeBody(d.frames.b)
+		d.dropFrames()
 	}
 }
 
@@ -369,7 +370,8 @@ func (d *delivery) writeReply(text string, e families.End) {
 		fold.Add(event)
 	}
 	fold.Close()
-	d.finish(d.encodeEnd(ending{}, &fold, e))
+	d.encodeEnd(ending{}, &fold, e)
+	d.finish()
 }
 
 // showKept shows a reply that was kept back.
@@ -404,9 +406,9 @@ func (d *delivery) writeError(e *families.Error) *families.Error {
 	return nil
 }
 
-// encodeEnd writes the end of the reply: into the frames at hand of a stream, otherwise as the body. Text that a
-// stream still owes is sent at once, for the frames at hand go when the settlement fails.
-func (d *delivery) encodeEnd(end ending, fold *llm.Reply, e families.End) (body []byte) {
+// encodeEnd adds the end of the reply to the frames at hand, which are the whole body of what is no stream. Text that
+// a stream still owes is sent at once, for the frames at hand go when the settlement fails.
+func (d *delivery) encodeEnd(end ending, fold *llm.Reply, e families.End) {
 	rest := llm.Event{Kind: llm.EventText, Text: end.rest}
 	if d.stream {
 		if end.rest != "" {
@@ -414,11 +416,11 @@ func (d *delivery) encodeEnd(end ending, fold *llm.Reply, e families.End) (body 
 			d.flush()
 		}
 		d.addFrames(func(b []byte) []byte { return d.encoder.AppendEnd(b, e) })
-		return nil
+		return
 	}
 	if end.rest != "" {
 		fold.Add(rest)
 		fold.Close()
 	}
-	return d.encoder.AppendReply(make([]byte, 0, 1<<10), fold, e)
+	d.addFrames(func(b []byte) []byte { return d.encoder.AppendReply(b, fold, e) })
 }

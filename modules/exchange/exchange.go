@@ -284,7 +284,7 @@ func (x *exchange) finish() *families.Error {
 	}
 	s.Results = x.work.results(x.req.Stream && !x.delivery.clientLeft())
 	due := x.due(&s)
-	body := x.delivery.encodeEnd(end, &a.reply.fold, families.End{Finish: end.finish, StopSequence: end.stop,
+	x.delivery.encodeEnd(end, &a.reply.fold, families.End{Finish: end.finish, StopSequence: end.stop,
 		Usage: x.work.usageOfReply(), Billed: due.Microcents, Pending: due.Pending, At: x.engine.Now().Unix()})
 	charge, err := x.settle(&s)
 	if err != nil {
@@ -299,7 +299,7 @@ func (x *exchange) finish() *families.Error {
 		x.caching.keep(&a.reply.fold, end)
 		x.beginShadow(a, end)
 	}
-	x.delivery.finish(body)
+	x.delivery.finish()
 	return nil
 }
 

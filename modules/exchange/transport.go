@@ -216,12 +216,14 @@ func (t *transport) forgetPrompt(a *attempt) {
 // warnOfUsage tells the operator of an attempt whose usage is no usage, and so proves nothing (GAP-111), or whose
 // usage counts and may not be what was used (GAP-124, GAP-125).
 func (t *transport) warnOfUsage(a *attempt) {
-	fields := []any{"request_id", t.call.ID, "attempt", a.id, "route", a.route.Name, "provider", a.route.Provider}
+	warn := func(message, name, text string) {
+		t.engine.Logger().Warn(message, "request_id", t.call.ID, "attempt", a.id, "route", a.route.Name,
+			"provider", a.route.Provider, name, text)
+	}
 	if flaw := a.flaw(); flaw != "" {
-		t.engine.Logger().Warn("the upstream's usage is no usage", append(fields, "flaw", flaw)...)
+		warn("the upstream's usage is no usage", "flaw", flaw)
 	} else if a.usage != nil && a.usage.Doubt != "" {
-		t.engine.Logger().Warn("the upstream's usage is in doubt: compare it with its bill",
-			append(fields, "doubt", a.usage.Doubt)...)
+		warn("the upstream's usage is in doubt: compare it with its bill", "doubt", a.usage.Doubt)
 	}
 }
 

@@ -106,7 +106,7 @@ func TestWhyAReplyBroke(t *testing.T) {
 		if tt.cause != nil {
 			cancel(tt.cause)
 		}
-		failed := e.broke(ctx, tt.err)
+		failed := e.broke(context.Cause(ctx), tt.err)
 		require.Equal(t, tt.kind, failed.Kind, name)
 		require.ErrorContains(t, failed, tt.says, name)
 		require.NotContains(t, failed.Error(), "prompt")

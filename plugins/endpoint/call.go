@@ -37,8 +37,7 @@ type Call struct {
 	model    string
 
 	caller  context.Context // ends when nobody wants the reply any more
-	ctx     context.Context // of the connection: one whose reply ended well outlives caller
-	cancel  context.CancelCauseFunc
+	life    life            // of the connection: one whose reply ended well outlives caller
 	unhook  func() bool
 	timer   Timer       // of the endpoint's time-outs, nil where it has none
 	bound   Timer       // of a reply in one piece up to its end, nil where it has none
@@ -133,7 +132,7 @@ func (c *Call) Close() {
 }
 
 // giveUp breaks the connection off.
-func (c *Call) giveUp() { c.cancel(nil) }
+func (c *Call) giveUp() { c.life.end(nil) }
 
 // Recv returns the next events: several when several have come together. With the last ones, or after them, comes the
 // end: io.EOF behind EventFinish, or an error: an *llm.Error, or one that wraps the cause of the caller's leaving. The
@@ -145,7 +144,9 @@ func (c *Call) Recv() ([]llm.Event, error) {
 	}
 	switch {
 	case c.resp == nil:
-		c.err = c.open()
+		if c.err = c.open(); c.err == nil && c.form == whole && c.arrived != nil && c.arrived.Ready() {
+			c.err = c.read() // all of it has come, as a rule
+		}
 	default:
 		c.err = c.read()
 	}
@@ -160,8 +161,12 @@ func (c *Call) Recv() ([]llm.Event, error) {
 
 // Each hands the events to send, up to the end: nil behind EventFinish, otherwise an error as of Recv, or what send
 // returned, which ends it.
-func (c *Call) Each(send func(llm.Event) error) error {
+func (c *Call) Each(send func(llm.Event) error) error { return c.EachBatch(send, func() {}) }
+
+// EachBatch is Each, and calls wait before it waits for what has not come yet.
+func (c *Call) EachBatch(send func(llm.Event) error, wait func()) error {
 	for {
+		wait()
 		events, err := c.Recv()
 		for _, ev := range events {
 			if sendErr := send(ev); sendErr != nil {

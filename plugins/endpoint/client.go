@@ -83,13 +83,12 @@ type connection struct {
 // Call begins a call; the upstream is asked when it is first read. ctx ends the call, but not the connection of a
 // reply that has ended. The error is an *llm.Error.
 func (c *Client) Call(ctx context.Context, source *Source, req *llm.Request) (*Call, error) {
-	call := &Call{client: c, source: source, model: req.Model, caller: ctx}
+	call := &Call{client: c, source: source, model: req.Model, caller: ctx, life: life{caller: ctx}}
 	if e := source.cachedEndpoint(ctx, req.Model); e == nil {
 		call.req = req
 	} else if err := call.prepare(e, req); err != nil {
 		return nil, err
 	}
-	call.ctx, call.cancel = context.WithCancelCause(context.WithoutCancel(ctx))
 	call.unhook = context.AfterFunc(ctx, call.giveUp)
 	return call, nil
 }

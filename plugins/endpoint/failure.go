@@ -1,7 +1,6 @@
 package endpoint
 
 import (
-	"context"
 	"crypto/tls"
 	"errors"
 	"fmt"
@@ -166,9 +165,9 @@ type proxyRefusal int
 
 func (proxyRefusal) Error() string { return "the proxy refuses to connect to the upstream" }
 
-// broke makes the error of a reply that could not be read to its end; ctx is its connection's.
-func (e *Endpoint) broke(ctx context.Context, err error) *llm.Error {
-	cause := context.Cause(ctx)
+// broke makes the error of a reply that could not be read to its end; cause is why its connection was ended here, nil
+// where it was not.
+func (e *Endpoint) broke(cause, err error) *llm.Error {
 	if errors.Is(cause, errIdle) {
 		return llm.Errorf(llm.ErrBroken, "%v for longer than idle_timeout (%s)", cause, e.Timeouts.Idle)
 	}

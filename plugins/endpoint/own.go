@@ -100,7 +100,7 @@ func (a *answer) Read(p []byte) (int, error) {
 	}
 	n, err := a.ReadCloser.Read(p)
 	if err != nil && !errors.Is(err, io.EOF) {
-		err = a.failed(err, func(err error) *llm.Error { return a.endpoint.broke(a.ctx, err) })
+		err = a.failed(err, func(err error) *llm.Error { return a.endpoint.broke(context.Cause(a.ctx), err) })
 	}
 	return n, err
 }

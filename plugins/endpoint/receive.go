@@ -2,7 +2,6 @@ package endpoint
 
 import (
 	"bytes"
-	"context"
 	"errors"
 	"io"
 	"sync"
@@ -60,8 +59,9 @@ func (c *Call) takeEvents() error {
 			return c.end(c.decoder.Close())
 		}
 		if err != nil {
-			failed := c.endpoint.broke(c.ctx, err)
-			if errors.Is(context.Cause(c.ctx), errStopped) {
+			cause := c.life.why()
+			failed := c.endpoint.broke(cause, err)
+			if errors.Is(cause, errStopped) {
 				failed = stopped()
 			}
 			return c.cut(failed)
@@ -149,7 +149,7 @@ func (c *Call) takeWholeReply() error {
 	switch {
 	case err != nil:
 		c.referCut(b.Bytes())
-		return c.end(c.endpoint.broke(c.ctx, err))
+		return c.end(c.endpoint.broke(c.life.why(), err))
 	case int64(b.Len()) > c.most:
 		c.referCut(b.Bytes())
 		return c.end(llm.Errorf(llm.ErrUpstream, "the upstream's reply is larger than %d bytes, "+

@@ -1,7 +1,6 @@
 package endpoint
 
 import (
-	"context"
 	"errors"
 	"fmt"
 	"io"
@@ -87,7 +86,7 @@ func (c *Call) ask() error {
 		c.timer.Stop()
 	}
 	if err != nil {
-		if cause, ok := errors.AsType[*late](context.Cause(c.ctx)); ok {
+		if cause, ok := errors.AsType[*late](c.life.why()); ok {
 			return cause.failure()
 		}
 		return c.endpoint.unanswered(err)
@@ -109,9 +108,9 @@ func (c *Call) ask() error {
 // post sends a body.
 func (c *Call) post(to *target, sent *body) (*http.Response, error) {
 	if to.plain != nil {
-		return to.direct.Post(c.ctx, to.plain, sent.left, sent.giveBack)
+		return to.direct.Post(&c.life, to.plain, sent.left, sent.giveBack)
 	}
-	req, err := http.NewRequestWithContext(c.ctx, http.MethodPost, "", nil)
+	req, err := http.NewRequestWithContext(&c.life, http.MethodPost, "", nil)
 	if err != nil {
 		return nil, err
 	}
@@ -152,7 +151,7 @@ func (e *Endpoint) headTimeout(asked form) (time.Duration, error) {
 // limit breaks the connection off after d, if that is not 0, for that reason.
 func (c *Call) limit(d time.Duration, reason error) {
 	if d > 0 {
-		c.timer = c.client.afterFunc(d, func() { c.cancel(reason) })
+		c.timer = c.client.afterFunc(d, func() { c.life.end(reason) })
 	}
 }
 

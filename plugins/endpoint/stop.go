@@ -25,7 +25,7 @@ var errStopped = errors.New("nobody wants more of the reply, and its usage is pr
 func (c *Call) Stop() {
 	c.stop.wanted.Store(true)
 	if c.stop.proven.Load() {
-		c.cancel(errStopped)
+		c.life.end(errStopped)
 	}
 }
 

@@ -38,6 +38,9 @@ func (p *Plugin) Generate(ctx context.Context, req *llm.Request) (*Stream, error
 		return nil, err
 	}
 	s := &Stream{plugin: p, proc: proc, caller: ctx, attempt: req.Attempt}
+	if req.Whole { // it comes at once
+		s.message.List, s.events = make([]wire.Said, 0, usualReply), make([]llm.Event, 0, usualReply)
+	}
 	own, cancel := context.WithCancel(undated{ctx})
 	s.abandon = cancel
 	if err = s.call(own, req); err != nil {
@@ -47,6 +50,9 @@ func (p *Plugin) Generate(ctx context.Context, req *llm.Request) (*Stream, error
 	}
 	return s, nil
 }
+
+// usualReply is how many events a reply in one piece has, as a rule.
+const usualReply = 4
 
 // call asks the process. A request goes with its texts as they are in JSON where the plugin takes them so.
 func (s *Stream) call(ctx context.Context, req *llm.Request) (err error) {

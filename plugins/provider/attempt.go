@@ -19,22 +19,97 @@ var errCanceled = errors.New("the gateway cancelled the attempt")
 // attempt is one call of Generate.
 type attempt struct {
 	provider Provider
-	out      *outbox
+	write    func(message any) error // of the gRPC stream; one goroutine calls it at a time
 	order    wire.Order
 
 	// stream lives as long as the gateway listens, running until the attempt is cancelled or over.
 	stream  context.Context
 	running context.Context
+	cancel  context.CancelCauseFunc // of running
+
+	// A Carried says when it is about to wait: until then its events gather here, and it writes them itself.
+	gathers bool
+	message wire.Events
+	size    int // bytes of text in it
+
+	out     *outbox       // of what others send; nil until they do
+	written chan struct{} // closed when all of that has been written
+	lost    error         // why nothing can be written any more; of whoever writes
 }
 
 // carry makes the attempt one that a Carried can be told to stop, as the gateway stops calls of its own.
 func (a *attempt) carry() (stop func()) {
-	s := new(stops)
-	a.running = context.WithValue(a.running, stopsKey{}, s)
-	return s.stop
+	c := &carriage{attempt: a}
+	a.running = context.WithValue(a.running, carriageKey{}, c)
+	return c.stop
 }
 
-// run makes the attempt; what it has to say, the end included, goes to the outbox.
+// put sends an event, with size bytes of text in it, or has it sent. It gives up when ctx ends.
+func (a *attempt) put(ctx context.Context, ev wire.Said, size int) error {
+	if !a.gathers {
+		if a.out == nil {
+			a.out, a.written = newOutbox(), make(chan struct{})
+			go a.writeOutbox()
+		}
+		return a.out.put(ctx, ev, size)
+	}
+	if a.message.List == nil {
+		a.message.List = make([]wire.Said, 0, usualReply)
+	}
+	a.message.List, a.size = append(a.message.List, ev), a.size+size
+	if len(a.message.List) >= outboxEvents || a.size >= outboxBytes {
+		a.flush()
+	}
+	return nil
+}
+
+// usualReply is how many events a reply in one piece has, as a rule.
+const usualReply = 4
+
+// gather says whether the events to come gather until flush. They do not once the outbox is used.
+func (a *attempt) gather(on bool) {
+	a.flush()
+	a.gathers = on && a.out == nil
+}
+
+// flush writes the events that have gathered.
+func (a *attempt) flush() {
+	if a.out == nil && len(a.message.List) > 0 {
+		a.writeMessage()
+		clear(a.message.List)
+		a.message.List, a.size = a.message.List[:0], 0
+	}
+}
+
+// writeOutbox writes what comes into the outbox.
+func (a *attempt) writeOutbox() {
+	defer close(a.written)
+	for batch := a.out.take(nil); batch != nil; batch = a.out.take(batch) {
+		a.message.List = batch
+		a.writeMessage()
+	}
+}
+
+// writeMessage writes the message, if anybody listens; otherwise the provider is on its way out.
+func (a *attempt) writeMessage() {
+	if a.lost == nil {
+		if a.lost = a.write(&a.message); a.lost != nil {
+			a.cancel(a.lost)
+		}
+	}
+}
+
+// end waits until all that was sent has been written, or cannot be.
+func (a *attempt) end() error {
+	a.flush()
+	if a.out != nil {
+		a.out.close()
+		<-a.written
+	}
+	return a.lost
+}
+
+// run makes the attempt, and says its end.
 func (a *attempt) run(req *llm.Request) {
 	err := guard("Generate", func() error { return a.provider.Generate(a.running, req, a.send) })
 	switch {
@@ -65,11 +140,11 @@ func (a *attempt) send(ev llm.Event) error {
 		}
 		piece := ev
 		piece.Text, ev.Text = ev.Text[:end], ev.Text[end:]
-		if err := a.out.put(a.running, wire.Said{Event: piece}, end); err != nil {
+		if err := a.put(a.running, wire.Said{Event: piece}, end); err != nil {
 			return err
 		}
 	}
-	return a.out.put(a.running, wire.Said{Event: ev}, len(ev.Text))
+	return a.put(a.running, wire.Said{Event: ev}, len(ev.Text))
 }
 
 // proveCanceled ends a cancelled attempt with what the provider can prove.
@@ -88,7 +163,7 @@ func (a *attempt) proveCanceled(id string) {
 		return
 	}
 	if usage != nil {
-		if a.out.put(a.stream, wire.Said{Event: llm.Event{Kind: llm.EventUsage, Usage: usage}}, 0) != nil {
+		if a.put(a.stream, wire.Said{Event: llm.Event{Kind: llm.EventUsage, Usage: usage}}, 0) != nil {
 			return // the gateway has left
 		}
 	}
@@ -97,7 +172,7 @@ func (a *attempt) proveCanceled(id string) {
 
 // fail ends the attempt with a failure. An outbox that does not take it has lost its reader.
 func (a *attempt) fail(err error) {
-	_ = a.out.put(a.stream, wire.Said{Failure: wire.FailureToProto(err)}, 0)
+	_ = a.put(a.stream, wire.Said{Failure: wire.FailureToProto(err)}, 0)
 }
 
 // guard calls a method of the provider and turns a panic into an error: one request must not end the

@@ -59,34 +59,40 @@ func (c *Carried) Generate(ctx context.Context, req *llm.Request, send func(llm.
 		return err
 	}
 	defer call.Close()
-	if s, ok := ctx.Value(stopsKey{}).(*stops); ok {
-		s.begin(call)
+	carried, ok := ctx.Value(carriageKey{}).(*carriage)
+	if !ok {
+		return call.Each(send)
 	}
-	return call.Each(send)
+	carried.begin(call)
+	carried.attempt.gather(true)
+	defer carried.attempt.gather(false)
+	return call.EachBatch(send, carried.attempt.flush)
 }
 
-// stops says whether the call of an attempt is to stop (endpoint.Call.Stop). It is in the context of Generate.
-type stops struct {
+// carriage is an attempt whose call a Carried makes. It is in the context of Generate.
+type carriage struct {
+	attempt *attempt
+
 	mu     sync.Mutex
-	wanted bool
+	wanted bool           // the call is to stop (endpoint.Call.Stop)
 	call   *endpoint.Call // nil until it is made
 }
 
-type stopsKey struct{}
+type carriageKey struct{}
 
-func (s *stops) begin(call *endpoint.Call) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	if s.call = call; s.wanted {
+func (c *carriage) begin(call *endpoint.Call) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if c.call = call; c.wanted {
 		call.Stop()
 	}
 }
 
-func (s *stops) stop() {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	if s.wanted = true; s.call != nil {
-		s.call.Stop()
+func (c *carriage) stop() {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if c.wanted = true; c.call != nil {
+		c.call.Stop()
 	}
 }
 

@@ -13,9 +13,10 @@ const (
 	outboxBytes  = 64 << 10
 )
 
-// outbox is between a provider's send and the gRPC stream. What gathers while a message is being written
-// leaves together in the next one, and nothing waits for more to come: HTTP/2 costs by the message, so a
-// slow consumer makes a cheap one. It holds a bounded amount, so that a slow host slows the provider.
+// outbox is between the send of a provider of whom nobody knows when it waits and the gRPC stream, which a goroutine
+// writes. What gathers while a message is being written leaves together in the next one, and nothing waits for more to
+// come: HTTP/2 costs by the message, so a slow consumer makes a cheap one. It holds a bounded amount, so that a slow
+// host slows the provider.
 type outbox struct {
 	ready chan struct{} // capacity 1: something waits, or the outbox is closed
 	room  chan struct{} // capacity 1: what waited has been taken

@@ -66,6 +66,7 @@ func (o *Options) fill() {
 type Log struct {
 	opts    Options
 	records chan *Record
+	full    chan struct{} // capacity 1: there are records for a block
 	flushes chan chan error
 	stop    chan struct{}
 	done    chan struct{}
@@ -80,8 +81,8 @@ type Log struct {
 // Open continues the log in a file. One process writes it at a time, which is the caller's to see to.
 func Open(o Options) (*Log, error) {
 	o.fill()
-	l := &Log{opts: o, records: make(chan *Record, waiting), flushes: make(chan chan error),
-		stop: make(chan struct{}), done: make(chan struct{})}
+	l := &Log{opts: o, records: make(chan *Record, waiting), full: make(chan struct{}, 1),
+		flushes: make(chan chan error), stop: make(chan struct{}), done: make(chan struct{})}
 	l.block.reset()
 	if err := l.open(); err != nil {
 		if l.conn != nil {
@@ -151,6 +152,13 @@ func (l *Log) Add(r *Record) {
 	default:
 		l.opts.Lost(1)
 	}
+	if len(l.records) < blockSize {
+		return // to wake the writer for each of them costs more than the record
+	}
+	select {
+	case l.full <- struct{}{}:
+	default:
+	}
 }
 
 // Flush writes what was added before, and removes what is older than it may be.
@@ -184,8 +192,8 @@ func (l *Log) run() {
 	defer tick.Stop()
 	for {
 		select {
-		case r := <-l.records:
-			l.take(r)
+		case <-l.full:
+			l.takeAll()
 		case flushed := <-l.flushes:
 			flushed <- l.drain()
 		case <-tick.C:
@@ -200,18 +208,19 @@ func (l *Log) run() {
 	}
 }
 
-func (l *Log) take(r *Record) {
-	l.block.add(r)
-	if l.block.records >= blockSize {
-		_ = l.write()
+// takeAll takes what waits, and writes what is a block.
+func (l *Log) takeAll() {
+	for len(l.records) > 0 {
+		l.block.add(<-l.records)
+		if l.block.records >= blockSize {
+			_ = l.write()
+		}
 	}
 }
 
 // drain takes what waits, writes it, and prunes.
 func (l *Log) drain() error {
-	for len(l.records) > 0 {
-		l.take(<-l.records)
-	}
+	l.takeAll()
 	return errors.Join(l.write(), l.logStreak(0, l.prune()))
 }
 

@@ -11,7 +11,7 @@ import (
 // encoder writes one reply. What all chunks have in common is made once; the rest is appended.
 type encoder struct {
 	head   families.Head
-	prefix string // a chunk up to and including `"choices":[`
+	prefix []byte // a chunk up to and including `"choices":[`, nil before the first one
 	suffix string // from after `]` to the end of the event
 	usage  bool   // the stream ends with a usage chunk (CHAT-09)
 
@@ -20,25 +20,30 @@ type encoder struct {
 }
 
 func newEncoder(usageChunk bool, head families.Head) *encoder {
-	var b []byte
-	b = append(b, `data: {"id":`...)
-	b = jsonview.AppendString(b, "chatcmpl-"+head.ID)
-	b = append(b, `,"object":"chat.completion.chunk","created":`...)
-	b = strconv.AppendInt(b, head.Created, 10)
-	b = append(b, `,"model":`...)
-	b = jsonview.AppendString(b, head.Model)
-	b = append(b, `,"choices":[`...)
-	e := &encoder{head: head, prefix: string(b), suffix: "}\n\n", usage: usageChunk}
+	e := &encoder{head: head, suffix: "}\n\n", usage: usageChunk}
 	if usageChunk {
 		e.suffix = `,"usage":null` + e.suffix
 	}
 	return e
 }
 
+// appendPrefix begins a chunk.
+func (e *encoder) appendPrefix(b []byte) []byte {
+	if e.prefix == nil {
+		p := append(make([]byte, 0, 192), `data: {"id":`...)
+		p = jsonview.AppendString(p, "chatcmpl-"+e.head.ID)
+		p = append(p, `,"object":"chat.completion.chunk","created":`...)
+		p = strconv.AppendInt(p, e.head.Created, 10)
+		p = append(p, `,"model":`...)
+		p = jsonview.AppendString(p, e.head.Model)
+		e.prefix = append(p, `,"choices":[`...)
+	}
+	return append(b, e.prefix...)
+}
+
 // begin and close write what stands around a delta of a chunk that does not finish the reply.
 func (e *encoder) begin(b []byte) []byte {
-	b = append(b, e.prefix...)
-	return append(b, `{"index":0,"delta":{`...)
+	return append(e.appendPrefix(b), `{"index":0,"delta":{`...)
 }
 
 func (e *encoder) close(b []byte) []byte {
@@ -127,13 +132,13 @@ func (e *encoder) endCalls(b []byte) []byte {
 // SSE-07).
 func (e *encoder) AppendEnd(b []byte, end families.End) []byte {
 	b = e.endCalls(b)
-	b = append(b, e.prefix...)
+	b = e.appendPrefix(b)
 	b = append(b, `{"index":0,"delta":{},"finish_reason":`...)
 	b = jsonview.AppendString(b, finishReason(end, len(e.calls) > 0))
 	b = append(b, "}]"...)
 	b = append(b, e.suffix...)
 	if e.usage {
-		b = append(b, e.prefix...)
+		b = e.appendPrefix(b)
 		b = append(b, `],"usage":`...)
 		b = appendUsage(b, end)
 		b = append(b, "}\n\n"...)

@@ -1,6 +1,8 @@
 package chat
 
 import (
+	"slices"
+
 	"github.com/fareway/fareway/plugins/families/internal/decode"
 	"github.com/fareway/fareway/plugins/internal/jsonview"
 	"github.com/fareway/fareway/plugins/llm"
@@ -25,6 +27,13 @@ func readMessages(list decode.Value, media *bool) []llm.Message {
 		return nil
 	}
 	c := conversation{calls: make(decode.Calls)}
+	objects := 0
+	for _, e := range list.Elems() {
+		if e.Kind() == jsonview.Object {
+			objects++
+		}
+	}
+	c.messages = slices.Grow(c.messages, objects)
 	for i, e := range list.Elems() {
 		if c.message = list.Elem(i, e); c.message.Is(jsonview.Object) {
 			c.messages = append(c.messages, c.read())

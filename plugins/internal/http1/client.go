@@ -103,7 +103,7 @@ func (c *Client) send(ctx context.Context, to *Target, size int, first []byte) (
 			}
 			conn = newConn(raw, to.address)
 		}
-		conn.unhook = context.AfterFunc(ctx, conn.close)
+		conn.unhook = afterFunc(ctx, conn.hangUp)
 		n, err := conn.send(to.head, size, first)
 		if err == nil || n > 0 {
 			return conn, err
@@ -114,6 +114,19 @@ func (c *Client) send(ctx context.Context, to *Target, size int, first []byte) (
 			return nil, err
 		} // it was closed just now
 	}
+}
+
+// afterFuncer is a context that calls functions at its end by itself, see context.AfterFunc.
+type afterFuncer interface {
+	AfterFunc(f func()) (stop func() bool)
+}
+
+// afterFunc is context.AfterFunc, which makes a context more of it.
+func afterFunc(ctx context.Context, f func()) (stop func() bool) {
+	if c, ok := ctx.(afterFuncer); ok {
+		return c.AfterFunc(f)
+	}
+	return context.AfterFunc(ctx, f)
 }
 
 // take returns a connection that was given back and is open, nil if there is none.

@@ -27,6 +27,7 @@ type conn struct {
 	pieces [2][]byte
 	out    net.Buffers // of pieces
 
+	hangUp func()      // close
 	unhook func() bool // of the call's context
 	rest   chan error  // of the writing beside the reading, nil where there was none
 	since  time.Time   // when it was given back
@@ -38,7 +39,7 @@ type conn struct {
 
 func newConn(raw net.Conn, address string) *conn {
 	c := &conn{Conn: raw, address: address}
-	c.reader = bufio.NewReader(reading{c})
+	c.reader, c.hangUp = bufio.NewReader(reading{c}), c.close
 	if s, ok := raw.(syscall.Conn); ok && canPoll {
 		c.raw, _ = s.SyscallConn()
 		c.poll.read, c.poll.write = c.poll.do, c.poll.put

@@ -3,6 +3,7 @@ package wire
 import (
 	"errors"
 	"slices"
+	"sync"
 	"unsafe"
 
 	"google.golang.org/grpc/encoding"
@@ -22,17 +23,45 @@ func Codec() encoding.CodecV2 { return codec{encoding.GetCodecV2("proto")} }
 type codec struct{ encoding.CodecV2 }
 
 func (c codec) Marshal(v any) (mem.BufferSlice, error) {
-	var b []byte
-	var err error
-	switch v := v.(type) {
-	case *Request:
-		b, err = v.append(make([]byte, 0, v.guess()))
-	case *Events:
-		b, err = v.append(make([]byte, 0, v.guess()))
-	default:
+	m, ok := v.(interface {
+		guess() int
+		append(b []byte) ([]byte, error)
+	})
+	if !ok {
 		return c.CodecV2.Marshal(v)
 	}
-	return mem.BufferSlice{mem.SliceBuffer(b)}, err
+	room := sent.Get(m.guess())
+	b, err := m.append((*room)[:0])
+	*room = b
+	return mem.BufferSlice{mem.NewBuffer(room, sent)}, err // gRPC gives it back when it is sent
+}
+
+// sent is the memory of messages that are sent. That of gRPC's own pool is cleared each time.
+var sent = new(rooms)
+
+type rooms struct{ pool sync.Pool }
+
+// What is kept for the next message, in bytes: gRPC gives nothing smaller back.
+const (
+	leastRoom = 2 << 10
+	mostRoom  = 1 << 20
+)
+
+// Get implements mem.BufferPool.
+func (r *rooms) Get(length int) *[]byte {
+	b, _ := r.pool.Get().(*[]byte)
+	if b == nil || cap(*b) < length {
+		b = new(make([]byte, max(length, leastRoom)))
+	}
+	*b = (*b)[:length]
+	return b
+}
+
+// Put implements mem.BufferPool.
+func (r *rooms) Put(b *[]byte) {
+	if cap(*b) <= mostRoom {
+		r.pool.Put(b)
+	}
 }
 
 func (c codec) Unmarshal(data mem.BufferSlice, v any) error {
@@ -172,9 +201,19 @@ func appendNested(b []byte, field protowire.Number, value func([]byte) []byte) [
 }
 
 func (r *Request) read(b []byte) error {
-	var messages []llm.Message
+	count := 0
+	err := eachField(b, func(field protowire.Number, _, _ []byte) error {
+		if field == requestMessages {
+			count++
+		}
+		return nil
+	})
+	if err != nil {
+		return err
+	}
+	messages := slices.Grow([]llm.Message(nil), count)
 	var rest []byte // all but the messages
-	err := eachField(b, func(field protowire.Number, value, whole []byte) error {
+	err = eachField(b, func(field protowire.Number, value, whole []byte) error {
 		if field != requestMessages || value == nil {
 			rest = append(rest, whole...)
 			return nil
