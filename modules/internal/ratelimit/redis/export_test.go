@@ -1,6 +1,8 @@
 package redis
 
 import (
+	"time"
+
 	"github.com/fareway/fareway/modules/internal/ratelimit/ratelimittest"
 )
 
@@ -40,4 +42,17 @@ func (l *Limiter) Tell() {
 	l.keeper.Lock()
 	defer l.keeper.Unlock()
 	l.note(l.tell(l.ctx))
+}
+
+// WithWall lets this machine's clock be off.
+func (o Options) WithWall(now func() time.Time) Options {
+	o.wall = now
+	return o
+}
+
+// SeedAgain gives the server what this node knows once more.
+func (l *Limiter) SeedAgain() {
+	l.keeper.Lock()
+	defer l.keeper.Unlock()
+	l.note(l.seed(l.ctx))
 }

@@ -54,7 +54,8 @@ type Options struct {
 	// Elapsed is the time since some fixed moment, by a clock that nobody can set. nil: since New.
 	Elapsed func() time.Duration
 
-	now func() int64 // in place of the server's clock, in microseconds: tests only
+	now  func() int64     // in place of the server's clock, in microseconds: tests only
+	wall func() time.Time // this machine's clock; nil: time.Now
 }
 
 // Limiter counts in a server. Close it.
@@ -95,6 +96,9 @@ func New(o Options) *Limiter {
 		_, _ = rand.Read(id[:]) // it never fails
 		o.Node = hex.EncodeToString(id[:])
 	}
+	if o.wall == nil {
+		o.wall = time.Now
+	}
 	if o.Logger == nil {
 		o.Logger = slog.New(slog.DiscardHandler)
 	}
@@ -105,8 +109,9 @@ func New(o Options) *Limiter {
 	l.known.Store(new(known))
 	l.leases.open(o.Node)
 	l.ctx, l.cancel = context.WithCancel(context.Background())
-	l.state.offset.Store(time.Now().UnixMicro() - o.Elapsed().Microseconds())
-	l.state.begin(l.elapsed())
+	// Until the server has said its own; what was counted by this moves with it then.
+	l.state.offset.Store(o.wall().UnixMicro() - o.Elapsed().Microseconds())
+	l.state.since, l.state.reason = time.Now(), notAsked
 	l.tryResume()
 	l.ended.Go(l.keep)
 	return l

@@ -35,9 +35,8 @@ type state struct {
 	before int64     // fallbacks, when it went away
 }
 
-func (s *state) begin(int64) {
-	s.since, s.reason = time.Now(), "it was not asked yet"
-}
+// notAsked is why a server is away that nobody has asked yet.
+const notAsked = "it was not asked yet"
 
 func (s *state) isUp() bool { return s.up.Load() }
 
@@ -97,7 +96,7 @@ func (l *Limiter) stayAway(err error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	text := redisconn.Explain(err).Error()
-	if text == s.reason || redisconn.IsTimeout(err) && s.reason != "it was not asked yet" {
+	if text == s.reason || redisconn.IsTimeout(err) && s.reason != notAsked {
 		return // it was said
 	}
 	s.reason = text
