@@ -178,17 +178,35 @@ func (r Redis) Format(f fmt.State, _ rune) { _, _ = io.WriteString(f, r.String()
 // LogValue keeps secrets out of logs.
 func (r Redis) LogValue() slog.Value { return slog.StringValue(r.String()) }
 
+// printedRedis is what is printed of one: nothing secret.
+type printedRedis struct {
+	URL     string    `json:"url"`
+	Mode    RedisMode `json:"mode"`
+	Master  string    `json:"master,omitempty"`
+	Prefix  string    `json:"prefix"`
+	Timeout string    `json:"timeout"`
+	CA      string    `json:"ca,omitempty"`
+	Client  string    `json:"certificate,omitempty"`
+}
+
+// printed is nil for a block of another kind.
+func (r *Redis) printed() *printedRedis {
+	if *r == (Redis{}) {
+		return nil
+	}
+	return &printedRedis{r.String(), r.Mode, r.Master, r.Prefix, r.Timeout.String(), digestOf(r.CA), digestOf(r.Certificate)}
+}
+
 // MarshalJSON prints it without secrets.
-func (r Redis) MarshalJSON() ([]byte, error) {
+func (r Redis) MarshalJSON() ([]byte, error) { return json.Marshal(r.printed()) }
+
+// MarshalJSON prints the block as it is written, without secrets.
+func (l Limiter) MarshalJSON() ([]byte, error) {
 	return json.Marshal(struct {
-		URL     string    `json:"url"`
-		Mode    RedisMode `json:"mode"`
-		Master  string    `json:"master,omitempty"`
-		Prefix  string    `json:"prefix"`
-		Timeout string    `json:"timeout"`
-		CA      string    `json:"ca,omitempty"`
-		Client  string    `json:"certificate,omitempty"`
-	}{r.String(), r.Mode, r.Master, r.Prefix, r.Timeout.String(), digestOf(r.CA), digestOf(r.Certificate)})
+		Kind string `json:"kind"`
+		*printedRedis
+		Nodes int64 `json:"nodes,omitempty"`
+	}{l.Kind, l.Redis.printed(), l.Nodes})
 }
 
 // digestOf tells one certificate from another.

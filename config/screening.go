@@ -332,16 +332,12 @@ func (c Cache) MarshalJSON() ([]byte, error) {
 	if c.Kind == "" {
 		return []byte("null"), nil
 	}
-	var shown *Redis
-	if c.Kind == RedisKind {
-		shown = &c.Redis
-	}
 	return json.Marshal(struct {
-		Kind  string `json:"kind"`
-		Size  int64  `json:"size,omitempty"`
-		TTL   string `json:"ttl"`
-		Redis *Redis `json:"redis,omitempty"`
-	}{c.Kind, c.Size, c.TTL.String(), shown})
+		Kind string `json:"kind"`
+		*printedRedis
+		Size int64  `json:"size,omitempty"`
+		TTL  string `json:"ttl"`
+	}{c.Kind, c.Redis.printed(), c.Size, c.TTL.String()})
 }
 
 const defaultCacheTTL = 5 * time.Minute
