@@ -3,6 +3,7 @@ package engine
 import (
 	"context"
 	"fmt"
+	"io"
 	"net/netip"
 	"time"
 
@@ -24,6 +25,39 @@ var refusals = map[ratelimit.Kind]struct{ reason, message string }{
 		"Too many requests without a valid API key have come from this address: check the key."},
 	ratelimit.Running: {"tenant_concurrent_requests",
 		"This account has as many requests in progress as it may: let some of them end first."},
+}
+
+// openLimiter opens the limiter that the configuration names, unless there is one.
+func (r *requests) openLimiter(o *Options, cfg *config.Config) (err error) {
+	if r.limiter = o.Limiter; r.limiter == nil {
+		if r.limiter, err = o.OpenLimiter(cfg.Limiter, r.Logger()); err != nil {
+			return err
+		}
+	}
+	if m, ok := r.limiter.(interface{ Usage() ratelimit.Usage }); ok {
+		r.metrics.watchLimiter(m.Usage)
+	}
+	if m, ok := r.limiter.(ratelimit.Reporter); ok {
+		r.metrics.watchLimiterServer(m.Status)
+	}
+	return nil
+}
+
+func (r *requests) closeLimiter() error {
+	if c, ok := r.limiter.(io.Closer); ok {
+		return c.Close()
+	}
+	return nil
+}
+
+// LimiterServer is the server in which the limiter counts; nil where it counts in the memory of this process.
+func (r *requests) LimiterServer() *ratelimit.Status {
+	m, ok := r.limiter.(ratelimit.Reporter)
+	if !ok {
+		return nil
+	}
+	v := m.Status()
+	return &v
 }
 
 // Limited says that a request is over a limit.
@@ -104,7 +138,8 @@ func (w *Work) failures(from netip.Addr) []ratelimit.Ask {
 func (w *Work) requests(plan *config.Plan, who ledger.Principal, from netip.Addr) []ratelimit.Ask {
 	limits := &plan.RequestsPerMinute
 	asks := append(w.asks[:0],
-		ratelimit.Ask{Subject: ratelimit.Subject{Kind: ratelimit.Key, Name: who.Key.ID}, Limit: limits.Key},
+		ratelimit.Ask{Subject: ratelimit.Subject{Kind: ratelimit.Key, Name: who.Key.ID, Account: who.Account.ID},
+			Limit: limits.Key},
 		ratelimit.Ask{Subject: ratelimit.Subject{Kind: ratelimit.Account, Name: who.Account.ID}, Limit: limits.Account})
 	if from.IsValid() {
 		network := ratelimit.NetworkOf(from)

@@ -7,12 +7,15 @@ import (
 	"context"
 	"fmt"
 	"io"
+	"log/slog"
 
 	"github.com/fareway/fareway/config"
 	"github.com/fareway/fareway/modules/internal/ledger"
 	"github.com/fareway/fareway/modules/internal/ledger/live"
 	"github.com/fareway/fareway/modules/internal/ledger/sqlite"
 	"github.com/fareway/fareway/modules/internal/ratelimit"
+	"github.com/fareway/fareway/modules/internal/ratelimit/redis"
+	"github.com/fareway/fareway/modules/internal/redisconn"
 )
 
 // Open opens the ledger that a store block names, for a gateway with this data folder. It returns ledger.ErrLocked
@@ -25,12 +28,35 @@ func Open(at config.Store, data string, o ledger.Options) (live.Store, error) {
 	return File(at.File(data)).Open(o)
 }
 
-// OpenLimiter opens the counts that a limiter block names.
-func OpenLimiter(at config.Limiter) (ratelimit.Limiter, error) {
-	if cmp.Or(at.Kind, config.Memory) != config.Memory {
-		return nil, fmt.Errorf("opening the limiter: there is none of kind %q", at.Kind)
+// OpenLimiter opens the counts that a limiter block names. A server need not be there; log says when it is not. What
+// has a Close is to be closed.
+func OpenLimiter(at config.Limiter, log *slog.Logger) (ratelimit.Limiter, error) {
+	switch cmp.Or(at.Kind, config.Memory) {
+	case config.Memory:
+		return ratelimit.NewMemory(ratelimit.Options{}), nil
+	case config.RedisKind:
+		conn, err := connect(&at.Redis)
+		if err != nil {
+			return nil, fmt.Errorf("opening the limiter: %w", err)
+		}
+		return redis.New(redis.Options{Conn: conn, LeastNodes: int(at.Nodes), Logger: log}), nil
 	}
-	return ratelimit.NewMemory(ratelimit.Options{}), nil
+	return nil, fmt.Errorf("opening the limiter: there is none of kind %q", at.Kind)
+}
+
+// connect is a connection to the server of a block, which need not be there.
+func connect(at *config.Redis) (*redisconn.Conn, error) {
+	a, err := at.Address()
+	if err != nil {
+		return nil, fmt.Errorf("reading the url: it %w", err)
+	}
+	secured, err := at.TLS()
+	if err != nil {
+		return nil, err
+	}
+	return redisconn.New(redisconn.Options{Mode: redisconn.Mode(at.Mode), Addrs: a.Hosts, Master: at.Master, User: a.User,
+		Password: a.Password, SentinelPassword: at.SentinelPassword, DB: a.DB, TLS: secured, Prefix: at.Prefix,
+		Timeout: at.Timeout}), nil
 }
 
 // File is a ledger in a file of this machine, by its path, for commands. It need not be there.
