@@ -22,6 +22,12 @@ func (a *API) status(*http.Request) (any, error) {
 	v.Spool = viewSpool(a.engine.Spool())
 	v.Loss, v.Durability = a.engine.Store().Loss(), a.engine.Durability()
 	v.Limiter = viewLimiter(a.engine.LimiterServer())
+	for what, s := range a.engine.Servers() {
+		if v.Servers == nil {
+			v.Servers = make(map[string]Server)
+		}
+		v.Servers[what] = Server{Address: s.Address, Up: s.Up, Since: s.Since, Reason: s.Reason}
+	}
 	v.Traffic.Since = a.engine.Opened()
 	v.Traffic.Traffic, v.Traffic.Accounts = a.engine.Metrics().Traffic()
 	v.FailedLoad = viewFailedLoad(a.engine.FailedLoad())

@@ -190,6 +190,8 @@ type Status struct {
 	Durability config.Durability `json:"durability"`
 	// Limiter is the server in which the limiter counts, absent where it counts in the memory of the process.
 	Limiter *LimiterServer `json:"limiter,omitempty"`
+	// Servers are those in which nodes share more: "cache", the response cache, and "conversations", where those are.
+	Servers map[string]Server `json:"servers,omitempty"`
 
 	Traffic Traffic `json:"traffic"`
 
@@ -209,6 +211,14 @@ type LimiterServer struct {
 	Reason  string    `json:"reason,omitempty"`
 	Nodes   int       `json:"nodes"`  // that share the limits
 	Shares  int64     `json:"shares"` // questions that were decided by this node's share since the start
+}
+
+// Server is one that the gateway can do without.
+type Server struct {
+	Address string    `json:"address"` // without a user and passwords
+	Up      bool      `json:"up"`
+	Since   time.Time `json:"since"` // when it came, or went away
+	Reason  string    `json:"reason,omitempty"`
 }
 
 // Upstreams is what was found when the upstreams were asked for what they offer.

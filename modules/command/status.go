@@ -4,6 +4,8 @@ import (
 	"cmp"
 	"fmt"
 	"io"
+	"maps"
+	"slices"
 	"strings"
 
 	"github.com/spf13/cobra"
@@ -98,6 +100,14 @@ func limiterState(l *admin.LimiterServer) string {
 		human.Moment(l.Since), l.Nodes, l.Reason)
 }
 
+// serverState says how a server does that the gateway can do without.
+func serverState(s admin.Server) string {
+	if s.Up {
+		return s.Address
+	}
+	return fmt.Sprintf("%s, away since %s: %s", s.Address, human.Moment(s.Since), s.Reason)
+}
+
 func printStatus(w io.Writer, v admin.Status) {
 	table(w, func(w io.Writer) {
 		if v.Ready {
@@ -149,6 +159,9 @@ func printStatus(w io.Writer, v admin.Status) {
 		}
 		if v.Limiter != nil {
 			fmt.Fprintf(w, "limiter\t%s\n", limiterState(v.Limiter))
+		}
+		for _, what := range slices.Sorted(maps.Keys(v.Servers)) {
+			fmt.Fprintf(w, "%s\t%s\n", what, serverState(v.Servers[what]))
 		}
 		if v.Spool.Waiting > 0 {
 			fmt.Fprintf(w, "spool\t%s for the ledger\n", waitingIn(v.Spool.Waiting))

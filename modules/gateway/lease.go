@@ -23,7 +23,7 @@ type pooledEngine struct{ *engine.Engine }
 func leaseEngine(data string, cfg *config.Config, log *slog.Logger) (*engine.Engine, error) {
 	v, _, err := engines.LoadOrNew(data, func() (caddy.Destructor, error) {
 		e, err := engine.Open(engine.Options{DataDir: data, OpenStore: stores.Open, OpenLimiter: stores.OpenLimiter,
-			Logger: log, Version: Version()}, cfg)
+			OpenCache: stores.OpenCache, OpenConversations: stores.OpenConversations, Logger: log, Version: Version()}, cfg)
 		if err != nil {
 			return nil, err
 		}

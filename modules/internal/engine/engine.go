@@ -20,6 +20,7 @@ import (
 	"github.com/gofrs/flock"
 
 	"github.com/fareway/fareway/config"
+	"github.com/fareway/fareway/modules/internal/cache"
 	"github.com/fareway/fareway/modules/internal/decisions"
 	"github.com/fareway/fareway/modules/internal/history"
 	"github.com/fareway/fareway/modules/internal/ledger"
@@ -58,6 +59,11 @@ type Options struct {
 	// Limiter counts requests for the rates, the concurrent_requests of accounts and the max_concurrent of routes.
 	// One with a Close is closed with the engine. nil: OpenLimiter's.
 	Limiter ratelimit.Limiter
+	// OpenCache opens the response cache of a configuration whose nodes share one.
+	OpenCache func(at config.Cache, log *slog.Logger) (cache.Shared, error)
+	// OpenConversations opens the memory of conversations of nodes that share a limiter; it returns nil where they do
+	// not. nil: it is in the memory of this process.
+	OpenConversations func(at config.Limiter, now func() time.Time, log *slog.Logger) (affinity.Shared, error)
 	// OpenLimiter opens the one that the configuration names. nil: in the memory of this process.
 	OpenLimiter func(at config.Limiter, log *slog.Logger) (ratelimit.Limiter, error)
 }
@@ -138,19 +144,20 @@ type requests struct {
 	declines      declines
 	states        *States
 	conversations *affinity.Book
+	sharedBook    affinity.Shared // below it, nil where it is this process's own
 	replies       replies
 	requestLog    *requestlog.Log // requests that the ledger has nothing about
 }
 
 func (r *requests) open(o *Options) {
 	r.keys, r.states, r.replies = newKeyCache(time.Second, o.Now), newStates(o.Now), newReplies(o)
-	r.conversations = affinity.New(affinity.Options{Now: o.Now})
 	r.declines.byAccount = make(map[string][]time.Time)
 	r.healths = newHealths(o.Now(), r.routeChanged)
 	r.ahead.limit(maxAhead)
 	r.shadows.limit(maxShadows)
 	r.metrics.watchBudgets(&r.streams, &r.ahead)
 	r.metrics.watchReplies(r.replies.memory.Usage)
+	r.metrics.watchServers(r.Servers)
 }
 
 // lend gives a configuration what its requests share.
@@ -163,6 +170,7 @@ func (r *requests) use(g *Generation) {
 	r.bodies.limit(g.Config.Gateway.MaxBodyMemory)
 	r.streams.limit(g.Config.Gateway.MaxStreams)
 	r.replies.memory.Limit(g.Config.Cache.Size)
+	r.replies.shared.use(g.Config.Cache, r.Logger())
 	r.providerKeys.keep(g.has)
 	r.healths.use(g)
 }
@@ -194,6 +202,7 @@ type configuration struct {
 
 func (r *requests) close() error {
 	r.requestLog.Close()
+	r.replies.shared.close(r.Logger())
 	return r.closeLimiter()
 }
 

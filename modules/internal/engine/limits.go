@@ -2,6 +2,7 @@ package engine
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"io"
 	"net/netip"
@@ -10,6 +11,8 @@ import (
 	"github.com/fareway/fareway/config"
 	"github.com/fareway/fareway/modules/internal/ledger"
 	"github.com/fareway/fareway/modules/internal/ratelimit"
+	"github.com/fareway/fareway/modules/internal/redisconn"
+	"github.com/fareway/fareway/modules/internal/routing/affinity"
 )
 
 // refusals say which limit it is, in X-RateLimit-Reason (LIM-07 to LIM-11, GAP-89), and to people what to do but wait.
@@ -40,14 +43,47 @@ func (r *requests) openLimiter(o *Options, cfg *config.Config) (err error) {
 	if m, ok := r.limiter.(ratelimit.Reporter); ok {
 		r.metrics.watchLimiterServer(m.Status)
 	}
+	return r.openConversations(o, cfg)
+}
+
+// openConversations opens what is remembered of conversations: in the limiter's server where nodes share one.
+func (r *requests) openConversations(o *Options, cfg *config.Config) (err error) {
+	options := affinity.Options{Now: o.Now}
+	if o.OpenConversations != nil {
+		if r.sharedBook, err = o.OpenConversations(cfg.Limiter, o.Now, r.Logger()); err != nil {
+			return errors.Join(err, r.closeLimiter())
+		}
+	}
+	if r.sharedBook != nil {
+		options.Memory, options.Secret = r.sharedBook, r.sharedBook.Secret()
+	}
+	r.conversations = affinity.New(options)
 	return nil
 }
 
-func (r *requests) closeLimiter() error {
+func (r *requests) closeLimiter() (err error) {
 	if c, ok := r.limiter.(io.Closer); ok {
-		return c.Close()
+		err = c.Close()
 	}
-	return nil
+	if r.sharedBook != nil {
+		err = errors.Join(err, r.sharedBook.Close())
+	}
+	return err
+}
+
+// Servers are those that the nodes share beside the limiter's, by what is in them: "cache" and "conversations".
+func (r *requests) Servers() map[string]redisconn.State {
+	all := make(map[string]redisconn.State)
+	add := func(what string, in any) {
+		if s, ok := in.(interface{ State() redisconn.State }); ok {
+			all[what] = s.State()
+		}
+	}
+	add("conversations", r.sharedBook)
+	r.replies.shared.mu.Lock()
+	defer r.replies.shared.mu.Unlock()
+	add("cache", r.replies.shared.cache)
+	return all
 }
 
 // LimiterServer is the server in which the limiter counts; nil where it counts in the memory of this process.

@@ -24,6 +24,7 @@ func TestMetricsAreDocumented(t *testing.T) {
 	t.Parallel()
 	m := newMetrics("")
 	m.watchBudgets(new(budget), new(budget))
+	m.watchServers(nil)
 	m.watchSpool(func() int64 { return 0 })
 	m.watchReplies(func() (replies, bytes, evicted int64) { return 0, 0, 0 })
 	m.watchLimiter(func() ratelimit.Usage { return ratelimit.Usage{} })

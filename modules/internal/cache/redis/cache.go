@@ -132,4 +132,4 @@ func decode(b []byte) (r cache.Reply, ok bool) {
 	return r, true
 }
 
-var _ cache.Cache = (*Cache)(nil)
+var _ cache.Shared = (*Cache)(nil)
