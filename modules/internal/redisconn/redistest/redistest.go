@@ -294,3 +294,40 @@ func (w *Watched) Options() redisconn.Options {
 	}
 	return o
 }
+
+// OwnerOf is the node of a Cluster that has a slot.
+func OwnerOf(t testing.TB, all []*Server, slot int) *Server {
+	t.Helper()
+	for _, row := range all[0].Do("CLUSTER", "SLOTS").([]any) {
+		r := row.([]any)
+		if int64(slot) < r[0].(int64) || int64(slot) > r[1].(int64) {
+			continue
+		}
+		addr := fmt.Sprintf("127.0.0.1:%d", r[2].([]any)[1])
+		for _, s := range all {
+			if s.addr == addr {
+				return s
+			}
+		}
+	}
+	return nil
+}
+
+// MoveSlot moves a slot, with its keys, from one node of a Cluster to another. meanwhile is called when half is done.
+func MoveSlot(t testing.TB, all []*Server, slot int, from, to *Server, meanwhile func()) {
+	t.Helper()
+	id := func(s *Server) string { return s.Do("CLUSTER", "MYID").(string) }
+	to.Do("CLUSTER", "SETSLOT", slot, "IMPORTING", id(from))
+	from.Do("CLUSTER", "SETSLOT", slot, "MIGRATING", id(to))
+	meanwhile()
+	host, port, _ := strings.Cut(to.addr, ":")
+	for _, key := range from.Do("CLUSTER", "GETKEYSINSLOT", slot, 1000).([]any) {
+		from.Do("MIGRATE", host, port, key, 0, 5000)
+	}
+	meanwhile()
+	for _, s := range all {
+		if role := s.Do("ROLE").([]any)[0]; role == "master" {
+			s.Do("CLUSTER", "SETSLOT", slot, "NODE", id(to))
+		}
+	}
+}
