@@ -12,8 +12,10 @@ import (
 
 // hints are what to do about what a server says, by the beginning of what it says or a part of it.
 var hints = []struct{ part, step string }{
+	{"all sentinels specified in configuration are unreachable",
+		"no Sentinel answered for this master: check the addresses, the name in master, and sentinel_password"},
 	{"WRONGPASS", "the user or the password in the url is not what the server has: correct it, and restart the gateway"},
-	{"NOAUTH", "the server wants a password: write it into the url, redis://:PASSWORD@host, or redis://USER:PASSWORD@host"},
+	{"NOAUTH", "the server wants a password: write it into the url, redis://:PASSWORD@host or redis://USER:PASSWORD@host"},
 	{"without any password configured", "the server has no password: take it out of the url, or set requirepass there"},
 	{"NOPERM", "the server's user may not do this: it needs `+@all -@admin -@dangerous +info ~PREFIX*` (ACL SETUSER)"},
 	{"READONLY", "the server is a replica: name the primary, or let Sentinels find it (mode = \"sentinel\")"},
@@ -29,12 +31,9 @@ var hints = []struct{ part, step string }{
 	{"MISCONF", "the server cannot write its data to the disk, and refuses writes: see its log"},
 	{"NOREPLICAS", "the server refuses writes without replicas (min-replicas-to-write): see to them"},
 	{"WRONGTYPE", "the key belongs to another program: choose another prefix in the block"},
-	{"unknown command", "the server is too old, or the command is renamed there: Redis 6.2 or Valkey 7.2 at least is needed"},
-	{"all sentinels specified in configuration are unreachable",
-		"no Sentinel answered for this master: check the addresses, the name in master, and sentinel_password"},
+	{"unknown command", "the server is too old, or has renamed the command: Redis 6.2 or Valkey 7.2 at least is needed"},
 	{"no such host", "there is no host of this name: correct the url"},
 	{"server misbehaving", "the name of the host could not be looked up: check the url and the resolver"},
-	{"first record does not look like a TLS handshake", "the server does not speak TLS here: write redis://, or its TLS port"},
 	{"certificate required", "the server wants a client's certificate: write certificate and private_key into the block"},
 }
 
@@ -66,10 +65,12 @@ func Explain(err error) error {
 	case errors.Is(err, syscall.ECONNREFUSED), errors.Is(err, syscall.ENOENT):
 		return fmt.Errorf("%w: nothing listens there: start the server, or correct the url", err)
 	case IsTimeout(err):
-		return fmt.Errorf("%w: no answer in time: is the server overloaded or far away? `timeout` in the block is how long "+
-			"a question waits", err)
-	case errors.As(err, &op), strings.Contains(text, "EOF"):
-		return fmt.Errorf("%w: the server closes connections: does it speak TLS (rediss://), and is this its port?", err)
+		return fmt.Errorf("%w: no answer in time: is the server overloaded or far away (`timeout` in the block is how long a "+
+			"question waits), or does it not speak TLS there, where the url says rediss://", err)
+	case errors.As(err, &op), errors.Is(err, syscall.ECONNRESET), strings.Contains(text, "EOF"),
+		strings.Contains(text, "connection reset"):
+		return fmt.Errorf("%w: the server closes connections: does it speak TLS (rediss://), does it want a client's "+
+			"certificate (certificate and private_key in the block), and is this its port?", err)
 	}
 	return err
 }

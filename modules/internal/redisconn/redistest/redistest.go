@@ -331,3 +331,23 @@ func MoveSlot(t testing.TB, all []*Server, slot int, from, to *Server, meanwhile
 		}
 	}
 }
+
+// StartTLS starts one that speaks TLS, and nothing else, on a port of this machine. It is not waited for.
+func StartTLS(t testing.TB, args ...string) *Server {
+	t.Helper()
+	port := freePort(t)
+	s := &Server{t: t, Dir: folder(t), addr: "127.0.0.1:" + strconv.Itoa(port)}
+	s.args = append([]string{"--dir", s.Dir, "--save", "", "--logfile", filepath.Join(s.Dir, "log"), "--port", "0", "--bind",
+		"127.0.0.1", "--tls-port", strconv.Itoa(port)}, args...)
+	s.Launch()
+	t.Cleanup(s.Kill)
+	for range 4000 {
+		c, err := net.Dial("tcp", s.addr)
+		if err == nil {
+			_ = c.Close()
+			break
+		}
+		<-time.After(5 * time.Millisecond)
+	}
+	return s
+}
