@@ -31,7 +31,23 @@ if ARGV[2] ~= '' then
   end
 end
 
-local first, wait, moment = nil, 0, now
+-- trim lets go of what is over.
+local function trim(key, over)
+  local drop, n, chunk = 0
+  repeat
+    chunk = redis.call('LRANGE', key, drop, drop + 63)
+    n = 1
+    while n <= #chunk and tonumber(chunk[n]) <= over do
+      n = n + 1
+    end
+    drop = drop + n - 1
+  until n <= #chunk or #chunk == 0
+  if drop > 0 then
+    redis.call('LTRIM', key, drop, -1)
+  end
+end
+
+local first, wait, moment, lasts = nil, 0, now, {}
 for i = 1, count do
   local key, limit, member = KEYS[i], tonumber(ARGV[3 + 2 * i]), ARGV[4 + 2 * i]
   local seconds = 0
@@ -44,44 +60,26 @@ for i = 1, count do
       seconds = 1
     end
   else
-    local last = redis.call('LINDEX', key, -1)
-    if last then
-      last = tonumber(last)
-      if last > now + 1000000 then
-        -- The clock was set back: what is in the future counts from now on.
-        local all = redis.call('LRANGE', key, 0, -1)
-        redis.call('DEL', key)
-        for n = 1, #all do
-          redis.call('RPUSH', key, string.format('%.0f', math.min(tonumber(all[n]), now)))
-        end
-        redis.call('PEXPIRE', key, 61000)
-        last = now
+    local last = tonumber(redis.call('LINDEX', key, -1) or 0)
+    if last > now + 1000000 then
+      -- The clock was set back: what is in the future counts from now on.
+      local all = redis.call('LRANGE', key, 0, -1)
+      redis.call('DEL', key)
+      for n = 1, #all do
+        redis.call('RPUSH', key, string.format('%.0f', math.min(tonumber(all[n]), now)))
       end
-      local over, drop = now - window, 0
-      if last <= over then
-        redis.call('DEL', key)
-      else
-        if tonumber(redis.call('LINDEX', key, 0)) <= over then
-          drop = 1
-          local n, chunk
-          repeat
-            chunk = redis.call('LRANGE', key, drop, drop + 63)
-            n = 1
-            while n <= #chunk and tonumber(chunk[n]) <= over do
-              n = n + 1
-            end
-            drop = drop + n - 1
-          until n <= #chunk or #chunk == 0
-          redis.call('LTRIM', key, drop, -1)
-        end
-        local held = redis.call('LLEN', key)
-        if held >= limit then
-          local at = tonumber(redis.call('LINDEX', key, held - limit)) + window
-          seconds = math.ceil((at - now) / 1000000)
-        end
-        if last > moment then
-          moment = last
-        end
+      redis.call('PEXPIRE', key, 75000)
+      last = now
+    end
+    lasts[i] = last
+    if last > now - window then
+      -- There is room unless the one that is `limit` from the end still counts.
+      local at = tonumber(redis.call('LINDEX', key, -limit) or 0)
+      if at > now - window then
+        seconds = math.ceil((at + window - now) / 1000000)
+      end
+      if last > moment then
+        moment = last
       end
     end
   end
@@ -102,8 +100,19 @@ if ARGV[4] == 't' then
       redis.call('ZADD', key, now + lease, member)
       redis.call('PEXPIRE', key, 31000)
     else
+      local last = lasts[i]
+      if last > 0 and last <= now - window then
+        redis.call('DEL', key)
+        last = 0
+      end
       redis.call('RPUSH', key, string.format('%.0f', moment))
-      redis.call('PEXPIRE', key, 61000)
+      -- Not with each: a key lives for 75 s from the first request of each 10 s, and what is over goes once a second.
+      if math.floor(last / 10000000) ~= math.floor(moment / 10000000) then
+        redis.call('PEXPIRE', key, 75000)
+      end
+      if last > 0 and math.floor(last / 1000000) ~= math.floor(moment / 1000000) then
+        trim(key, now - window)
+      end
     end
   end
 end

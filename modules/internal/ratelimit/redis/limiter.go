@@ -62,6 +62,7 @@ type Options struct {
 type Limiter struct {
 	o      Options
 	conn   *redisconn.Conn
+	asked  combiner
 	log    *slog.Logger
 	local  *ratelimit.Memory // what this node has admitted, whoever counted it
 	own    moments           // when, by the server
@@ -105,6 +106,7 @@ func New(o Options) *Limiter {
 	l := &Limiter{o: o, conn: o.Conn, log: o.Logger.With("limiter", o.Conn.Address()),
 		local: ratelimit.NewMemory(ratelimit.Options{Elapsed: o.Elapsed}),
 		dirty: make(chan struct{}, 1), probe: make(chan struct{}, 1)}
+	l.asked.conn = o.Conn
 	l.own.open()
 	l.known.Store(new(known))
 	l.leases.open(o.Node)

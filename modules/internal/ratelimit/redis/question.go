@@ -169,7 +169,7 @@ func (l *Limiter) askPart(ctx context.Context, q *question, part []subject, take
 	if !l.clustered() {
 		keys, args[1], args[2] = append(keys, l.beatKey()), known.generation, known.beat
 	}
-	v, err := acquireScript.run(ctx, l.conn, keys, args...)
+	v, err := l.asked.run(ctx, acquireScript, keys, args...)
 	if err != nil {
 		return nil, err
 	}

@@ -33,7 +33,11 @@ func newScript(text string) script { return script{redis.NewScript(text)} }
 
 // run runs it. A server that does not have it yet, after a restart, a failover or SCRIPT FLUSH, is sent its text.
 func (s script) run(ctx context.Context, c *redisconn.Conn, keys []string, args ...any) ([]int64, error) {
-	v, err := s.Run(ctx, c, keys, args...).Result()
+	return readNumbers(s.Run(ctx, c, keys, args...).Result())
+}
+
+// readNumbers reads a script's answer.
+func readNumbers(v any, err error) ([]int64, error) {
 	if err != nil {
 		return nil, err
 	}

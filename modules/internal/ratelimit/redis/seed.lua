@@ -28,6 +28,6 @@ if more then
   for n = 1, #all do
     redis.call('RPUSH', KEYS[1], string.format('%.0f', all[n]))
   end
-  redis.call('PEXPIRE', KEYS[1], 61000)
+  redis.call('PEXPIRE', KEYS[1], 75000)
 end
 return 0
