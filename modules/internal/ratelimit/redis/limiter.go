@@ -11,10 +11,12 @@
 //
 // Each node goes on with its share: of each limit the part that falls to it when all nodes that lived last share it
 // evenly, and 1 at least. What it has admitted itself in the last minute counts against that, whoever counted it. So a
-// service of n nodes admits of each subject at most the limit in a minute; up to twice of it in the minute in which the
-// server went away, when all that was admitted before went through few of the nodes; and at least n, where the limit is
-// less. A question waits for Options.Timeout at most; after three that were too late, or one answer that is an error,
-// none is asked any more until a probe, four times a second, finds that it answers in time.
+// service of n nodes admits of each subject the limit in a minute, and more in these cases only: of a limit under n, up
+// to n; in the minute in which the server went away, when a few nodes had admitted nearly all before, up to twice the
+// limit; while some nodes reach the server and others do not, the share of those that do not on top; and nodes that
+// begin meanwhile know of no others but LeastNodes. A question waits for the connection's Timeout at most; after three
+// that were too late, or one answer that is an error, none is asked any more until a probe, four times a second, finds
+// that it answers in time.
 //
 // # What is lost there
 //
