@@ -194,7 +194,8 @@ func (r *Redis) printed() *printedRedis {
 	if *r == (Redis{}) {
 		return nil
 	}
-	return &printedRedis{r.String(), r.Mode, r.Master, r.Prefix, r.Timeout.String(), digestOf(r.CA), digestOf(r.Certificate)}
+	return &printedRedis{r.String(), r.Mode, r.Master, r.Prefix, r.Timeout.String(), digestOf(r.CA),
+		digestOf(r.Certificate)}
 }
 
 // MarshalJSON prints it without secrets.

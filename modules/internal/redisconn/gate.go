@@ -8,23 +8,20 @@ import (
 	"time"
 )
 
-const (
-	// mostLate is how many answers in a row may be too late before the server counts as away.
-	mostLate = 3
-	// shutFor is for how long nobody asks a server that is away. Then one does, and the others still don't.
-	shutFor = 500 * time.Millisecond
-)
+// probeEvery is how often a server that is away is tried.
+const probeEvery = 500 * time.Millisecond
 
-// Gate keeps those from a server who can do without it, while it is away: nobody waits for it then.
+// Gate keeps those from a server who can do without it, from its first failure until a probe finds that it answers in
+// time again: nobody waits for it meanwhile. Close it.
 type Gate struct {
 	what string // is kept there, for the log
 	conn *Conn
 	log  *slog.Logger
 
-	shut   atomic.Int64 // until when, by elapsed; 0: it is open
-	start  time.Time
-	late   atomic.Int64
+	shut   atomic.Bool
 	errors atomic.Int64
+	closed context.Context
+	close  context.CancelFunc
 
 	mu     sync.Mutex
 	since  time.Time
@@ -36,59 +33,72 @@ func NewGate(what string, conn *Conn, log *slog.Logger) *Gate {
 	if log == nil {
 		log = slog.New(slog.DiscardHandler)
 	}
-	return &Gate{what: what, conn: conn, log: log, start: time.Now(), since: time.Now()}
+	g := &Gate{what: what, conn: conn, log: log, since: time.Now()}
+	g.closed, g.close = context.WithCancel(context.Background())
+	return g
+}
+
+// Close shuts it.
+func (g *Gate) Close() {
+	g.shut.Store(true)
+	g.close()
 }
 
 // Pass asks the server, within the connection's time-out, unless it is away; false when there is no answer. ask has
 // no error when the server has answered.
 func (g *Gate) Pass(ctx context.Context, ask func(context.Context) error) bool {
-	now := int64(time.Since(g.start)) + 1
-	if until := g.shut.Load(); until != 0 {
-		if now < until || !g.shut.CompareAndSwap(until, now+int64(shutFor)) {
-			return false
-		}
+	if g.shut.Load() {
+		return false
 	}
 	asked, cancel := context.WithTimeout(ctx, g.conn.Timeout())
 	defer cancel()
 	err := ask(asked)
-	switch {
-	case err == nil:
-		g.late.Store(0)
-		if g.shut.Load() != 0 {
-			g.open()
-		}
-		return true
-	case ctx.Err() == nil: // or it is whoever asks that has left
+	if err != nil && ctx.Err() == nil { // or it is whoever asks that has left
 		g.errors.Add(1)
-		if !IsTimeout(err) || g.late.Add(1) >= mostLate || g.shut.Load() != 0 {
-			g.close(err, now)
-		}
+		g.goAway(err)
 	}
-	return false
+	return err == nil
 }
 
-func (g *Gate) close(err error, now int64) {
+func (g *Gate) goAway(err error) {
 	g.mu.Lock()
 	defer g.mu.Unlock()
-	was := g.reason
-	g.shut.Store(now + int64(shutFor))
-	g.reason = Explain(err).Error()
-	if was == "" {
-		g.since = time.Now()
-		g.log.Warn("the server of "+g.what+" is away: the gateway goes on without it", "server", g.conn.Address(), "error", g.reason)
-	}
-}
-
-func (g *Gate) open() {
-	g.mu.Lock()
-	defer g.mu.Unlock()
-	if g.reason == "" {
+	if !g.shut.CompareAndSwap(false, true) {
 		return
 	}
-	g.shut.Store(0)
+	g.since, g.reason = time.Now(), Explain(err).Error()
+	g.log.Warn("the server of "+g.what+" is away: the gateway goes on without it", "server", g.conn.Address(), "error",
+		g.reason)
+	go g.probe()
+}
+
+// probe tries a server that is away until it takes something.
+func (g *Gate) probe() {
+	for {
+		select {
+		case <-g.closed.Done():
+			return
+		case <-time.After(probeEvery):
+		}
+		ctx, cancel := context.WithTimeout(g.closed, g.conn.Timeout())
+		err := g.conn.Set(ctx, g.conn.Key("probe", ""), "", time.Second).Err()
+		cancel()
+		if err == nil {
+			g.comeBack()
+			return
+		}
+	}
+}
+
+func (g *Gate) comeBack() {
+	g.mu.Lock()
+	defer g.mu.Unlock()
 	g.log.Info("the server of "+g.what+" is back", "server", g.conn.Address(), "away_for",
 		time.Since(g.since).Round(time.Millisecond))
 	g.since, g.reason = time.Now(), ""
+	if g.closed.Err() == nil {
+		g.shut.Store(false)
+	}
 }
 
 // State is how a server does.

@@ -52,6 +52,7 @@ func (c *Cache) State() redisconn.State { return c.gate.State() }
 func (c *Cache) Close() error {
 	c.close()
 	c.ended.Wait()
+	c.gate.Close()
 	return c.conn.Close()
 }
 

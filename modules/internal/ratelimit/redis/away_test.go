@@ -155,6 +155,9 @@ func TestBack(t *testing.T) {
 			two.Pulse()
 			await(t, two, true)
 			settle(t, one, two)
+			if name != "stopped" {
+				require.EqualValues(t, 1, one.Status().Losses)
+			}
 			left := admit(t, two, 100, hundred)
 			require.LessOrEqual(t, left, 30, "70 were admitted")
 			if name != "stopped" { // what was asked then, the server may have counted, too
@@ -242,7 +245,9 @@ func TestLoss(t *testing.T) {
 				}
 			}
 			require.Equal(t, 34, meanwhile+left, "66 of 100 were admitted before")
-			require.Positive(t, nodes[0].Status().Losses+nodes[1].Status().Losses+nodes[2].Status().Losses+nodes[3].Status().Losses)
+			for _, l := range nodes {
+				require.EqualValues(t, 1, l.Status().Losses)
+			}
 			require.EqualValues(t, 100, s.Do("LLEN", at.Prefix+"{a}a:a"), "each once")
 			for _, l := range nodes { // nor when each does so again
 				l.SeedAgain()

@@ -175,8 +175,12 @@ func (l *Limiter) resume(ctx context.Context) error {
 		return err
 	}
 	if took := time.Since(began); took > l.conn.Timeout() {
-		return fmt.Errorf("it takes %v to answer, and a question waits for %v at most: raise `timeout` in the block, or give "+
-			"it a server that is nearer or has less to do", took.Round(time.Millisecond), l.conn.Timeout())
+		return fmt.Errorf("it takes %v to answer, and a question waits for %v at most: raise `timeout` in the block, or "+
+			"give it a server that is nearer or has less to do", took.Round(time.Millisecond), l.conn.Timeout())
+	}
+	if !l.state.lost.Swap(false) && v.before < l.known.Load().beat {
+		l.count.losses.Add(1)
+		l.log.Warn("the limiter's server had lost what was counted: the nodes give it what they know")
 	}
 	l.adopt(v.now)
 	l.known.Store(&v.known)

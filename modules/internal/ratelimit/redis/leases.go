@@ -82,8 +82,8 @@ func (l *leases) note(p ratelimit.Permit, semaphore string) {
 // mostCarried is how many a question takes along: what is left over the server hears of soon.
 const mostCarried = 1000
 
-// releasedOf are the members of a semaphore that were given back. They stay until told: a renewal that is on its way may
-// take them again.
+// releasedOf are the members of a semaphore that were given back. They stay until told: a renewal that is on its way
+// may take them again.
 func (l *leases) releasedOf(semaphore string) (members []string) {
 	l.mu.Lock()
 	defer l.mu.Unlock()

@@ -14,7 +14,7 @@
 // service of n nodes admits of each subject the limit in a minute, and more in these cases only: of a limit under n, up
 // to n; in the minute in which the server went away, when a few nodes had admitted nearly all before, up to twice the
 // limit; while some nodes reach the server and others do not, the share of those that do not on top; and nodes that
-// begin meanwhile know of no others but LeastNodes. A question waits for the connection's Timeout at most; after three
+// begin meanwhile know of no others but LeastNodes. A question waits for the connection's Timeout at most; after two
 // that were too late, or one answer that is an error, none is asked any more until a probe, four times a second, finds
 // that it answers in time.
 //

@@ -1,6 +1,7 @@
 package redis
 
 import (
+	"errors"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -11,7 +12,7 @@ import (
 
 const (
 	// mostLate is how many answers in a row may be too late before the server counts as away.
-	mostLate = 3
+	mostLate = 2
 	// settling is for how long the node's share counts, too, from the beginning of a new generation of the server's data:
 	// the other nodes give it what they know meanwhile.
 	settling = 2 * time.Second
@@ -28,6 +29,7 @@ type state struct {
 	settleTo atomic.Int64 // until when the share counts, too; by elapsed
 	offset   atomic.Int64 // from elapsed to the server's clock, as far as it is known
 	known    atomic.Bool  // offset is
+	lost     atomic.Bool  // it is away for what it had lost, and that was counted
 
 	mu     sync.Mutex
 	since  time.Time // when it went away, or came back
@@ -53,13 +55,12 @@ func (s *state) succeeded() {
 func (s *state) estimate(elapsed int64) int64 { return elapsed + s.offset.Load() }
 
 // counters are for metrics.
-type counters struct{ fallbacks, aways, losses, errors, lates, refused atomic.Int64 }
+type counters struct{ fallbacks, aways, losses, errors atomic.Int64 }
 
 // failed notes that a question had no answer.
 func (l *Limiter) failed(err error) {
 	l.count.errors.Add(1)
 	if redisconn.IsTimeout(err) {
-		l.count.lates.Add(1)
 		if l.state.late.Add(1) < mostLate {
 			return
 		}
@@ -75,8 +76,8 @@ func (l *Limiter) goAway(err error) {
 	if !s.up.Load() {
 		return
 	}
-	_, lost := err.(*lostError) //nolint:errorlint // it is never wrapped
-	if lost {
+	if _, lost := errors.AsType[*lostError](err); lost {
+		s.lost.Store(true)
 		l.count.losses.Add(1)
 	}
 	l.count.aways.Add(1)

@@ -25,11 +25,10 @@ import (
 
 // Server is a redis-server, or a Sentinel.
 type Server struct {
-	t      testing.TB
-	Dir    string // with its data and its log
-	addr   string // its socket, or host:port
-	args   []string
-	master string
+	t    testing.TB
+	Dir  string // with its data and its log
+	addr string // its socket, or host:port
+	args []string
 
 	mu   sync.Mutex
 	cmd  *exec.Cmd
@@ -44,7 +43,7 @@ func binary(t testing.TB) string {
 	_, file, _, _ := runtime.Caller(0)
 	path := filepath.Join(filepath.Dir(file), "../../../../.cache/bin/redis-server")
 	_, err := os.Stat(path)
-	require.NoError(t, err, "redis-server is not installed: run `make .cache/bin/redis-server`, or install Debian's redis-server")
+	require.NoError(t, err, "redis-server is not installed: run `make .cache/bin/redis-server`")
 	return path
 }
 
@@ -75,7 +74,7 @@ func start(t testing.TB, dir, addr string, args []string) *Server {
 
 // folder is a new one with a short name: sockets have paths of 107 bytes at most.
 func folder(t testing.TB) string {
-	dir, err := os.MkdirTemp("", "redis")
+	dir, err := os.MkdirTemp("", "redis") //nolint:usetesting // TempDir's names are too long
 	require.NoError(t, err)
 	t.Cleanup(func() { _ = os.RemoveAll(dir) })
 	return dir

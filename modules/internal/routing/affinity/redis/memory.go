@@ -63,6 +63,7 @@ func (m *Memory) State() redisconn.State { return m.gate.State() }
 func (m *Memory) Close() error {
 	m.close()
 	m.ended.Wait()
+	m.gate.Close()
 	return m.conn.Close()
 }
 
