@@ -62,14 +62,19 @@ for i = 1, count do
   else
     local last = tonumber(redis.call('LINDEX', key, -1) or 0)
     if last > now + 1000000 then
-      -- The clock was set back: what is in the future counts from now on.
-      local all = redis.call('LRANGE', key, 0, -1)
+      -- The clock was set back. Each node gives what it has counted once more, by the new one; where that is not found out
+      -- with a question, what is in the future counts from now on.
+      local all, none = redis.call('LRANGE', key, 0, -1), ARGV[2] ~= ''
       redis.call('DEL', key)
+      last = 0
       for n = 1, #all do
-        redis.call('RPUSH', key, string.format('%.0f', math.min(tonumber(all[n]), now)))
+        local at = tonumber(all[n])
+        if at <= now or not none then
+          last = math.min(at, now)
+          redis.call('RPUSH', key, string.format('%.0f', last))
+        end
       end
       redis.call('PEXPIRE', key, 75000)
-      last = now
     end
     lasts[i] = last
     if last > now - window then

@@ -56,3 +56,9 @@ func (l *Limiter) SeedAgain() {
 	defer l.keeper.Unlock()
 	l.note(l.seed(l.ctx))
 }
+
+// ServerClock lets the server's scripts go by a clock that a test sets, apart from that of the process.
+func (o Options) ServerClock(now func() int64) Options {
+	o.now = now
+	return o
+}

@@ -212,8 +212,21 @@ func (l *Limiter) prepare(ctx context.Context) error {
 		l.log.Warn("the limiter's server throws keys away when its memory is full, and with them what was counted: set "+
 			"maxmemory-policy noeviction there, or give the limiter a server of its own", "maxmemory_policy", s.Eviction)
 	}
-	for _, s := range []script{acquireScript, undoScript, seedScript, renewScript, beatScript} {
-		if err := s.Load(ctx, l.conn).Err(); err != nil {
+	return l.load(ctx)
+}
+
+// load gives the server the scripts, on a Cluster each of its nodes.
+func (l *Limiter) load(ctx context.Context) error {
+	scripts := []script{acquireScript, undoScript, seedScript, renewScript, beatScript}
+	if !l.clustered() {
+		return l.send(ctx, func(p redis.Pipeliner) {
+			for _, s := range scripts {
+				p.ScriptLoad(ctx, s.text) // not Load, which takes the digest from an answer that is not there yet
+			}
+		})
+	}
+	for _, s := range scripts {
+		if err := l.conn.ScriptLoad(ctx, s.text).Err(); err != nil {
 			return err
 		}
 	}

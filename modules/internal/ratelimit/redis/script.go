@@ -27,9 +27,12 @@ var (
 )
 
 // script is one that answers with whole numbers.
-type script struct{ *redis.Script }
+type script struct {
+	*redis.Script
+	text string
+}
 
-func newScript(text string) script { return script{redis.NewScript(text)} }
+func newScript(text string) script { return script{redis.NewScript(text), text} }
 
 // run runs it. A server that does not have it yet, after a restart, a failover or SCRIPT FLUSH, is sent its text.
 func (s script) run(ctx context.Context, c *redisconn.Conn, keys []string, args ...any) ([]int64, error) {

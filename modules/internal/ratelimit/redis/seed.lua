@@ -8,10 +8,14 @@ else
   local t = redis.call('TIME')
   now = t[1] * 1000000 + t[2]
 end
-local there, all, more = {}, redis.call('LRANGE', KEYS[1], 0, -1), false
-for n = 1, #all do
-  there[all[n]] = (there[all[n]] or 0) + 1
-  all[n] = tonumber(all[n])
+local there, all, more = {}, {}, false
+for _, at in ipairs(redis.call('LRANGE', KEYS[1], 0, -1)) do
+  if tonumber(at) > now + 1000000 then
+    more = true -- the clock was set back: who has counted it gives it by the new one
+  else
+    there[at] = (there[at] or 0) + 1
+    all[#all + 1] = tonumber(at)
+  end
 end
 for n = 2, #ARGV do
   local left = there[ARGV[n]] or 0
