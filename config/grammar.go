@@ -99,8 +99,8 @@ var fileGrammar = grammar{
 			body: &retryBudgetGrammar, example: "retry_budget {\n  ratio = 0.2\n}"},
 		{name: "screening", doc: "The content policy before routing: what of a request's text is refused or noted.",
 			body: &screeningGrammar, example: screeningExample},
-		{name: "cache", doc: "Keeps replies for requests that are sent again. The label is `memory`, or `redis` for several " +
-			"nodes. Without the block there is none.",
+		{name: "cache", doc: "Keeps replies for requests that are sent again. The label is `memory`, or `redis` for " +
+			"several nodes. Without the block there is none.",
 			bodies: map[string]*grammar{Memory: &cacheGrammar, RedisKind: &redisCacheGrammar},
 			label:  "kind", example: cacheExample},
 	},
@@ -194,9 +194,9 @@ var redisLimiterGrammar = grammar{
 	noun: "attribute",
 	attributes: append(redisRules(), attributeRule{
 		name: "nodes", kind: anInteger(1, maxNodes), fallback: `1`, example: "3",
-		doc: "With how many nodes one reckons at least, while the server is away and before it was reached: each then admits " +
-			"this part of each limit, or less where more nodes were there last. 1: a node that starts while the server is " +
-			"away takes the limits for its own."}),
+		doc: "With how many nodes one reckons at least, while the server is away and before it was reached: each then " +
+			"admits this part of each limit, or less where more nodes were there last. 1: a node that starts while " +
+			"the server is away takes the limits for its own."}),
 }
 
 // maxNodes is far more than one service has.
@@ -220,16 +220,16 @@ func redisRules() []attributeRule {
 		{name: "sentinel_password", kind: aText(4096), secret: true, instead: "none", example: `env("SENTINEL_PASSWORD")`,
 			doc: "The password of the Sentinels, where they have one. The one of the url is the server's."},
 		{name: "prefix", kind: aText(64), fallback: `"fareway:"`, example: `"fareway:"`,
-			doc: "Begins all keys. Services that share a server and nothing else need different ones; the nodes of one service " +
-				"have the same."},
+			doc: "Begins all keys. Services that share a server and nothing else need different ones; the nodes of one " +
+				"service have the same."},
 		{name: "timeout", kind: aDuration(maxRedisTimeout), fallback: `"50ms"`, example: `"50ms"`,
 			doc: "How long a question waits for its answer. Then the node decides by itself, and soon asks no more until the " +
 				"server answers in time again."},
 		{name: "ca", kind: aPEM, instead: "the system's", example: `file("redis-ca.pem")`,
 			doc: "With `rediss://`, the certificate of the authority that has signed the server's."},
 		{name: "certificate", kind: aPEM, instead: "none", example: `file("redis-client.pem")`,
-			doc: "With `rediss://`, the gateway's own certificate, for a server that wants one (`tls-auth-clients`, which is on " +
-				"unless it is turned off)."},
+			doc: "With `rediss://`, the gateway's own certificate, for a server that wants one (`tls-auth-clients`, which is " +
+				"on unless it is turned off)."},
 		{name: "private_key", kind: aPEM, secret: true, instead: "none", example: `file("redis-client.key")`,
 			doc: "The key of `certificate`."},
 	}

@@ -97,8 +97,8 @@ func (a *RedisAddress) readHosts(rest string) (err error) {
 	hosts, db, _ := strings.Cut(rest, "/")
 	if db = strings.TrimSuffix(db, "/"); db != "" {
 		if a.DB, err = strconv.Atoi(db); err != nil || a.DB < 0 {
-			return errors.New("must end with the number of a database, or without one, as in redis://host:6379/0; write / as %2F " +
-				"where it is part of a password")
+			return errors.New("must end with the number of a database, or without one, as in redis://host:6379/0; write / as " +
+				"%2F where it is part of a password")
 		}
 	}
 	for host := range strings.SplitSeq(hosts, ",") {
@@ -265,8 +265,8 @@ func (s *section) redisURL(r *Redis) bool {
 		return false
 	}
 	if !v.outside && strings.Contains(text, "@") {
-		s.fail(v.at, "Secret url written out", "A password does not belong in this file. Put the url into the environment and "+
-			"write env(\"REDIS_URL\"), or into a file of its own and write file(\"path\").")
+		s.fail(v.at, "Secret url written out", "A password does not belong in this file. Put the url into the environment "+
+			"and write env(\"REDIS_URL\"), or into a file of its own and write file(\"path\").")
 		return false
 	}
 	r.URL = text
@@ -276,7 +276,8 @@ func (s *section) redisURL(r *Redis) bool {
 		s.refuse(v, err.Error())
 		return false
 	case r.Mode == RedisSingle && len(a.Hosts) > 1:
-		s.refuse(v, "names several hosts: write mode = \"sentinel\" if they are Sentinels, \"cluster\" if they are nodes of one")
+		s.refuse(v, "names several hosts: write mode = \"sentinel\" if they are Sentinels, \"cluster\" if they are nodes "+
+			"of one")
 		return false
 	case r.Mode == RedisCluster && a.DB != 0:
 		s.refuse(v, "must not name a database: a Cluster has one")

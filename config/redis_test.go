@@ -23,8 +23,9 @@ func TestRedis(t *testing.T) {
 		got, err := r.Address()
 		require.NoError(t, err, url)
 		require.Equal(t, want, got)
-		for _, text := range []string{r.String(), fmt.Sprintf("%v %+v %#v %s %q", r, r, r, r, r), fmt.Sprint(Limiter{Redis: r}),
-			fmt.Sprintf("%+v", &Limiter{Redis: r}), string(encoded(t, Limiter{Kind: RedisKind, Redis: r})),
+		for _, text := range []string{r.String(), fmt.Sprintf("%v %+v %#v %s %q", r, r, r, r, r),
+			fmt.Sprint(Limiter{Redis: r}), fmt.Sprintf("%+v", &Limiter{Redis: r}),
+			string(encoded(t, Limiter{Kind: RedisKind, Redis: r})),
 			string(encoded(t, Cache{Kind: RedisKind, Redis: r})), r.LogValue().String()} {
 			require.NotContains(t, text, "hunter2")
 		}

@@ -341,8 +341,8 @@ func (m *Metrics) watchLimiterServer(status func() ratelimit.Status) {
 		"server was away.", func(s ratelimit.Status) int64 { return s.Shares })
 	counter("fareway_limiter_away_total", "How often the limiter's server went away.",
 		func(s ratelimit.Status) int64 { return s.Aways })
-	counter("fareway_limiter_lost_total", "How often it had lost what was counted, or an older copy of it was back, or its "+
-		"clock was set.", func(s ratelimit.Status) int64 { return s.Losses })
+	counter("fareway_limiter_lost_total", "How often it had lost what was counted, or an older copy of it was back, or "+
+		"its clock was set.", func(s ratelimit.Status) int64 { return s.Losses })
 	counter("fareway_limiter_errors_total", "Calls of the limiter's server without an answer in time, or with an error.",
 		func(s ratelimit.Status) int64 { return s.Errors })
 }
@@ -353,8 +353,8 @@ type serverCollector struct {
 }
 
 var (
-	serverUp = prometheus.NewDesc("fareway_server_up", "Whether a server answers in which nodes share something: cache, the "+
-		"response cache, or conversations. The gateway goes on without it.", []string{"of"}, nil)
+	serverUp = prometheus.NewDesc("fareway_server_up", "Whether a server answers in which nodes share something: cache, "+
+		"the response cache, or conversations. The gateway goes on without it.", []string{"of"}, nil)
 	serverErrors = prometheus.NewDesc("fareway_server_errors_total", "Calls of it without an answer in time, or with an "+
 		"error.", []string{"of"}, nil)
 )

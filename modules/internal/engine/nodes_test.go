@@ -24,7 +24,8 @@ import (
 
 // node is one of a service whose nodes share a limiter and a response cache.
 func node(t *testing.T, s *redistest.Server, log *slog.Logger) (*engine.Engine, *config.Config) {
-	at := config.Redis{URL: "unix://:hunter2@" + s.Addr(), Mode: config.RedisSingle, Prefix: "nodes:", Timeout: 5 * time.Second}
+	at := config.Redis{URL: "unix://:hunter2@" + s.Addr(), Mode: config.RedisSingle, Prefix: "nodes:",
+		Timeout: 5 * time.Second}
 	cfg := &config.Config{
 		Gateway: config.Gateway{MaxStreams: 1000},
 		Limiter: config.Limiter{Kind: config.RedisKind, Redis: at, Nodes: 1},

@@ -15,7 +15,7 @@ var hints = []struct{ part, step string }{
 	{"all sentinels specified in configuration are unreachable",
 		"no Sentinel answered for this master: check the addresses, the name in master, and sentinel_password"},
 	{"WRONGPASS", "the user or the password in the url is not what the server has: correct it, and restart the gateway"},
-	{"NOAUTH", "the server wants a password: write it into the url, redis://:PASSWORD@host or redis://USER:PASSWORD@host"},
+	{"NOAUTH", "the server wants a password: write it into the url, redis://:PASSWORD@host or with USER before the colon"},
 	{"without any password configured", "the server has no password: take it out of the url, or set requirepass there"},
 	{"NOPERM", "the server's user may not do this: it needs `+@all -@admin -@dangerous +info ~PREFIX*` (ACL SETUSER)"},
 	{"READONLY", "the server is a replica: name the primary, or let Sentinels find it (mode = \"sentinel\")"},
@@ -65,8 +65,8 @@ func Explain(err error) error {
 	case errors.Is(err, syscall.ECONNREFUSED), errors.Is(err, syscall.ENOENT):
 		return fmt.Errorf("%w: nothing listens there: start the server, or correct the url", err)
 	case IsTimeout(err):
-		return fmt.Errorf("%w: no answer in time: is the server overloaded or far away (`timeout` in the block is how long a "+
-			"question waits), or does it not speak TLS there, where the url says rediss://", err)
+		return fmt.Errorf("%w: no answer in time: is the server overloaded or far away (`timeout` in the block is how long "+
+			"a question waits), or does it not speak TLS there, where the url says rediss://", err)
 	case errors.As(err, &op), errors.Is(err, syscall.ECONNRESET), strings.Contains(text, "EOF"),
 		strings.Contains(text, "connection reset"):
 		return fmt.Errorf("%w: the server closes connections: does it speak TLS (rediss://), does it want a client's "+

@@ -114,5 +114,6 @@ type State struct {
 func (g *Gate) State() State {
 	g.mu.Lock()
 	defer g.mu.Unlock()
-	return State{Address: g.conn.Address(), Up: g.reason == "", Since: g.since.UTC(), Reason: g.reason, Errors: g.errors.Load()}
+	return State{Address: g.conn.Address(), Up: g.reason == "", Since: g.since.UTC(), Reason: g.reason,
+		Errors: g.errors.Load()}
 }

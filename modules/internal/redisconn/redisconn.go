@@ -1,5 +1,5 @@
-// Package redisconn connects to a Redis, or to what speaks its protocol (Valkey): one server, one that Sentinels watch,
-// or a Cluster. It is for the rooms that keep something there: the counts of a limiter, replies, and where
+// Package redisconn connects to a Redis, or to what speaks its protocol (Valkey): one server, one that Sentinels
+// watch, or a Cluster. It is for the rooms that keep something there: the counts of a limiter, replies, and where
 // conversations are. What they keep is no truth: each of them goes on, in its way, while the server is away.
 package redisconn
 

@@ -57,24 +57,27 @@ func TestExplain(t *testing.T) {
 		at   func(*testing.T) redisconn.Options
 		says string
 	}{
-		"no password":        {with(nil, "--requirepass", "other"), "the server wants a password"},
-		"wrong password":     {with(secret, "--requirepass", "other"), "is not what the server has"},
-		"right password":     {with(secret, "--requirepass", password), ""},
-		"wrong user":         {with(func(o *redisconn.Options) { o.User, o.Password = "me", password }), "is not what the server has"},
-		"rights":             {with(nil, "--user", "default", "on", "nopass", "~other:*", "+@all"), "ACL SETUSER"},
-		"replica":            {with(nil, "--replicaof", "127.0.0.1 1"), "is a replica"},
-		"full":               {with(nil, "--maxmemory", "1"), "memory is full"},
-		"no writes":          {with(nil, "--min-replicas-to-write", "1"), "min-replicas-to-write"},
-		"node of a Cluster":  {with(nil, "--cluster-enabled", "yes"), "is not served"},
-		"no Cluster":         {with(func(o *redisconn.Options) { o.Mode = redisconn.Cluster }), "the server is no Cluster"},
-		"no Sentinels":       {with(func(o *redisconn.Options) { o.Mode, o.Master = redisconn.Sentinel, "m" }), "no Sentinel answered"},
-		"no such host":       {hosts("no-such-host.invalid:6379"), "correct the url"},
-		"nothing there":      {hosts("127.0.0.1:1"), "nothing listens there"},
-		"no socket":          {hosts("/nowhere/redis.sock"), "nothing listens there"},
-		"no such database":   {with(func(o *redisconn.Options) { o.DB = 99 }), "DB index is out of range"},
-		"somebody else's":    {foreign, "choose another prefix"},
-		"TLS where none is":  {tlsTo(plainServer), "where the url says rediss://"},
-		"no TLS where it is": {func(t *testing.T) redisconn.Options { return newTLS(t).server("no").Options() }, "rediss://"},
+		"no password":    {with(nil, "--requirepass", "other"), "the server wants a password"},
+		"wrong password": {with(secret, "--requirepass", "other"), "is not what the server has"},
+		"right password": {with(secret, "--requirepass", password), ""},
+		"wrong user": {with(func(o *redisconn.Options) { o.User, o.Password = "me", password }),
+			"is not what the server has"},
+		"rights":            {with(nil, "--user", "default", "on", "nopass", "~other:*", "+@all"), "ACL SETUSER"},
+		"replica":           {with(nil, "--replicaof", "127.0.0.1 1"), "is a replica"},
+		"full":              {with(nil, "--maxmemory", "1"), "memory is full"},
+		"no writes":         {with(nil, "--min-replicas-to-write", "1"), "min-replicas-to-write"},
+		"node of a Cluster": {with(nil, "--cluster-enabled", "yes"), "is not served"},
+		"no Cluster":        {with(func(o *redisconn.Options) { o.Mode = redisconn.Cluster }), "the server is no Cluster"},
+		"no Sentinels": {with(func(o *redisconn.Options) { o.Mode, o.Master = redisconn.Sentinel, "m" }),
+			"no Sentinel answered"},
+		"no such host":      {hosts("no-such-host.invalid:6379"), "correct the url"},
+		"nothing there":     {hosts("127.0.0.1:1"), "nothing listens there"},
+		"no socket":         {hosts("/nowhere/redis.sock"), "nothing listens there"},
+		"no such database":  {with(func(o *redisconn.Options) { o.DB = 99 }), "DB index is out of range"},
+		"somebody else's":   {foreign, "choose another prefix"},
+		"TLS where none is": {tlsTo(plainServer), "where the url says rediss://"},
+		"no TLS where it is": {func(t *testing.T) redisconn.Options { return newTLS(t).server("no").Options() },
+			"rediss://"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
@@ -155,10 +158,11 @@ func TestTLS(t *testing.T) {
 		tls  *tls.Config
 		says string
 	}{
-		"right":                 {&tls.Config{RootCAs: a.pool, Certificates: []tls.Certificate{a.pair}}, ""},
-		"unknown authority":     {&tls.Config{Certificates: []tls.Certificate{a.pair}}, "ca = file("},
-		"another authority":     {&tls.Config{RootCAs: other.pool, Certificates: []tls.Certificate{a.pair}}, "ca = file("},
-		"another name":          {&tls.Config{RootCAs: a.pool, ServerName: "x.test", Certificates: []tls.Certificate{a.pair}}, "as its certificate does"},
+		"right":             {&tls.Config{RootCAs: a.pool, Certificates: []tls.Certificate{a.pair}}, ""},
+		"unknown authority": {&tls.Config{Certificates: []tls.Certificate{a.pair}}, "ca = file("},
+		"another authority": {&tls.Config{RootCAs: other.pool, Certificates: []tls.Certificate{a.pair}}, "ca = file("},
+		"another name": {&tls.Config{RootCAs: a.pool, ServerName: "x.test", Certificates: []tls.Certificate{a.pair}},
+			"as its certificate does"},
 		"no certificate":        {&tls.Config{RootCAs: a.pool}, "certificate and private_key"},
 		"certificate of others": {&tls.Config{RootCAs: a.pool, Certificates: []tls.Certificate{other.pair}}, "certificate"},
 	} {

@@ -1,6 +1,6 @@
-// Package redis is the cache.Cache that several nodes of a service share: replies lie in a Redis, or in what speaks its
-// protocol, each for its time. The server bounds their memory. While it is away nothing is found and nothing is kept,
-// and nobody waits for it.
+// Package redis is the cache.Cache that several nodes of a service share: replies lie in a Redis, or in what speaks
+// its protocol, each for its time. The server bounds their memory. While it is away nothing is found and nothing is
+// kept, and nobody waits for it.
 package redis
 
 import (

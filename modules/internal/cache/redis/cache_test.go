@@ -45,8 +45,8 @@ func TestCache(t *testing.T) {
 	other.Password = "another"
 	require.NotEqual(t, one.Secret(), open(t, other).Secret())
 	stop, none := "END", ""
-	for i, r := range []cache.Reply{{}, {Text: "hello"}, {Text: "a\x00b", Stop: &stop}, {Text: strings.Repeat("x", redis.MaxReply),
-		Stop: &none}} {
+	for i, r := range []cache.Reply{{}, {Text: "hello"}, {Text: "a\x00b", Stop: &stop},
+		{Text: strings.Repeat("x", redis.MaxReply), Stop: &none}} {
 		k := cache.Key{byte(i)}
 		_, ok := two.Get(t.Context(), k)
 		require.False(t, ok)
@@ -87,8 +87,9 @@ func TestForeignValues(t *testing.T) {
 func TestAway(t *testing.T) {
 	t.Parallel()
 	for name, c := range map[string]struct{ end, begin func(*redistest.Server) }{
-		"killed":  {(*redistest.Server).Kill, (*redistest.Server).Begin},
-		"stopped": {func(s *redistest.Server) { s.Signal(syscall.SIGSTOP) }, func(s *redistest.Server) { s.Signal(syscall.SIGCONT) }},
+		"killed": {(*redistest.Server).Kill, (*redistest.Server).Begin},
+		"stopped": {func(s *redistest.Server) { s.Signal(syscall.SIGSTOP) },
+			func(s *redistest.Server) { s.Signal(syscall.SIGCONT) }},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()

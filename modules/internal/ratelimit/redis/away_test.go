@@ -284,8 +284,8 @@ func TestClocks(t *testing.T) {
 	require.InDelta(t, time.Minute, r.Wait, float64(30*time.Second))
 }
 
-// TestKeysExpire: nothing stays in the server when nobody comes any more, and a limiter that is closed leaves no permit
-// there (BerriAI/litellm issue 28283), also one that was given back at the last moment.
+// TestKeysExpire: nothing stays in the server when nobody comes any more, and a limiter that is closed leaves no
+// permit there (BerriAI/litellm issue 28283), also one that was given back at the last moment.
 func TestKeysExpire(t *testing.T) {
 	t.Parallel()
 	s := redistest.Start(t)
@@ -294,8 +294,8 @@ func TestKeysExpire(t *testing.T) {
 	var all sync.WaitGroup
 	for i := range 20 {
 		all.Go(func() {
-			asks := []ratelimit.Ask{{Subject: KeyOf(fmt.Sprint("k", i)), Limit: 10}, hundred, {Subject: AddressOf("2001:db8::1"),
-				Limit: 100}, {Subject: RunningOf("a"), Limit: 100}}
+			asks := []ratelimit.Ask{{Subject: KeyOf(fmt.Sprint("k", i)), Limit: 10}, hundred,
+				{Subject: AddressOf("2001:db8::1"), Limit: 100}, {Subject: RunningOf("a"), Limit: 100}}
 			for n := range 4 {
 				p, r, err := one.Acquire(context.Background(), asks)
 				if err != nil || r != nil {
@@ -321,7 +321,8 @@ func TestKeysExpire(t *testing.T) {
 	require.Equal(t, 1, two.Nodes())
 }
 
-// TestScriptsAreSentAgain: a server that has forgotten the scripts is sent them, and nobody is refused or let in for it.
+// TestScriptsAreSentAgain: a server that has forgotten the scripts is sent them, and nobody is refused or let in for
+// it.
 func TestScriptsAreSentAgain(t *testing.T) {
 	t.Parallel()
 	s := redistest.Start(t)

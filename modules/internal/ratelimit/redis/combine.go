@@ -11,9 +11,9 @@ import (
 	"github.com/fareway/fareway/modules/internal/redisconn"
 )
 
-// combiner sends scripts of requests that come at the same time in one message: most of what one costs, here and in the
-// server, is its message. Who comes while few are on their way sends at once, and with it what waits; who comes while
-// they are waits for one of them to come back.
+// combiner sends scripts of requests that come at the same time in one message: most of what one costs, here and in
+// the server, is its message. Who comes while few are on their way sends at once, and with it what waits; who comes
+// while they are waits for one of them to come back.
 type combiner struct {
 	conn *redisconn.Conn
 

@@ -11,20 +11,21 @@
 //
 // Each node goes on with its share: of each limit the part that falls to it when all nodes that lived last share it
 // evenly, and 1 at least. What it has admitted itself in the last minute counts against that, whoever counted it. So a
-// service of n nodes admits of each subject the limit in a minute, and more in these cases only: of a limit under n, up
-// to n; in the minute in which the server went away, when a few nodes had admitted nearly all before, up to twice the
-// limit; while some nodes reach the server and others do not, the share of those that do not on top; and nodes that
-// begin meanwhile know of no others but LeastNodes. A question waits for the connection's Timeout at most; after two
-// that were too late, or one answer that is an error, none is asked any more until a probe, four times a second, finds
-// that it answers in time.
+// service of n nodes admits of each subject the limit in a minute, and more in these cases only: of a limit under n,
+// up to n; in the minute in which the server went away, when a few nodes had admitted nearly all before, up to twice
+// the limit; while some nodes reach the server and others do not, the share of those that do not on top; and nodes
+// that begin meanwhile know of no others but LeastNodes. A question waits for the connection's Timeout at most; after
+// two that were too late, or one answer that is an error, none is asked any more until a probe, four times a second,
+// finds that it answers in time.
 //
 // # What is lost there
 //
 // Each node remembers what it has admitted in the last minute, by the server's moments. Every beat of any node (once a
-// second) is noted in the server, and every question says the latest beat that its node knows of. So the first question
-// to a server that has lost data, or has an older copy of it back, is told so; its node goes on with its share, gives
-// the server what it knows, and counts by both for two seconds, in which the other nodes do the same. A moment is there
-// once, however many nodes and times it is given. On a Cluster the beat itself is looked at once a second.
+// second) is noted in the server, and every question says the latest beat that its node knows of. So the first
+// question to a server that has lost data, or has an older copy of it back, is told so; its node goes on with its
+// share, gives the server what it knows, and counts by both for two seconds, in which the other nodes do the same. A
+// moment is there once, however many nodes and times it is given. On a Cluster the beat itself is looked at once a
+// second.
 package redis
 
 import (
@@ -164,7 +165,8 @@ func (l *Limiter) Acquire(ctx context.Context, asks []ratelimit.Ask) (ratelimit.
 }
 
 // acquireShare decides by this node's share.
-func (l *Limiter) acquireShare(ctx context.Context, asks []ratelimit.Ask) (ratelimit.Permit, *ratelimit.Refusal, error) {
+func (l *Limiter) acquireShare(ctx context.Context, asks []ratelimit.Ask) (ratelimit.Permit, *ratelimit.Refusal,
+	error) {
 	l.count.fallbacks.Add(1)
 	local, r, _ := l.local.Acquire(ctx, l.share(asks))
 	if r != nil {

@@ -130,8 +130,8 @@ func nemesis(t *testing.T, rounds int) {
 	}
 	stop()
 	load.Wait()
-	t.Logf("%d calls, %d of %d let in, %d of %d at a time, the longest took %v, in %v", calls.Load(), admitted.Load(), limit,
-		most.Load(), running, time.Duration(longest.Load()), time.Since(began))
+	t.Logf("%d calls, %d of %d let in, %d of %d at a time, the longest took %v, in %v", calls.Load(), admitted.Load(),
+		limit, most.Load(), running, time.Duration(longest.Load()), time.Since(began))
 	require.LessOrEqual(t, admitted.Load(), int64(limit+limit/nodes))
 	require.LessOrEqual(t, most.Load(), int64(2*running))
 	require.Less(t, time.Duration(longest.Load()), at.Timeout+2*time.Second, "on a busy machine")

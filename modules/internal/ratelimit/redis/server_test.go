@@ -19,8 +19,8 @@ import (
 	"github.com/fareway/fareway/modules/internal/redisconn/redistest"
 )
 
-// TestServerClockIsSet: when the server's clock is set, or the clock of the one that takes its place is another, nothing
-// that was counted is forgotten, and nobody is refused for longer.
+// TestServerClockIsSet: when the server's clock is set, or the clock of the one that takes its place is another,
+// nothing that was counted is forgotten, and nobody is refused for longer.
 func TestServerClockIsSet(t *testing.T) {
 	t.Parallel()
 	for name, by := range map[string]time.Duration{"forward": time.Hour, "back": -time.Hour} {
@@ -66,7 +66,8 @@ func (b *buffer) String() string {
 	return b.b.String()
 }
 
-// TestSaidAtStart: what is wrong with a server is said at the start, with what to do, and the gateway starts all the same.
+// TestSaidAtStart: what is wrong with a server is said at the start, with what to do, and the gateway starts all the
+// same.
 func TestSaidAtStart(t *testing.T) {
 	t.Parallel()
 	for name, c := range map[string]struct {

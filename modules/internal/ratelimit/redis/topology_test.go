@@ -82,8 +82,8 @@ func TestSentinel(t *testing.T) {
 	suite(t, w.Options)
 }
 
-// TestFailover: when the primary is gone, or stands still and wakes up as one that is none any more, the replica counts
-// on, by what the nodes know.
+// TestFailover: when the primary is gone, or stands still and wakes up as one that is none any more, the replica
+// counts on, by what the nodes know.
 func TestFailover(t *testing.T) {
 	t.Parallel()
 	for name, end := range map[string]func(*redistest.Server){

@@ -336,8 +336,8 @@ func StartTLS(t testing.TB, args ...string) *Server {
 	t.Helper()
 	port := freePort(t)
 	s := &Server{t: t, Dir: folder(t), addr: "127.0.0.1:" + strconv.Itoa(port)}
-	s.args = append([]string{"--dir", s.Dir, "--save", "", "--logfile", filepath.Join(s.Dir, "log"), "--port", "0", "--bind",
-		"127.0.0.1", "--tls-port", strconv.Itoa(port)}, args...)
+	s.args = append([]string{"--dir", s.Dir, "--save", "", "--logfile", filepath.Join(s.Dir, "log"), "--port", "0",
+		"--bind", "127.0.0.1", "--tls-port", strconv.Itoa(port)}, args...)
 	s.Launch()
 	t.Cleanup(s.Kill)
 	for range 4000 {

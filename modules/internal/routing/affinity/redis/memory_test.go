@@ -23,8 +23,8 @@ func open(t *testing.T, s *redistest.Server) (*redis.Memory, *affinity.Book) {
 
 var hello = &llm.Request{Messages: []llm.Message{{Role: llm.RoleUser, Parts: []llm.Part{llm.Text("hello")}}}}
 
-// TestMemory: a turn on one node finds the route that another has noted; and while the server is away, the one that this
-// node has noted itself.
+// TestMemory: a turn on one node finds the route that another has noted; and while the server is away, the one that
+// this node has noted itself.
 func TestMemory(t *testing.T) {
 	t.Parallel()
 	s := redistest.Start(t)
