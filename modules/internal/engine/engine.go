@@ -130,7 +130,8 @@ type core struct {
 type requests struct {
 	*core
 	limiter       ratelimit.Limiter
-	attempts      atomic.Int64 // in progress
+	ownAttempts   ratelimit.Limiter // of routes whose limits are no matter of other nodes; nil where there are none
+	attempts      atomic.Int64      // in progress
 	turns         turns
 	bodies        budget // bytes of request bodies and of what is made of them
 	ahead         budget // events that wait for clients, in bytes

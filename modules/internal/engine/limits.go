@@ -42,6 +42,7 @@ func (r *requests) openLimiter(o *Options, cfg *config.Config) (err error) {
 	}
 	if m, ok := r.limiter.(ratelimit.Reporter); ok {
 		r.metrics.watchLimiterServer(m.Status)
+		r.ownAttempts = ratelimit.NewMemory(ratelimit.Options{})
 	}
 	return r.openConversations(o, cfg)
 }
