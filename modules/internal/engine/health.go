@@ -222,11 +222,11 @@ func (g *Generation) AcquireRoute(ctx context.Context, r *config.Route, c health
 	if r.AutoConcurrent {
 		limit = m.state.Limit()
 	}
-	in := g.requests.limiter
-	if own := g.requests.ownAttempts; own != nil && (r.AutoConcurrent || limit <= 0) {
-		in = own // what this gateway has found is its own, and without a limit there is nothing to ask others about
+	acquire := g.requests.acquireRoute
+	if r.AutoConcurrent || limit <= 0 {
+		acquire = g.requests.acquireOwnRoute
 	}
-	p, ok := g.requests.acquireRouteIn(ctx, in, r.Name, limit)
+	p, ok := acquire(ctx, r.Name, limit)
 	if !ok {
 		return RoutePermit{}, routing.ErrBusy
 	}
@@ -332,6 +332,15 @@ func (g *Generation) healthOf(r *config.Route, now time.Time) RouteHealth {
 
 func (r *requests) acquireRoute(ctx context.Context, route string, limit int64) (RoutePermit, bool) {
 	return r.acquireRouteIn(ctx, r.limiter, route, limit)
+}
+
+// acquireOwnRoute is acquireRoute where nodes that share a limiter do not ask each other: what one has found is its own,
+// and without a limit there is nothing to ask about.
+func (r *requests) acquireOwnRoute(ctx context.Context, route string, limit int64) (RoutePermit, bool) {
+	if r.ownAttempts == nil {
+		return r.acquireRoute(ctx, route, limit)
+	}
+	return r.acquireRouteIn(ctx, r.ownAttempts, route, limit)
 }
 
 func (r *requests) acquireRouteIn(ctx context.Context, in ratelimit.Limiter, route string, limit int64) (RoutePermit,

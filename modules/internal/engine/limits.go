@@ -37,10 +37,11 @@ func (r *requests) openLimiter(o *Options, cfg *config.Config) (err error) {
 			return err
 		}
 	}
-	if m, ok := r.limiter.(interface{ Usage() ratelimit.Usage }); ok {
+	switch m := r.limiter.(type) {
+	case *ratelimit.Memory:
 		r.metrics.watchLimiter(m.Usage)
-	}
-	if m, ok := r.limiter.(ratelimit.Reporter); ok {
+	case ratelimit.Reporter:
+		r.metrics.watchLimiter(m.Usage)
 		r.metrics.watchLimiterServer(m.Status)
 		r.ownAttempts = ratelimit.NewMemory(ratelimit.Options{})
 	}

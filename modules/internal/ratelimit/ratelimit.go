@@ -89,4 +89,6 @@ type Status struct {
 type Reporter interface {
 	Limiter
 	Status() Status
+	// Usage is what this process remembers itself, of what it has admitted.
+	Usage() Usage
 }
