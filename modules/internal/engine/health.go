@@ -334,8 +334,8 @@ func (r *requests) acquireRoute(ctx context.Context, route string, limit int64) 
 	return r.acquireRouteIn(ctx, r.limiter, route, limit)
 }
 
-// acquireOwnRoute is acquireRoute where nodes that share a limiter do not ask each other: what one has found is its own,
-// and without a limit there is nothing to ask about.
+// acquireOwnRoute is acquireRoute where nodes that share a limiter do not ask each other: what one has found is its
+// own, and without a limit there is nothing to ask about.
 func (r *requests) acquireOwnRoute(ctx context.Context, route string, limit int64) (RoutePermit, bool) {
 	if r.ownAttempts == nil {
 		return r.acquireRoute(ctx, route, limit)

@@ -82,8 +82,8 @@ func TestRouteThatNobodyCounts(t *testing.T) {
 	require.Equal(t, 1, log.count("broken by the test"))
 }
 
-// TestRoutesOfOneNode: of nodes that share a limiter, none asks the others about a route without a limit, or with the one
-// that it has found itself.
+// TestRoutesOfOneNode: of nodes that share a limiter, none asks the others about a route without a limit, or with the
+// one that it has found itself.
 func TestRoutesOfOneNode(t *testing.T) {
 	t.Parallel()
 	o := openOffice(t)
