@@ -110,7 +110,7 @@ func New(o Options) *Limiter {
 		local: ratelimit.NewMemory(ratelimit.Options{Elapsed: o.Elapsed}),
 		dirty: make(chan struct{}, 1), probe: make(chan struct{}, 1)}
 	l.asked.conn = o.Conn
-	l.own.open()
+	l.own.open(o.Node)
 	l.known.Store(new(known))
 	l.leases.open(o.Node)
 	l.ctx, l.cancel = context.WithCancel(context.Background())
@@ -173,7 +173,7 @@ func (l *Limiter) acquireShare(ctx context.Context, asks []ratelimit.Ask) (ratel
 		return 0, r, nil
 	}
 	q := l.question(asks, true)
-	q.countAt(l.state.estimate(l.elapsed()))
+	q.countAt(l.own.marked(l.state.estimate(l.elapsed())))
 	l.own.add(q)
 	if q.permit != 0 {
 		l.leases.add(q.permit, q.semaphore, local)

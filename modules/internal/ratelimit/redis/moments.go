@@ -1,7 +1,9 @@
 package redis
 
 import (
+	"hash/fnv"
 	"hash/maphash"
+	"io"
 	"slices"
 	"sync"
 
@@ -15,6 +17,7 @@ const window = int64(ratelimit.Window / 1000)
 // against: what it gives a server that does not know of them.
 type moments struct {
 	seed   maphash.Seed
+	mark   int64 // this node's, see marked
 	shards [16]momentShard
 }
 
@@ -26,12 +29,22 @@ type momentShard struct {
 // mostKeys bounds the keys of one shard. Of more, nothing could be given back: a million addresses in a minute.
 const mostKeys = 1 << 16
 
-func (m *moments) open() {
+func (m *moments) open(node string) {
 	m.seed = maphash.MakeSeed()
+	h := fnv.New32a()
+	_, _ = io.WriteString(h, node) // a hash takes everything
+	m.mark = int64(h.Sum32() % marks)
 	for i := range m.shards {
 		m.shards[i].all = make(map[string][]int64)
 	}
 }
+
+// marks is how many nodes' moments are told apart, within as many microseconds.
+const marks = 256
+
+// marked is a moment that this node has reckoned itself, where the server has said none. The server knows a moment that
+// it is given again by its being the same: those of two nodes must not be.
+func (m *moments) marked(moment int64) int64 { return moment&^(marks-1) | m.mark }
 
 // add notes a request that was admitted.
 func (m *moments) add(q *question) {
@@ -94,7 +107,7 @@ func (m *moments) shift(by int64) {
 		s.mu.Lock()
 		for _, all := range s.all {
 			for n := range all {
-				all[n] += by
+				all[n] = m.marked(all[n] + by)
 			}
 		}
 		s.mu.Unlock()
