@@ -1,5 +1,5 @@
-# Everything needs the Go toolchain only, but for `make xcaddy`, which needs xcaddy, and the race detector,
-# which needs a C compiler. Tools are pinned here and kept in .cache.
+# Everything needs the Go toolchain only, but for `make xcaddy`, which needs xcaddy, the race detector, which needs a C
+# compiler, and tests, which need redis-server. Tools are pinned here and kept in .cache.
 
 GOLANGCI_LINT_VERSION := v2.15.0
 GOLANGCI_LINT := .cache/bin/golangci-lint-$(GOLANGCI_LINT_VERSION)
@@ -56,6 +56,12 @@ DESTDIR ?=
 install: bin/fareway ## build bin/fareway and install it in PREFIX/bin (PREFIX=/usr/local, below DESTDIR)
 	install -d '$(DESTDIR)$(PREFIX)/bin'
 	install -m 0755 bin/fareway '$(DESTDIR)$(PREFIX)/bin/fareway'
+
+# The tests of what nodes share start a server of their own.
+test race soak: | .cache/bin/redis-server
+
+.cache/bin/redis-server:
+	@.ci/redis
 
 .PHONY: test
 test: ## run all tests (or those of PKG), and those of the examples that are modules of their own

@@ -95,7 +95,10 @@ const (
 
 // Limiter says where the rate limits are counted.
 type Limiter struct {
-	Kind string `json:"kind"` // Memory
+	Kind string // Memory or RedisKind
+	// Of RedisKind: where, and with how many nodes one reckons at least.
+	Redis Redis
+	Nodes int64
 }
 
 // PreAuth bounds what an address can do before any key is looked at.

@@ -62,8 +62,9 @@ var fileGrammar = grammar{
 			body: &gatewayGrammar, example: "gateway {\n}"},
 		{name: "store", doc: "Where the ledger is. The label is `sqlite`.",
 			body: &storeGrammar, label: "kind", example: storeExample},
-		{name: "limiter", doc: "Where requests are counted. The label is `memory`.",
-			body: &limiterGrammar, label: "kind", example: limiterExample},
+		{name: "limiter", doc: "Where requests are counted. The label is `memory`, or `redis` for several nodes.",
+			bodies: map[string]*grammar{Memory: &limiterGrammar, RedisKind: &redisLimiterGrammar},
+			label:  "kind", example: limiterExample},
 		{name: "provider", doc: "A backend process.",
 			body: &providerGrammar, label: "name", many: true, required: true, example: providerExample},
 		{name: "route", doc: "An upstream model behind a provider.",
@@ -98,8 +99,10 @@ var fileGrammar = grammar{
 			body: &retryBudgetGrammar, example: "retry_budget {\n  ratio = 0.2\n}"},
 		{name: "screening", doc: "The content policy before routing: what of a request's text is refused or noted.",
 			body: &screeningGrammar, example: screeningExample},
-		{name: "cache", doc: "Keeps replies for requests that are sent again. The label is `memory`. Without the block " +
-			"there is none.", body: &cacheGrammar, label: "kind", example: cacheExample},
+		{name: "cache", doc: "Keeps replies for requests that are sent again. The label is `memory`, or `redis` for " +
+			"several nodes. Without the block there is none.",
+			bodies: map[string]*grammar{Memory: &cacheGrammar, RedisKind: &redisCacheGrammar},
+			label:  "kind", example: cacheExample},
 	},
 }
 
@@ -186,6 +189,54 @@ var storeGrammar = grammar{
 }
 
 var limiterGrammar = grammar{noun: "attribute"}
+
+var redisLimiterGrammar = grammar{
+	noun: "attribute",
+	attributes: append(redisRules(), attributeRule{
+		name: "nodes", kind: anInteger(1, maxNodes), fallback: `1`, example: "3",
+		doc: "With how many nodes one reckons at least, while the server is away and before it was reached: each then " +
+			"admits this part of each limit, or less where more nodes were there last. 1: a node that starts while " +
+			"the server is away takes the limits for its own."}),
+}
+
+// maxNodes is far more than one service has.
+const maxNodes = 10_000
+
+const redisURLExample = `env("REDIS_URL")`
+
+// redisRules are what blocks have that keep something in a Redis.
+func redisRules() []attributeRule {
+	return []attributeRule{
+		{name: "url", kind: aText(4096), required: true, secret: true, example: redisURLExample,
+			doc: "Where the server is, Redis 6.2 or Valkey at least: `redis://[[USER]:PASSWORD@]HOST:PORT[/DATABASE]`, " +
+				"`rediss://` for TLS, `unix:///PATH[?db=DATABASE]` for a socket. Sentinels and nodes of a Cluster are several " +
+				"`HOST:PORT` with commas between them. With a password it comes from `env` or `file`; of what it says only the " +
+				"hosts are ever shown."},
+		{name: "mode", kind: oneOf(redisModes...), fallback: `"single"`, example: `"sentinel"`,
+			doc: "What is at the url: one server; Sentinels, which know where the server is; or nodes of a Cluster. With " +
+				"replicas an answer is not waited for from them: a failover may lose the last moments of what was counted."},
+		{name: "master", kind: aText(128), instead: "none", example: `"mymaster"`,
+			doc: "What Sentinels call the server."},
+		{name: "sentinel_password", kind: aText(4096), secret: true, instead: "none", example: `env("SENTINEL_PASSWORD")`,
+			doc: "The password of the Sentinels, where they have one. The one of the url is the server's."},
+		{name: "prefix", kind: aText(64), fallback: `"fareway:"`, example: `"fareway:"`,
+			doc: "Begins all keys. Services that share a server and nothing else need different ones; the nodes of one " +
+				"service have the same."},
+		{name: "timeout", kind: aDuration(maxRedisTimeout), fallback: `"50ms"`, example: `"50ms"`,
+			doc: "How long a question waits for its answer. Then the node decides by itself, and soon asks no more until the " +
+				"server answers in time again."},
+		{name: "ca", kind: aPEM, instead: "the system's", example: `file("redis-ca.pem")`,
+			doc: "With `rediss://`, the certificate of the authority that has signed the server's."},
+		{name: "certificate", kind: aPEM, instead: "none", example: `file("redis-client.pem")`,
+			doc: "With `rediss://`, the gateway's own certificate, for a server that wants one (`tls-auth-clients`, which is " +
+				"on unless it is turned off)."},
+		{name: "private_key", kind: aPEM, secret: true, instead: "none", example: `file("redis-client.key")`,
+			doc: "The key of `certificate`."},
+	}
+}
+
+// aPEM is a certificate or a key.
+var aPEM = kind{name: "PEM text, as by `file`", hcl: "string"}
 
 const keyExample = "key \"main\" {\n  api_key = env(\"NAME\")\n}"
 
@@ -609,6 +660,11 @@ var cacheGrammar = grammar{
 	},
 }
 
+var redisCacheGrammar = grammar{
+	noun:       "attribute",
+	attributes: append(redisRules(), *cacheGrammar.rule("ttl")),
+}
+
 const requiresExample = `requires {
   region    = ["eu"]
   retention = "none"
@@ -762,7 +818,8 @@ var places = []place{
 	{"in a variable block", &variableGrammar},
 	{"in the gateway block", &gatewayGrammar},
 	{"in a store block", &storeGrammar},
-	{"in a limiter block", &limiterGrammar},
+	{"in a limiter \"memory\" block", &limiterGrammar},
+	{"in a limiter \"redis\" block", &redisLimiterGrammar},
 	{"in a provider block", &providerGrammar},
 	{"in a key block of a provider", &keyGrammar},
 	{"in the confine block of a provider", &confineGrammar},
@@ -788,7 +845,8 @@ var places = []place{
 	{"in the retry_budget block", &retryBudgetGrammar},
 	{"in the screening block", &screeningGrammar},
 	{"in a rule of the screening", &ruleGrammar},
-	{"in a cache block", &cacheGrammar},
+	{"in a cache \"memory\" block", &cacheGrammar},
+	{"in a cache \"redis\" block", &redisCacheGrammar},
 	{"in the suspend_after_declines block of a plan", &declinesGrammar},
 }
 

@@ -33,6 +33,7 @@ func testEnv(name string) (string, bool) {
 		"ANTHROPIC_API_KEY": secretToken,
 		"BASE_URL":          "https://user:" + secretToken + "@example.test/v1",
 		"MODEL":             "model-of-the-day",
+		"BASE_URL_REDIS":    "redis://me:" + secretToken + "@one.test,two.test:26380",
 		"WINDOW":            "131072",
 		"QUALITY":           "0.7",
 		"PRICE":             "0.05",

@@ -91,7 +91,7 @@ func TestAnotherKindOfStoreStaysUnread(t *testing.T) {
 	t.Parallel()
 	for _, block := range []string{
 		`store "postgres" { dsn = env("NOT_SET_ANYWHERE") }`,
-		`limiter "redis" { url = "redis://:hunter2@cache" }`,
+		`limiter "etcd" { url = "etcd://:hunter2@cache" }`,
 	} {
 		_, diags := loadText(t, block+"\n"+minimal)
 		require.Len(t, diags.All(), 1, block)

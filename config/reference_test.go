@@ -44,7 +44,7 @@ func TestReadmeTables(t *testing.T) {
 	readme, err := os.ReadFile("README.md")
 	require.NoError(t, err)
 	all := bodies()
-	seen := map[string]bool{"limiter": true, "cost": true, "above": true} // nothing, as price, and as price
+	seen := map[string]bool{"limiter memory": true, "cost": true, "above": true} // nothing, as price, and as price
 	fresh := generatedTable.ReplaceAllStringFunc(string(readme), func(old string) string {
 		parts := generatedTable.FindStringSubmatch(old)
 		seen[parts[2]] = true
@@ -174,8 +174,10 @@ func around(block, line string) string {
 		top = "screening {\n" + drop("provider = \"local\"\n") + line + "\nrule \"r\" {\nterms = [\"nitroglycerin\"]\n}\n}\n"
 	case "rule":
 		top = "screening {\nrule \"r\" {\n" + drop("terms = [\"nitroglycerin\"]\n") + line + "\n}\n}\n"
-	case "cache":
+	case "cache memory":
 		top = "cache \"memory\" {\n" + line + "\n}\n"
+	case "limiter redis", "cache redis":
+		top = name + " \"redis\" {\n" + drop("url = \"redis://localhost\"\n") + line + "\n}\n"
 	case "store":
 		top = "store \"sqlite\" {\n" + line + "\n}\n"
 	case "special graphics", "special long_context":

@@ -321,9 +321,10 @@ func (s *section) texts(name string, limit int) (texts []string, places []hcl.Ra
 
 // Cache is the response cache (GAP-61).
 type Cache struct {
-	Kind string // "memory", or "": there is none
-	Size int64  // bytes, all replies together
-	TTL  time.Duration
+	Kind  string // Memory, RedisKind, or "": there is none
+	Size  int64  // bytes, all replies together, of those in memory
+	TTL   time.Duration
+	Redis Redis
 }
 
 // MarshalJSON prints the duration in Go's notation.
@@ -333,20 +334,29 @@ func (c Cache) MarshalJSON() ([]byte, error) {
 	}
 	return json.Marshal(struct {
 		Kind string `json:"kind"`
-		Size int64  `json:"size"`
+		*printedRedis
+		Size int64  `json:"size,omitempty"`
 		TTL  string `json:"ttl"`
-	}{c.Kind, c.Size, c.TTL.String()})
+	}{c.Kind, c.Redis.printed(), c.Size, c.TTL.String()})
 }
+
+const defaultCacheTTL = 5 * time.Minute
 
 // minCache is the smallest cache that is worth its block, in bytes.
 const minCache = 1 << 20
 
 func (l *loader) cache(file *section) (c Cache) {
 	for _, block := range file.blocks["cache"] {
-		if !l.kind(block, "memory", cacheExample) {
+		if !l.kind(block, cacheExample, Memory, RedisKind) {
 			continue
 		}
-		c = Cache{Kind: "memory", Size: 64 << 20, TTL: 5 * time.Minute}
+		if block.Labels[0] == RedisKind {
+			s := l.open(block, &redisCacheGrammar)
+			c = Cache{Kind: RedisKind, Redis: s.redis(), TTL: defaultCacheTTL}
+			s.duration("ttl", &c.TTL)
+			continue
+		}
+		c = Cache{Kind: Memory, Size: 64 << 20, TTL: defaultCacheTTL}
 		s := l.open(block, &cacheGrammar)
 		s.size("size", &c.Size)
 		if c.Size < minCache {

@@ -3,6 +3,8 @@ package config
 import (
 	"fmt"
 	"path/filepath"
+	"slices"
+	"strconv"
 	"strings"
 
 	"github.com/hashicorp/hcl/v2/hclsyntax"
@@ -30,7 +32,7 @@ func (s Store) File(data string) string { return filepath.Join(data, s.Path) }
 func (l *loader) store(file *section) Store {
 	st := DefaultStore()
 	for _, block := range file.blocks["store"] {
-		if !l.kind(block, st.Kind, storeExample) {
+		if !l.kind(block, storeExample, st.Kind) {
 			continue
 		}
 		s := l.open(block, &storeGrammar)
@@ -55,20 +57,31 @@ func (l *loader) store(file *section) Store {
 func (l *loader) limiter(file *section) Limiter {
 	lim := Limiter{Kind: Memory}
 	for _, block := range file.blocks["limiter"] {
-		if l.kind(block, lim.Kind, limiterExample) {
-			l.open(block, &limiterGrammar)
+		if !l.kind(block, limiterExample, Memory, RedisKind) {
+			continue
 		}
+		if block.Labels[0] == Memory {
+			l.open(block, &limiterGrammar)
+			continue
+		}
+		s := l.open(block, &redisLimiterGrammar)
+		lim = Limiter{Kind: RedisKind, Redis: s.redis(), Nodes: 1}
+		s.integer("nodes", &lim.Nodes)
 	}
 	return lim
 }
 
 // kind checks the label of a block that could be of several kinds. The body of another kind stays unread and
 // unshown: its attributes are not this one's, and what they hold may be a password.
-func (l *loader) kind(block *hclsyntax.Block, known, example string) bool {
-	if block.Labels[0] == known {
+func (l *loader) kind(block *hclsyntax.Block, example string, known ...string) bool {
+	if slices.Contains(known, block.Labels[0]) {
 		return true
 	}
+	quoted := make([]string, len(known))
+	for i, k := range known {
+		quoted[i] = strconv.Quote(k)
+	}
 	l.fail(block.LabelRanges[0], "Unknown kind of "+block.Type,
-		fmt.Sprintf("This fareway knows only %q. Write it as:\n%s", known, example))
+		fmt.Sprintf("This fareway knows only %s. Write it as:\n%s", strings.Join(quoted, " and "), example))
 	return false
 }

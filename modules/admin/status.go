@@ -9,6 +9,7 @@ import (
 
 	"github.com/fareway/fareway/modules/gateway"
 	"github.com/fareway/fareway/modules/internal/engine"
+	"github.com/fareway/fareway/modules/internal/ratelimit"
 )
 
 func (a *API) status(*http.Request) (any, error) {
@@ -20,6 +21,13 @@ func (a *API) status(*http.Request) (any, error) {
 	v.Ready = v.Reason == ""
 	v.Spool = viewSpool(a.engine.Spool())
 	v.Loss, v.Durability = a.engine.Store().Loss(), a.engine.Durability()
+	v.Limiter = viewLimiter(a.engine.LimiterServer())
+	for what, s := range a.engine.Servers() {
+		if v.Servers == nil {
+			v.Servers = make(map[string]Server)
+		}
+		v.Servers[what] = Server{Address: s.Address, Up: s.Up, Since: s.Since, Reason: s.Reason}
+	}
 	v.Traffic.Since = a.engine.Opened()
 	v.Traffic.Traffic, v.Traffic.Accounts = a.engine.Metrics().Traffic()
 	v.FailedLoad = viewFailedLoad(a.engine.FailedLoad())
@@ -55,6 +63,14 @@ func (a *API) status(*http.Request) (any, error) {
 	}
 	v.Plans = append(v.Plans, PlanNames(g.Config)...)
 	return v, nil
+}
+
+func viewLimiter(s *ratelimit.Status) *LimiterServer {
+	if s == nil {
+		return nil
+	}
+	return &LimiterServer{Address: s.Address, Mode: s.Mode, Up: s.Up, Since: s.Since, Reason: s.Reason, Nodes: s.Nodes,
+		Shares: s.Shares}
 }
 
 func viewFailure(f engine.Failure) *RouteFailure {

@@ -188,6 +188,10 @@ type Status struct {
 	// Durability is what a charge survives whose client has its reply: "power", a power cut, or "process", the end of the
 	// gateway's process, so that a power cut may take the last second's.
 	Durability config.Durability `json:"durability"`
+	// Limiter is the server in which the limiter counts, absent where it counts in the memory of the process.
+	Limiter *LimiterServer `json:"limiter,omitempty"`
+	// Servers are those in which nodes share more: "cache", the response cache, and "conversations", where those are.
+	Servers map[string]Server `json:"servers,omitempty"`
 
 	Traffic Traffic `json:"traffic"`
 
@@ -196,6 +200,25 @@ type Status struct {
 
 	// Upstreams is what of the configuration does not fit its upstreams, by what they said when they were asked last.
 	Upstreams *Upstreams `json:"upstreams,omitempty"`
+}
+
+// LimiterServer is the server in which several nodes count.
+type LimiterServer struct {
+	Address string    `json:"address"` // without a user and passwords
+	Mode    string    `json:"mode"`    // single, sentinel or cluster
+	Up      bool      `json:"up"`      // false: this node admits its share of each limit
+	Since   time.Time `json:"since"`   // when it came, or went away
+	Reason  string    `json:"reason,omitempty"`
+	Nodes   int       `json:"nodes"`  // that share the limits
+	Shares  int64     `json:"shares"` // questions that were decided by this node's share since the start
+}
+
+// Server is one that the gateway can do without.
+type Server struct {
+	Address string    `json:"address"` // without a user and passwords
+	Up      bool      `json:"up"`
+	Since   time.Time `json:"since"` // when it came, or went away
+	Reason  string    `json:"reason,omitempty"`
 }
 
 // Upstreams is what was found when the upstreams were asked for what they offer.

@@ -4,6 +4,8 @@ import (
 	"cmp"
 	"fmt"
 	"io"
+	"maps"
+	"slices"
 	"strings"
 
 	"github.com/spf13/cobra"
@@ -89,6 +91,23 @@ func routeState(r admin.Route) string {
 	return text
 }
 
+// limiterState says how the server does in which the limiter counts.
+func limiterState(l *admin.LimiterServer) string {
+	if l.Up {
+		return fmt.Sprintf("%s, since %s, %s", l.Address, human.Moment(l.Since), human.Count(l.Nodes, "node"))
+	}
+	return fmt.Sprintf("%s, away since %s (this node admits a share of each limit, one of %d): %s", l.Address,
+		human.Moment(l.Since), l.Nodes, l.Reason)
+}
+
+// serverState says how a server does that the gateway can do without.
+func serverState(s admin.Server) string {
+	if s.Up {
+		return s.Address
+	}
+	return fmt.Sprintf("%s, away since %s: %s", s.Address, human.Moment(s.Since), s.Reason)
+}
+
 func printStatus(w io.Writer, v admin.Status) {
 	table(w, func(w io.Writer) {
 		if v.Ready {
@@ -137,6 +156,12 @@ func printStatus(w io.Writer, v admin.Status) {
 		}
 		if v.Durability == config.DurableProcess {
 			fmt.Fprintln(w, "durability\tprocess: a power cut may take what was charged in the last second")
+		}
+		if v.Limiter != nil {
+			fmt.Fprintf(w, "limiter\t%s\n", limiterState(v.Limiter))
+		}
+		for _, what := range slices.Sorted(maps.Keys(v.Servers)) {
+			fmt.Fprintf(w, "%s\t%s\n", what, serverState(v.Servers[what]))
 		}
 		if v.Spool.Waiting > 0 {
 			fmt.Fprintf(w, "spool\t%s for the ledger\n", waitingIn(v.Spool.Waiting))

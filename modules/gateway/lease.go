@@ -22,12 +22,8 @@ type pooledEngine struct{ *engine.Engine }
 
 func leaseEngine(data string, cfg *config.Config, log *slog.Logger) (*engine.Engine, error) {
 	v, _, err := engines.LoadOrNew(data, func() (caddy.Destructor, error) {
-		limiter, err := stores.OpenLimiter(cfg.Limiter)
-		if err != nil {
-			return nil, err
-		}
-		e, err := engine.Open(engine.Options{DataDir: data, OpenStore: stores.Open, Limiter: limiter, Logger: log,
-			Version: Version()}, cfg)
+		e, err := engine.Open(engine.Options{DataDir: data, OpenStore: stores.Open, OpenLimiter: stores.OpenLimiter,
+			OpenCache: stores.OpenCache, OpenConversations: stores.OpenConversations, Logger: log, Version: Version()}, cfg)
 		if err != nil {
 			return nil, err
 		}

@@ -1,5 +1,5 @@
-limiter "redis" {
-  url = "redis://:hunter2@cache:6379"
+limiter "etcd" {
+  url = "etcd://:hunter2@cache:6379"
 }
 
 provider "local" {

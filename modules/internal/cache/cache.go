@@ -38,6 +38,14 @@ type Cache interface {
 	Put(ctx context.Context, k Key, r Reply, ttl time.Duration)
 }
 
+// Shared is a Cache that several nodes have together.
+type Shared interface {
+	Cache
+	// Secret makes keys that all of them find, see NewKeys.
+	Secret() []byte
+	Close() error
+}
+
 // Memory is a Cache of this process. Those that were used longest ago go first.
 type Memory struct {
 	now func() time.Time

@@ -20,6 +20,7 @@ import (
 	"github.com/gofrs/flock"
 
 	"github.com/fareway/fareway/config"
+	"github.com/fareway/fareway/modules/internal/cache"
 	"github.com/fareway/fareway/modules/internal/decisions"
 	"github.com/fareway/fareway/modules/internal/history"
 	"github.com/fareway/fareway/modules/internal/ledger"
@@ -56,8 +57,15 @@ type Options struct {
 	// SpoolSize is how large a spool is made, in bytes. 0: spool.Size, which a disk takes a while to write.
 	SpoolSize int64
 	// Limiter counts requests for the rates, the concurrent_requests of accounts and the max_concurrent of routes.
-	// nil: in the memory of this process.
+	// One with a Close is closed with the engine. nil: OpenLimiter's.
 	Limiter ratelimit.Limiter
+	// OpenCache opens the response cache of a configuration whose nodes share one.
+	OpenCache func(at config.Cache, log *slog.Logger) (cache.Shared, error)
+	// OpenConversations opens the memory of conversations of nodes that share a limiter; it returns nil where they do
+	// not. nil: it is in the memory of this process.
+	OpenConversations func(at config.Limiter, now func() time.Time, log *slog.Logger) (affinity.Shared, error)
+	// OpenLimiter opens the one that the configuration names. nil: in the memory of this process.
+	OpenLimiter func(at config.Limiter, log *slog.Logger) (ratelimit.Limiter, error)
 }
 
 func (o *Options) fill() {
@@ -70,8 +78,10 @@ func (o *Options) fill() {
 	if o.After == nil {
 		o.After = time.After
 	}
-	if o.Limiter == nil {
-		o.Limiter = ratelimit.NewMemory(ratelimit.Options{})
+	if o.OpenLimiter == nil {
+		o.OpenLimiter = func(config.Limiter, *slog.Logger) (ratelimit.Limiter, error) {
+			return ratelimit.NewMemory(ratelimit.Options{}), nil
+		}
 	}
 }
 
@@ -120,7 +130,8 @@ type core struct {
 type requests struct {
 	*core
 	limiter       ratelimit.Limiter
-	attempts      atomic.Int64 // in progress
+	ownAttempts   ratelimit.Limiter // of routes whose limits are no matter of other nodes; nil where there are none
+	attempts      atomic.Int64      // in progress
 	turns         turns
 	bodies        budget // bytes of request bodies and of what is made of them
 	ahead         budget // events that wait for clients, in bytes
@@ -134,22 +145,20 @@ type requests struct {
 	declines      declines
 	states        *States
 	conversations *affinity.Book
+	sharedBook    affinity.Shared // below it, nil where it is this process's own
 	replies       replies
 	requestLog    *requestlog.Log // requests that the ledger has nothing about
 }
 
 func (r *requests) open(o *Options) {
-	r.limiter, r.keys, r.states, r.replies = o.Limiter, newKeyCache(time.Second, o.Now), newStates(o.Now), newReplies(o)
-	r.conversations = affinity.New(affinity.Options{Now: o.Now})
+	r.keys, r.states, r.replies = newKeyCache(time.Second, o.Now), newStates(o.Now), newReplies(o)
 	r.declines.byAccount = make(map[string][]time.Time)
 	r.healths = newHealths(o.Now(), r.routeChanged)
 	r.ahead.limit(maxAhead)
 	r.shadows.limit(maxShadows)
 	r.metrics.watchBudgets(&r.streams, &r.ahead)
 	r.metrics.watchReplies(r.replies.memory.Usage)
-	if m, ok := o.Limiter.(*ratelimit.Memory); ok {
-		r.metrics.watchLimiter(m.Usage)
-	}
+	r.metrics.watchServers(r.Servers)
 }
 
 // lend gives a configuration what its requests share.
@@ -162,6 +171,7 @@ func (r *requests) use(g *Generation) {
 	r.bodies.limit(g.Config.Gateway.MaxBodyMemory)
 	r.streams.limit(g.Config.Gateway.MaxStreams)
 	r.replies.memory.Limit(g.Config.Cache.Size)
+	r.replies.shared.use(g.Config.Cache, r.Logger())
 	r.providerKeys.keep(g.has)
 	r.healths.use(g)
 }
@@ -191,7 +201,11 @@ type configuration struct {
 	inForce      InForce
 }
 
-func (r *requests) close() { r.requestLog.Close() }
+func (r *requests) close() error {
+	r.requestLog.Close()
+	r.replies.shared.close(r.Logger())
+	return r.closeLimiter()
+}
 
 // connect gives each part those that it works with.
 func (e *Engine) connect() *Engine {
@@ -216,30 +230,40 @@ func Open(o Options, cfg *config.Config) (*Engine, error) {
 			now: o.Now},
 		opened: o.Now().UTC(),
 	}).connect()
-	e.requests.open(&o)
-	e.learning.open(&o)
-	e.configuration.open(&o, cfg)
+	if err := e.openLimiter(&o, cfg); err != nil {
+		return nil, err
+	}
+	if err := e.openParts(&o, cfg); err != nil {
+		return nil, errors.Join(err, e.closeLimiter())
+	}
+	return e, nil
+}
+
+func (e *Engine) openParts(o *Options, cfg *config.Config) error {
+	e.requests.open(o)
+	e.learning.open(o)
+	e.configuration.open(o, cfg)
 	logger := e.Logger()
 	e.life = newLifecycle(logger, e.use)
 	e.plans = newPlans(logger)
 	e.plans.use(cfg.Plans)
 
-	if err := e.openLedger(&o, cfg); err != nil {
-		return nil, err
+	if err := e.openLedger(o, cfg); err != nil {
+		return err
 	}
 	if err := e.saveCounts(context.Background()); err != nil {
-		return nil, errors.Join(err, e.closeLedger())
+		return errors.Join(err, e.closeLedger())
 	}
-	if err := e.openRequestLog(&o); err != nil {
-		return nil, errors.Join(err, e.closeLedger())
+	if err := e.openRequestLog(o); err != nil {
+		return errors.Join(err, e.closeLedger())
 	}
-	e.learning.openFiles(&o, cfg)
+	e.learning.openFiles(o, cfg)
 	e.host = host.New(host.Options{Builtin: o.Builtin, Logger: logger,
 		OnFailure: e.metrics.providerFailed, OnViolation: e.metrics.providerViolated})
 	e.probe.ping, e.probe.now = e.store.Ping, o.Now
 	e.metrics.providers.current = e.Current
-	e.setBackground(&o)
-	return e, nil
+	e.setBackground(o)
+	return nil
 }
 
 // setBackground prepares what the engine does beside requests, from its first configuration on.
@@ -448,9 +472,9 @@ func (e *Engine) Close() error {
 		}
 	}
 	e.host.Close()
-	e.requests.close()
+	err := e.requests.close()
 	e.closing.Do(e.learning.close)
-	err := e.closeLedger()
+	err = errors.Join(err, e.closeLedger())
 	if e.handed != nil {
 		err = errors.Join(err, e.handed.Close())
 	}

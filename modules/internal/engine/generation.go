@@ -93,9 +93,17 @@ func (c *configuration) refusals(ctx context.Context, cfg *config.Config) error 
 	if cfg.Limiter != c.counts {
 		errs = append(errs, objection{"limiter", "The limiter block has changed",
 			fmt.Sprintf("It was %s and is %s. A running gateway keeps its limiter: restart it to change that.",
-				c.counts.Kind, cfg.Limiter.Kind)})
+				limiterText(c.counts), limiterText(cfg.Limiter))})
 	}
 	return errors.Join(append(errs, c.keepPlans(ctx, cfg))...)
+}
+
+// limiterText says where a limiter counts, without a password.
+func limiterText(l config.Limiter) string {
+	if l.Kind == config.RedisKind && l.Redis != (config.Redis{}) {
+		return fmt.Sprintf("%s at %s", l.Kind, l.Redis)
+	}
+	return l.Kind
 }
 
 // storeText says where a store is, and its durability where that is not the usual one.

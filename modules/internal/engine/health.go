@@ -222,7 +222,11 @@ func (g *Generation) AcquireRoute(ctx context.Context, r *config.Route, c health
 	if r.AutoConcurrent {
 		limit = m.state.Limit()
 	}
-	p, ok := g.requests.acquireRoute(ctx, r.Name, limit)
+	acquire := g.requests.acquireRoute
+	if r.AutoConcurrent || limit <= 0 {
+		acquire = g.requests.acquireOwnRoute
+	}
+	p, ok := acquire(ctx, r.Name, limit)
 	if !ok {
 		return RoutePermit{}, routing.ErrBusy
 	}
@@ -327,7 +331,21 @@ func (g *Generation) healthOf(r *config.Route, now time.Time) RouteHealth {
 }
 
 func (r *requests) acquireRoute(ctx context.Context, route string, limit int64) (RoutePermit, bool) {
-	p, refusal, err := r.limiter.Acquire(ctx, []ratelimit.Ask{{
+	return r.acquireRouteIn(ctx, r.limiter, route, limit)
+}
+
+// acquireOwnRoute is acquireRoute where nodes that share a limiter do not ask each other: what one has found is its
+// own, and without a limit there is nothing to ask about.
+func (r *requests) acquireOwnRoute(ctx context.Context, route string, limit int64) (RoutePermit, bool) {
+	if r.ownAttempts == nil {
+		return r.acquireRoute(ctx, route, limit)
+	}
+	return r.acquireRouteIn(ctx, r.ownAttempts, route, limit)
+}
+
+func (r *requests) acquireRouteIn(ctx context.Context, in ratelimit.Limiter, route string, limit int64) (RoutePermit,
+	bool) {
+	p, refusal, err := in.Acquire(ctx, []ratelimit.Ask{{
 		Subject: ratelimit.Subject{Kind: ratelimit.Attempts, Name: route}, Limit: limit,
 	}})
 	switch {
@@ -339,7 +357,7 @@ func (r *requests) acquireRoute(ctx context.Context, route string, limit int64) 
 	}
 	r.attempts.Add(1)
 	r.metrics.running(route, 1)
-	return RoutePermit{requests: r, route: route, permit: p}, true
+	return RoutePermit{requests: r, limiter: in, route: route, permit: p}, true
 }
 
 // Requested counts a request towards the retry budget.

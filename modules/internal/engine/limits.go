@@ -2,13 +2,17 @@ package engine
 
 import (
 	"context"
+	"errors"
 	"fmt"
+	"io"
 	"net/netip"
 	"time"
 
 	"github.com/fareway/fareway/config"
 	"github.com/fareway/fareway/modules/internal/ledger"
 	"github.com/fareway/fareway/modules/internal/ratelimit"
+	"github.com/fareway/fareway/modules/internal/redisconn"
+	"github.com/fareway/fareway/modules/internal/routing/affinity"
 )
 
 // refusals say which limit it is, in X-RateLimit-Reason (LIM-07 to LIM-11, GAP-89), and to people what to do but wait.
@@ -24,6 +28,74 @@ var refusals = map[ratelimit.Kind]struct{ reason, message string }{
 		"Too many requests without a valid API key have come from this address: check the key."},
 	ratelimit.Running: {"tenant_concurrent_requests",
 		"This account has as many requests in progress as it may: let some of them end first."},
+}
+
+// openLimiter opens the limiter that the configuration names, unless there is one.
+func (r *requests) openLimiter(o *Options, cfg *config.Config) (err error) {
+	if r.limiter = o.Limiter; r.limiter == nil {
+		if r.limiter, err = o.OpenLimiter(cfg.Limiter, r.Logger()); err != nil {
+			return err
+		}
+	}
+	switch m := r.limiter.(type) {
+	case *ratelimit.Memory:
+		r.metrics.watchLimiter(m.Usage)
+	case ratelimit.Reporter:
+		r.metrics.watchLimiter(m.Usage)
+		r.metrics.watchLimiterServer(m.Status)
+		r.ownAttempts = ratelimit.NewMemory(ratelimit.Options{})
+	}
+	return r.openConversations(o, cfg)
+}
+
+// openConversations opens what is remembered of conversations: in the limiter's server where nodes share one.
+func (r *requests) openConversations(o *Options, cfg *config.Config) (err error) {
+	options := affinity.Options{Now: o.Now}
+	if o.OpenConversations != nil {
+		if r.sharedBook, err = o.OpenConversations(cfg.Limiter, o.Now, r.Logger()); err != nil {
+			return errors.Join(err, r.closeLimiter())
+		}
+	}
+	if r.sharedBook != nil {
+		options.Memory, options.Secret = r.sharedBook, r.sharedBook.Secret()
+	}
+	r.conversations = affinity.New(options)
+	return nil
+}
+
+func (r *requests) closeLimiter() (err error) {
+	if c, ok := r.limiter.(io.Closer); ok {
+		err = c.Close()
+	}
+	if r.sharedBook != nil {
+		err = errors.Join(err, r.sharedBook.Close())
+	}
+	return err
+}
+
+// Servers are those that the nodes share beside the limiter's, by what is in them: "cache" and "conversations".
+func (r *requests) Servers() map[string]redisconn.State {
+	all := make(map[string]redisconn.State)
+	add := func(what string, in any) {
+		if s, ok := in.(interface{ State() redisconn.State }); ok {
+			all[what] = s.State()
+		}
+	}
+	add("conversations", r.sharedBook)
+	r.replies.shared.mu.Lock()
+	defer r.replies.shared.mu.Unlock()
+	add("cache", r.replies.shared.cache)
+	return all
+}
+
+// LimiterServer is the server in which the limiter counts; nil where it counts in the memory of this process.
+func (r *requests) LimiterServer() *ratelimit.Status {
+	m, ok := r.limiter.(ratelimit.Reporter)
+	if !ok {
+		return nil
+	}
+	v := m.Status()
+	return &v
 }
 
 // Limited says that a request is over a limit.
@@ -104,7 +176,8 @@ func (w *Work) failures(from netip.Addr) []ratelimit.Ask {
 func (w *Work) requests(plan *config.Plan, who ledger.Principal, from netip.Addr) []ratelimit.Ask {
 	limits := &plan.RequestsPerMinute
 	asks := append(w.asks[:0],
-		ratelimit.Ask{Subject: ratelimit.Subject{Kind: ratelimit.Key, Name: who.Key.ID}, Limit: limits.Key},
+		ratelimit.Ask{Subject: ratelimit.Subject{Kind: ratelimit.Key, Name: who.Key.ID, Account: who.Account.ID},
+			Limit: limits.Key},
 		ratelimit.Ask{Subject: ratelimit.Subject{Kind: ratelimit.Account, Name: who.Account.ID}, Limit: limits.Account})
 	if from.IsValid() {
 		network := ratelimit.NetworkOf(from)

@@ -8,6 +8,7 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 
 	"github.com/fareway/fareway/modules/internal/ratelimit"
+	"github.com/fareway/fareway/modules/internal/redisconn"
 	"github.com/fareway/fareway/plugins/host"
 	"github.com/fareway/fareway/plugins/llm"
 )
@@ -315,6 +316,65 @@ func (m *Metrics) watchLimiter(usage func() ratelimit.Usage) {
 				"over, for there were too many."},
 			func() float64 { return float64(usage().Evicted) }),
 	}
+}
+
+// watchLimiterServer makes collectors of the server in which a limiter counts.
+func (m *Metrics) watchLimiterServer(status func() ratelimit.Status) {
+	gauge := func(name, help string, of func(ratelimit.Status) float64) {
+		m.limiter = append(m.limiter, prometheus.NewGaugeFunc(prometheus.GaugeOpts{Name: name, Help: help},
+			func() float64 { return of(status()) }))
+	}
+	counter := func(name, help string, of func(ratelimit.Status) int64) {
+		m.limiter = append(m.limiter, prometheus.NewCounterFunc(prometheus.CounterOpts{Name: name, Help: help},
+			func() float64 { return float64(of(status())) }))
+	}
+	gauge("fareway_limiter_up", "Whether the limiter's server answers; 0: this node admits its share of each limit.",
+		func(s ratelimit.Status) float64 {
+			if s.Up {
+				return 1
+			}
+			return 0
+		})
+	gauge("fareway_limiter_nodes", "Nodes that share the limits, as this one knows.",
+		func(s ratelimit.Status) float64 { return float64(s.Nodes) })
+	counter("fareway_limiter_shares_total", "Questions to the limiter that were decided by this node's share, for its "+
+		"server was away.", func(s ratelimit.Status) int64 { return s.Shares })
+	counter("fareway_limiter_away_total", "How often the limiter's server went away.",
+		func(s ratelimit.Status) int64 { return s.Aways })
+	counter("fareway_limiter_lost_total", "How often it had lost what was counted, or an older copy of it was back, or "+
+		"its clock was set.", func(s ratelimit.Status) int64 { return s.Losses })
+	counter("fareway_limiter_errors_total", "Calls of the limiter's server without an answer in time, or with an error.",
+		func(s ratelimit.Status) int64 { return s.Errors })
+}
+
+// serverCollector tells of the servers that nodes share beside the limiter's.
+type serverCollector struct {
+	servers func() map[string]redisconn.State
+}
+
+var (
+	serverUp = prometheus.NewDesc("fareway_server_up", "Whether a server answers in which nodes share something: cache, "+
+		"the response cache, or conversations. The gateway goes on without it.", []string{"of"}, nil)
+	serverErrors = prometheus.NewDesc("fareway_server_errors_total", "Calls of it without an answer in time, or with an "+
+		"error.", []string{"of"}, nil)
+)
+
+func (c serverCollector) Describe(to chan<- *prometheus.Desc) { to <- serverUp; to <- serverErrors }
+
+func (c serverCollector) Collect(to chan<- prometheus.Metric) {
+	for of, s := range c.servers() {
+		up := 0.0
+		if s.Up {
+			up = 1
+		}
+		to <- prometheus.MustNewConstMetric(serverUp, prometheus.GaugeValue, up, of)
+		to <- prometheus.MustNewConstMetric(serverErrors, prometheus.CounterValue, float64(s.Errors), of)
+	}
+}
+
+// watchServers makes collectors of the servers that nodes share beside the limiter's.
+func (m *Metrics) watchServers(servers func() map[string]redisconn.State) {
+	m.budgets = append(m.budgets, serverCollector{servers})
 }
 
 // watchSpool makes a collector of how many settlements wait in the spool.

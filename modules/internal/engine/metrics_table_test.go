@@ -24,9 +24,11 @@ func TestMetricsAreDocumented(t *testing.T) {
 	t.Parallel()
 	m := newMetrics("")
 	m.watchBudgets(new(budget), new(budget))
+	m.watchServers(nil)
 	m.watchSpool(func() int64 { return 0 })
 	m.watchReplies(func() (replies, bytes, evicted int64) { return 0, 0, 0 })
 	m.watchLimiter(func() ratelimit.Usage { return ratelimit.Usage{} })
+	m.watchLimiterServer(func() ratelimit.Status { return ratelimit.Status{} })
 	var rows []string
 	for _, c := range m.Collectors() {
 		descs := make(chan *prometheus.Desc)

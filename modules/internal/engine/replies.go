@@ -2,30 +2,95 @@ package engine
 
 import (
 	"crypto/rand"
+	"log/slog"
+	"sync"
 	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
 
+	"github.com/fareway/fareway/config"
 	"github.com/fareway/fareway/modules/internal/cache"
 )
 
-// replies is the response cache of this process (GAP-61). It outlives reloads: what another configuration answered is
-// another key.
+// replies is the response cache (GAP-61): of this process, and the one that nodes share where the configuration says
+// so. It outlives reloads: what another configuration answered is another key.
 type replies struct {
 	memory *cache.Memory
 	keys   cache.Keys
+	shared *sharedReplies
+}
+
+// sharedReplies are the caches that nodes share, of the configurations that were current: one, unless it changes.
+type sharedReplies struct {
+	open func(config.Cache, *slog.Logger) (cache.Shared, error)
+
+	mu     sync.Mutex
+	at     config.Redis
+	cache  cache.Shared // nil: none is open
+	keys   cache.Keys
+	closed bool
 }
 
 func newReplies(o *Options) replies {
 	secret := make([]byte, 32)
 	_, _ = rand.Read(secret) // it never fails
-	return replies{cache.NewMemory(o.Now), cache.NewKeys(secret)}
+	return replies{cache.NewMemory(o.Now), cache.NewKeys(secret), &sharedReplies{open: o.OpenCache}}
+}
+
+// use opens what a configuration that has become the current one says, and closes the one before.
+func (s *sharedReplies) use(at config.Cache, log *slog.Logger) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if at.Kind == config.RedisKind && s.cache != nil && s.at == at.Redis {
+		return
+	}
+	s.shut(log)
+	if at.Kind != config.RedisKind || s.open == nil || s.closed {
+		return
+	}
+	c, err := s.open(at, log)
+	if err != nil {
+		log.Error("the gateway goes on without a response cache", "error", err)
+		return
+	}
+	s.at, s.cache, s.keys = at.Redis, c, cache.NewKeys(c.Secret())
+}
+
+// shut closes the one that is open. Who still uses it finds nothing in it.
+func (s *sharedReplies) shut(log *slog.Logger) {
+	if s.cache == nil {
+		return
+	}
+	if err := s.cache.Close(); err != nil {
+		log.Warn("closing the response cache", "error", err)
+	}
+	s.cache = nil
+}
+
+func (s *sharedReplies) close(log *slog.Logger) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.closed = true
+	s.shut(log)
+}
+
+// of is the one of a configuration, nil where another one's is open.
+func (s *sharedReplies) of(at config.Redis) (cache.Cache, cache.Keys) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.cache == nil || s.at != at {
+		return nil, cache.Keys{}
+	}
+	return s.cache, s.keys
 }
 
 // Replies is the response cache, and what makes its keys; nil where the configuration has none.
 func (g *Generation) Replies() (cache.Cache, cache.Keys) {
-	if g.Config.Cache.Kind == "" {
+	switch g.Config.Cache.Kind {
+	case "":
 		return nil, cache.Keys{}
+	case config.RedisKind:
+		return g.replies.shared.of(g.Config.Cache.Redis)
 	}
 	return g.replies.memory, g.replies.keys
 }

@@ -12,6 +12,7 @@ import (
 type RoutePermit struct {
 	requests *requests
 	route    string
+	limiter  ratelimit.Limiter // whose permit it is
 	permit   ratelimit.Permit
 
 	attempt   *health.Attempt
@@ -30,7 +31,7 @@ func (p *RoutePermit) Release() {
 	if p.attempt != nil {
 		p.attempt.End(r.Now(), health.Nothing)
 	}
-	r.limiter.Release(p.permit)
+	p.limiter.Release(p.permit)
 	p.turn.passed()
 	r.attempts.Add(-1)
 	r.metrics.running(p.route, -1)

@@ -11,7 +11,9 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/fareway/fareway/config"
+	"github.com/fareway/fareway/modules/internal/health"
 	"github.com/fareway/fareway/modules/internal/ratelimit"
+	"github.com/fareway/fareway/modules/internal/routing"
 )
 
 // roads is an engine that has nothing but permits of routes, and how many of them are out.
@@ -78,6 +80,28 @@ func TestRouteThatNobodyCounts(t *testing.T) {
 	_, ok := e.acquireRoute(t.Context(), "small", 0)
 	require.False(t, ok)
 	require.Equal(t, 1, log.count("broken by the test"))
+}
+
+// TestRoutesOfOneNode: of nodes that share a limiter, none asks the others about a route without a limit, or with the
+// one that it has found itself.
+func TestRoutesOfOneNode(t *testing.T) {
+	t.Parallel()
+	o := openOffice(t)
+	shared := o.limiter
+	o.limiter = failing{Limiter: shared, acquire: errors.New("asked")}
+	o.ownAttempts = ratelimit.NewMemory(ratelimit.Options{})
+	route := o.Current().Config.Routes[0]
+	for _, free := range []bool{true, false} {
+		route.AutoConcurrent = !free
+		p, err := o.Current().AcquireRoute(t.Context(), &route, health.Call{})
+		require.NoError(t, err)
+		p.Release()
+	}
+	route.AutoConcurrent, route.MaxConcurrent = false, 1
+	_, err := o.Current().AcquireRoute(t.Context(), &route, health.Call{})
+	require.ErrorIs(t, err, routing.ErrBusy, "others may have it")
+	o.limiter = shared
+	o.close(t)
 }
 
 func TestRoutePermitsUnderContention(t *testing.T) {

@@ -69,3 +69,26 @@ type Refusal struct {
 	// 1 to 60 of them (GAP-16).
 	Wait time.Duration
 }
+
+// Status is what a limiter says of the server in which it counts with others.
+type Status struct {
+	Address string    // without passwords
+	Mode    string    // what is at the address
+	Up      bool      // it answers; while it does not, each node admits its share of each limit
+	Since   time.Time // when it came back, or went away
+	Reason  string    // why it is away, and what to do about it; "" when it is not
+	Nodes   int       // that share the limits, this one included
+
+	Shares int64 // calls that were decided by this node's share
+	Aways  int64 // how often the server went away
+	Losses int64 // how often it had lost what was counted, or its clock was set
+	Errors int64 // calls of the server that had no answer in time, or an error
+}
+
+// Reporter is a Limiter that counts in a server.
+type Reporter interface {
+	Limiter
+	Status() Status
+	// Usage is what this process remembers itself, of what it has admitted.
+	Usage() Usage
+}

@@ -24,6 +24,9 @@ type Subject struct {
 	Kind    Kind
 	Name    string       // the id of a key or an account, the name of a route
 	Network netip.Prefix // of Address and Failures: see NetworkOf
+	// Account is the one that a Key belongs to: where counts are spread over servers, those of both lie together. It
+	// does not make another subject, and is the same, or left out, in all asks about a key.
+	Account string
 }
 
 // NetworkOf is what is counted as one address: an IPv4 address is one, of IPv6 the /64 that a customer is given,

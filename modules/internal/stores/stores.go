@@ -1,4 +1,5 @@
-// Package stores opens what a configuration names: the ledger of its store block and the counts of its limiter block.
+// Package stores opens what a configuration names: the ledger of its store block, the counts of its limiter block, and
+// what nodes share beside them.
 // It is the one room that knows which kinds there are; the others have a ledger.Store, a ratelimit.Limiter, or a File.
 package stores
 
@@ -7,12 +8,20 @@ import (
 	"context"
 	"fmt"
 	"io"
+	"log/slog"
+	"time"
 
 	"github.com/fareway/fareway/config"
+	"github.com/fareway/fareway/modules/internal/cache"
+	rediscache "github.com/fareway/fareway/modules/internal/cache/redis"
 	"github.com/fareway/fareway/modules/internal/ledger"
 	"github.com/fareway/fareway/modules/internal/ledger/live"
 	"github.com/fareway/fareway/modules/internal/ledger/sqlite"
 	"github.com/fareway/fareway/modules/internal/ratelimit"
+	"github.com/fareway/fareway/modules/internal/ratelimit/redis"
+	"github.com/fareway/fareway/modules/internal/redisconn"
+	"github.com/fareway/fareway/modules/internal/routing/affinity"
+	redisaffinity "github.com/fareway/fareway/modules/internal/routing/affinity/redis"
 )
 
 // Open opens the ledger that a store block names, for a gateway with this data folder. It returns ledger.ErrLocked
@@ -25,12 +34,57 @@ func Open(at config.Store, data string, o ledger.Options) (live.Store, error) {
 	return File(at.File(data)).Open(o)
 }
 
-// OpenLimiter opens the counts that a limiter block names.
-func OpenLimiter(at config.Limiter) (ratelimit.Limiter, error) {
-	if cmp.Or(at.Kind, config.Memory) != config.Memory {
-		return nil, fmt.Errorf("opening the limiter: there is none of kind %q", at.Kind)
+// OpenLimiter opens the counts that a limiter block names. A server need not be there; log says when it is not. What
+// has a Close is to be closed.
+func OpenLimiter(at config.Limiter, log *slog.Logger) (ratelimit.Limiter, error) {
+	switch cmp.Or(at.Kind, config.Memory) {
+	case config.Memory:
+		return ratelimit.NewMemory(ratelimit.Options{}), nil
+	case config.RedisKind:
+		conn, err := connect(&at.Redis)
+		if err != nil {
+			return nil, fmt.Errorf("opening the limiter: %w", err)
+		}
+		return redis.New(redis.Options{Conn: conn, LeastNodes: int(at.Nodes), Logger: log}), nil
 	}
-	return ratelimit.NewMemory(ratelimit.Options{}), nil
+	return nil, fmt.Errorf("opening the limiter: there is none of kind %q", at.Kind)
+}
+
+// OpenCache opens the response cache that a cache block names, where nodes share it. A server need not be there.
+func OpenCache(at config.Cache, log *slog.Logger) (cache.Shared, error) {
+	conn, err := connect(&at.Redis)
+	if err != nil {
+		return nil, fmt.Errorf("opening the response cache: %w", err)
+	}
+	return rediscache.New(conn, log), nil
+}
+
+// OpenConversations opens the memory of conversations of nodes that share a limiter, in its server; nil where they do
+// not. A server need not be there.
+func OpenConversations(at config.Limiter, now func() time.Time, log *slog.Logger) (affinity.Shared, error) {
+	if at.Kind != config.RedisKind {
+		return nil, nil
+	}
+	conn, err := connect(&at.Redis)
+	if err != nil {
+		return nil, fmt.Errorf("opening the memory of conversations: %w", err)
+	}
+	return redisaffinity.New(conn, now, log), nil
+}
+
+// connect is a connection to the server of a block, which need not be there.
+func connect(at *config.Redis) (*redisconn.Conn, error) {
+	a, err := at.Address()
+	if err != nil {
+		return nil, fmt.Errorf("reading the url: it %w", err)
+	}
+	secured, err := at.TLS()
+	if err != nil {
+		return nil, err
+	}
+	return redisconn.New(redisconn.Options{Mode: redisconn.Mode(at.Mode), Addrs: a.Hosts, Master: at.Master, User: a.User,
+		Password: a.Password, SentinelPassword: at.SentinelPassword, DB: a.DB, TLS: secured, Prefix: at.Prefix,
+		Timeout: at.Timeout}), nil
 }
 
 // File is a ledger in a file of this machine, by its path, for commands. It need not be there.

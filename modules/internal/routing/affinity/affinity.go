@@ -47,6 +47,14 @@ type Memory interface {
 	Remember(ctx context.Context, key Key, c Conversation, lifetime time.Duration)
 }
 
+// Shared is a Memory that several nodes have together.
+type Shared interface {
+	Memory
+	// Secret is for Options.
+	Secret() []byte
+	Close() error
+}
+
 // Options are what a Book is made with.
 type Options struct {
 	Memory Memory           // nil: NewLocal, of MaxConversations
