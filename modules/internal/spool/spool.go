@@ -159,6 +159,11 @@ func load(sys system, path string, size int64, aside *Aside) (s *Spool, err erro
 	if s.halves[1].header.epoch > s.halves[0].header.epoch {
 		s.current = &s.halves[1]
 	}
+	if len(f.records) > 0 { // a process that was killed may have left them in the cache alone
+		if err := file.Sync(); err != nil {
+			return nil, errors.Join(err, file.Close())
+		}
+	}
 	s.waiting.Store(int64(len(f.records)))
 	s.mark = markOf(s.current)
 	return s, nil
@@ -434,7 +439,10 @@ func (s *Spool) commit(h *half, b []byte, count uint32) (err error) {
 		err = s.file.Put(b, h.end)
 	}
 	if err == nil {
-		err = s.writeHeader(h, next)
+		// Records that are on the disk prove themselves: the next commit's header counts them, too.
+		if failed := s.writeHeader(h, next); s.behind.on {
+			err = failed
+		}
 	}
 	s.behind.unsynced = s.behind.unsynced || s.behind.on && err == nil
 	return err
@@ -565,6 +573,7 @@ func (s *Spool) Empty() error {
 		if err == nil {
 			err = s.sync()
 		}
+		h.isBehind = err != nil // then the next call does it again
 		if errs = append(errs, err); err == nil {
 			// It counts no more, so it does not matter when this is on the disk, or whether.
 			_, _ = s.file.WriteAt(applied, h.from)
