@@ -549,12 +549,9 @@ func (m *memory) PriceVersion(_ context.Context, route string, price, cost confi
 	if err != nil {
 		return 0, err
 	}
-	var last book.Price
-	if all := m.prices[route]; len(all) > 0 {
-		last = all[len(all)-1]
-	}
-	version, err := book.DecidePrice(last, price, cost)
-	if err == nil && version != last.Version {
+	known := m.prices[route]
+	version, err := book.DecidePrice(known, price, cost)
+	if err == nil && version > int64(len(known)) {
 		m.prices[route] = append(m.prices[route], book.Price{Version: version, Price: price, Cost: cost})
 	}
 	return version, err

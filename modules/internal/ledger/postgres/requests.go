@@ -1,0 +1,286 @@
+package postgres
+
+import (
+	"context"
+	"fmt"
+
+	"github.com/jackc/pgx/v5"
+
+	"github.com/fareway/fareway/modules/internal/ledger"
+	"github.com/fareway/fareway/modules/internal/ledger/book"
+)
+
+// Check implements ledger.Store.
+func (s *Store) Check(ctx context.Context, account, key string, microcents, tokens int64) error {
+	op := &operation{account: account, keys: []keyID{{account, key}}}
+	op.run = func(u *unit) error {
+		a, err := u.look(account)
+		if err != nil {
+			return err
+		}
+		l, err := u.line(account, key)
+		if err != nil {
+			return err
+		}
+		return book.CheckPayer(u.payer(a, l), microcents, tokens)
+	}
+	return wrap(s.perform(ctx, "check", op), "checking an account")
+}
+
+// Hold implements ledger.Store.
+func (s *Store) Hold(ctx context.Context, h ledger.Hold) (b ledger.Balance, err error) {
+	op := &operation{account: h.Account, keys: []keyID{{h.Account, h.Key}}, request: []requestID{{h.Account, h.Request}},
+		holds: h.Request}
+	op.run = func(u *unit) (err error) {
+		b, err = u.hold(&h)
+		return err
+	}
+	if of, known := s.accountsOf.Load(h.Request); known && of != h.Account {
+		_, err = book.RepeatsHold(&h, &book.Running{Account: "another"}, false)
+	}
+	if err == nil {
+		err = s.mayAdmit()
+	}
+	if err == nil {
+		s.accountsOf.Store(h.Request, h.Account)
+		err = s.perform(ctx, "hold", op)
+	}
+	if err != nil {
+		return ledger.Balance{}, fmt.Errorf("holding credits for request %q: %w", h.Request, err)
+	}
+	return b, nil
+}
+
+func (u *unit) hold(h *ledger.Hold) (none ledger.Balance, err error) {
+	if err := book.CheckHold(h, nil); err != nil {
+		return none, err
+	}
+	a, err := u.look(h.Account)
+	if err != nil {
+		return none, err
+	}
+	r, on, err := u.request(h.Account, h.Request)
+	if err != nil {
+		return none, err
+	}
+	if repeated, err := book.RepeatsHold(h, r.request(), on != nil || u.ended(h.Request)); err != nil || repeated {
+		return a.Balance, err
+	}
+	l, err := u.line(h.Account, h.Key)
+	if err != nil {
+		return none, err
+	}
+	var first *book.Attempt
+	if h.Attempt.ID != "" {
+		if first, err = u.beginAttempt(h.Attempt); err != nil {
+			return none, err
+		}
+	}
+	c, err := book.DecideHold(h, u.payer(a, l), first, u.s.o.BootID, u.now)
+	if err != nil {
+		return none, err
+	}
+	u.running[h.Request] = &running{Running: c.Running, line: l, dirty: true}
+	a.Balance, a.dirty = c.Balance, true
+	l.held, l.dirty = l.held+c.Running.Held, true
+	return a.Balance, nil
+}
+
+// ended reports whether a request has settled in this unit.
+func (u *unit) ended(request string) bool {
+	r := u.running[request]
+	return r != nil && r.end != nil
+}
+
+func (u *unit) beginAttempt(a ledger.Attempt) (*book.Attempt, error) {
+	price, cost, err := u.s.price(u.ctx, a.Route, a.PriceVersion)
+	if err != nil {
+		return nil, err
+	}
+	begun := book.BeginAttempt(a, price, cost, u.now)
+	return &begun, nil
+}
+
+// accountOf is the account of a request: this process knows those that it holds, and others are looked for everywhere.
+func (s *Store) accountOf(ctx context.Context, request string) (account string, err error) {
+	if of, known := s.accountsOf.Load(request); known {
+		account, _ = of.(string)
+		return account, nil
+	}
+	err = queryRows(ctx, s.pool, to(&account), `SELECT account FROM holds WHERE request = $1
+		UNION ALL SELECT account FROM requests WHERE request = $1 LIMIT 1`, request)
+	if err != nil {
+		return "", unavailable(err)
+	}
+	if account == "" {
+		return "", book.NoRequest()
+	}
+	return account, nil
+}
+
+// Begin implements ledger.Store.
+func (s *Store) Begin(ctx context.Context, n ledger.Next) error {
+	account, err := s.accountOf(ctx, n.Request)
+	if err == nil {
+		err = s.mayAdmit()
+	}
+	if err == nil {
+		op := &operation{account: account, request: []requestID{{account, n.Request}}, begins: n.Attempt.ID}
+		op.run = func(u *unit) error { return u.begin(account, &n) }
+		err = s.perform(ctx, "begin", op)
+	}
+	return wrap(err, "beginning an attempt of request %q", n.Request)
+}
+
+func (u *unit) begin(account string, n *ledger.Next) error {
+	r, _, err := u.request(account, n.Request)
+	if err != nil {
+		return err
+	}
+	if repeated, err := book.RepeatsAttempt(n, r.request()); err != nil || repeated {
+		return err
+	}
+	a, err := u.look(account)
+	if err != nil {
+		return err
+	}
+	next, err := u.beginAttempt(n.Attempt)
+	if err != nil {
+		return err
+	}
+	c, err := book.DecideAttempt(n, u.payer(a, r.line), &r.Running, next)
+	if err != nil {
+		return err
+	}
+	a.Balance, a.dirty = c.Balance, true
+	r.Running, r.dirty = c.Running, true
+	r.line.held, r.line.dirty = r.line.held+c.Raised, true
+	return nil
+}
+
+// Refer implements ledger.Store.
+func (s *Store) Refer(attempt, reference string) {
+	request, _, _ := ledger.ParseAttemptID(attempt)
+	of, known := s.accountsOf.Load(request)
+	account, _ := of.(string)
+	if !known {
+		return
+	}
+	s.post(&operation{account: account, request: []requestID{{account, request}}, run: func(u *unit) error {
+		r, _, err := u.request(account, request)
+		if a := book.FindReferred(r.request(), attempt, reference); a != nil {
+			a.Reference, r.dirty = reference, true
+		}
+		return err
+	}})
+}
+
+// Settle implements ledger.Store.
+func (s *Store) Settle(ctx context.Context, st ledger.Settlement) (c ledger.Charge, err error) {
+	if err = book.CheckSettlement(&st); err == nil {
+		var account string
+		if account, err = s.accountOf(ctx, st.Request); err == nil {
+			op := &operation{account: account, request: []requestID{{account, st.Request}}}
+			op.run = func(u *unit) (err error) {
+				c, err = u.settleRequest(account, &st)
+				return err
+			}
+			err = s.perform(ctx, "settle", op)
+		}
+	}
+	if err != nil {
+		return ledger.Charge{}, fmt.Errorf("settling request %q: %w", st.Request, err)
+	}
+	s.forget(st.Request)
+	return c, nil
+}
+
+// forget drops what is remembered of a request that has ended.
+func (s *Store) forget(request string) { s.accountsOf.Delete(request) }
+
+func (u *unit) settleRequest(account string, st *ledger.Settlement) (ledger.Charge, error) {
+	r, on, err := u.request(account, st.Request)
+	if err != nil {
+		return ledger.Charge{}, err
+	}
+	if r != nil {
+		return u.settle(r, st)
+	}
+	a, err := u.look(account)
+	if err != nil {
+		return ledger.Charge{}, err
+	}
+	switch ended := u.running[st.Request]; {
+	case ended != nil: // in this unit
+		c := ended.settled.Answer()
+		c.Balance = a.Balance
+		return c, nil
+	case on == nil:
+		return ledger.Charge{}, book.NoRequest()
+	}
+	return on.Answer(a.Balance), nil
+}
+
+func (u *unit) settle(r *running, st *ledger.Settlement) (ledger.Charge, error) {
+	a, err := u.look(r.Account)
+	if err != nil {
+		return ledger.Charge{}, err
+	}
+	unmade := map[string]bool{}
+	for i := range r.Attempts {
+		if _, is := u.s.unmade.Load(r.Attempts[i].ID); is {
+			unmade[r.Attempts[i].ID] = true
+		}
+	}
+	c, err := book.DecideSettlement(st, u.payer(a, r.line), &r.Running, unmade, u.now)
+	if err != nil {
+		return ledger.Charge{}, err
+	}
+	for _, left := range c.LeftOut {
+		u.s.o.Logger.WarnContext(u.ctx, left.String(), "request", r.ID, "attempt", left.Attempt, "error", left.Err)
+	}
+	r.end, r.settled, r.dirty = st, c, true
+	u.recorded = append(u.recorded, r)
+	r.line.held -= r.Held
+	u.charge(a, r.line, &c.Charged)
+	return c.Answer(), nil
+}
+
+func (u *unit) charge(a *account, l *line, c *book.Charged) {
+	a.Account, a.dirty = c.Account, true
+	l.Line, l.dirty = c.Line, true
+	u.entries = append(u.entries, c.Entry)
+}
+
+// Recover implements ledger.Store: it ends what nodes left whose lease has lapsed, or was given back.
+func (s *Store) Recover(ctx context.Context, living ...string) (requests int64, err error) {
+	_, err = s.pool.Exec(ctx, `UPDATE nodes SET ended = clock_timestamp()
+		WHERE ended IS NULL AND expires <= clock_timestamp() AND node <> $1`, s.o.BootID)
+	var left []requestID
+	if err == nil {
+		err = queryRows(ctx, s.pool, func(row pgx.Rows) error {
+			var r requestID
+			err := row.Scan(&r.account, &r.request)
+			left = append(left, r)
+			return err
+		}, `SELECT DISTINCT h.account, h.request, h.held_at FROM holds AS h JOIN nodes AS n ON n.node = h.owner
+			WHERE n.ended IS NOT NULL AND n.node <> ALL($1) ORDER BY h.held_at, h.request`, append(living, s.o.BootID))
+	}
+	for _, id := range left {
+		if err != nil {
+			break
+		}
+		op := &operation{account: id.account, request: []requestID{id}}
+		op.run = func(u *unit) error {
+			r, _, err := u.request(id.account, id.request)
+			if err != nil || r == nil {
+				return err
+			}
+			_, err = u.settle(r, book.SettleCrashed(&r.Running))
+			return err
+		}
+		err = s.perform(ctx, "recover", op)
+		requests++
+	}
+	return requests, wrap(err, "releasing the holds of nodes that are gone")
+}
