@@ -369,6 +369,14 @@ func (m *memory) settle(st *ledger.Settlement) (ledger.Charge, error) {
 		if err != nil {
 			return ledger.Charge{}, err
 		}
+		if book.IsCrashed(s.record.Reason) {
+			for i := range st.Results {
+				p, seq, err := book.DecideLate(m.payer(a, s.line), &s.Request, s.attempts, st, &st.Results[i], m.now())
+				if err == nil && seq > 0 {
+					m.prove(a, s, &p, seq)
+				}
+			}
+		}
 		return s.Answer(a.Balance), nil
 	}
 	a, err := m.look(r.Account)
@@ -576,6 +584,9 @@ func (m *memory) Prune(ctx context.Context, before time.Time) (requests int64, e
 	}
 	return requests, err
 }
+
+// AppliesLate implements Late.
+func (m *memory) AppliesLate() {}
 
 // Learn implements ledger.Store.
 func (m *memory) Learn(_ context.Context, fold func(kept []ledger.Learned) []ledger.Learned) error {

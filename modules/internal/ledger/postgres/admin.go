@@ -261,14 +261,14 @@ func (s *Store) Correct(ctx context.Context, c ledger.Correction) (b ledger.Bala
 func (s *Store) correct(ctx context.Context, c *ledger.Correction) (b ledger.Balance, applied bool, err error) {
 	id := c.Account
 	if c.Request != "" {
-		of, err := s.accountOf(ctx, c.Request)
+		of, err := s.payerOf(ctx, c.Request)
 		if isNotFound(err) {
 			return s.refundPruned(ctx, c)
 		}
 		if err != nil {
 			return b, false, err
 		}
-		id = of
+		id = of.account
 	}
 	v, change, err := s.change(ctx, "correct", id, c.Request,
 		func(u *unit, a *account, by book.By) (book.Change, error) {
@@ -292,6 +292,9 @@ func (s *Store) correct(ctx context.Context, c *ledger.Correction) (b ledger.Bal
 			}
 			return book.DecideRefund(c, a.Account, is, seen, nil, by)
 		})
+	if c.Request != "" && isNotFound(err) { // it was here, and another node has removed it
+		return s.refundPruned(ctx, c)
+	}
 	return v.Balance, len(change.Acts) > 0, err
 }
 

@@ -23,8 +23,8 @@ const (
 		SELECT account, key, row_number() OVER (ORDER BY made, key) AS n FROM keys`
 	numberRows = `CREATE TEMP TABLE v_%[1]s ON COMMIT DROP AS
 		SELECT account, seq, row_number() OVER (ORDER BY covered, account, seq) AS n FROM (SELECT e.account, e.seq,
-		coalesce((SELECT min(h.checkpoint) FROM heads AS h WHERE h.account = e.account AND h.act = %[2]t AND h.seq >= e.seq),
-		9223372036854775807) AS covered FROM %[1]s AS e) AS e`
+		coalesce((SELECT h.checkpoint FROM heads AS h WHERE h.account = e.account AND h.act = %[2]t AND h.seq >= e.seq
+		ORDER BY h.seq LIMIT 1), 9223372036854775807) AS covered FROM %[1]s AS e) AS e`
 )
 
 var numbering = [...]string{
@@ -280,7 +280,7 @@ func (r auditRows) Accounts() iter.Seq2[audit.Account, error] {
 		}
 		a.Required = book.RequiredTexts(a.Requires)
 		return a, err
-	}, `SELECT `+accountColumns+`, v.n,
+	}, `SELECT `+balanceColumns+`, `+settingColumns+`, v.n,
 		(SELECT e.n FROM v_entries AS e WHERE e.account = a.account AND e.seq = b.entries)`+fromAccounts+`JOIN v_accounts AS v ON v.account = a.account ORDER BY v.n`)
 }
 

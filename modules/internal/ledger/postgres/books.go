@@ -79,6 +79,9 @@ func (s *Store) Account(ctx context.Context, idOrName string) (v ledger.Account,
 
 // Accounts implements ledger.Books; they are in the order of their creation.
 func (s *Store) Accounts(ctx context.Context, each func(ledger.Account) error) error {
+	if _, err := s.EndPeriods(ctx); err != nil {
+		return err
+	}
 	err := s.list(ctx, "accounts", func(ctx context.Context, tx pgx.Tx) error {
 		return eachRow(ctx, tx, scanAccount, func(a book.Account) error { return each(a.Show()) },
 			selectAccount+`ORDER BY a.made, a.account`)
@@ -88,6 +91,9 @@ func (s *Store) Accounts(ctx context.Context, each func(ledger.Account) error) e
 
 // Keys implements ledger.Books; they are in the order of their creation.
 func (s *Store) Keys(ctx context.Context, account string, each func(ledger.Key) error) error {
+	if _, err := s.EndPeriods(ctx); err != nil {
+		return err
+	}
 	err := s.list(ctx, "keys", func(ctx context.Context, tx pgx.Tx) error {
 		if account == "" {
 			return eachRow(ctx, tx, scanKey, each, selectKeys+`ORDER BY k.made, k.key`)
@@ -174,11 +180,16 @@ func nanoseconds(t time.Time) int64 {
 	return t.UnixNano()
 }
 
-// Entries implements ledger.Books. Entries of several accounts are in the order of their times.
+// coveredBy is the checkpoint that covers an entry of entries AS e, a large number where none does yet.
+const coveredBy = `coalesce((SELECT h.checkpoint FROM heads AS h WHERE h.account = e.account AND NOT h.act AND h.seq >= e.seq
+	ORDER BY h.seq LIMIT 1), 9223372036854775807)`
+
+// Entries implements ledger.Books. Those of several accounts are in the order of the checkpoints that cover them, and then of
+// their times: so the first ones are what a checkpoint is about.
 func (s *Store) Entries(ctx context.Context, q ledger.Query, each func(ledger.Entry) error) error {
 	err := s.list(ctx, "entries", func(ctx context.Context, tx pgx.Tx) error {
 		since, until := between(q)
-		where, args, order := `WHERE e.created >= $1 AND e.created < $2`, []any{since, until}, `e.created, e.account, e.seq`
+		where, args, order := `WHERE e.created >= $1 AND e.created < $2`, []any{since, until}, coveredBy+`, e.created, e.account, e.seq`
 		if q.Checkpoint != 0 {
 			known := false
 			err := queryRows(ctx, tx, to(&known), `SELECT true FROM checkpoints WHERE n = $1`, q.Checkpoint)
@@ -189,8 +200,7 @@ func (s *Store) Entries(ctx context.Context, q ledger.Query, each func(ledger.En
 				return err
 			}
 			args = append(args, q.Checkpoint)
-			where += ` AND e.seq <= (SELECT max(h.seq) FROM heads AS h WHERE h.account = e.account AND h.checkpoint <= $3
-				AND NOT h.act)`
+			where += ` AND ` + coveredBy + ` <= $3`
 		}
 		if q.Account != "" {
 			if err := checkAccount(ctx, tx, q.Account); err != nil {

@@ -43,6 +43,8 @@ type operation struct {
 	run func(*unit) error
 	// holds is the request that it makes a hold for, begins the attempt that it records: see lane.answer.
 	holds, begins string
+	// recalls: it writes of its request whatever it decides, so that what this process remembers of that will do.
+	recalls bool
 	// alone: it looks at more than unit.request finds of what its neighbours do.
 	alone bool
 
@@ -264,10 +266,10 @@ func (l *lane) transact(batch []*operation) (err error) {
 			return nil
 		}
 		l.doubt = l.doubt || errors.Is(err, errInDoubt)
-		if isRetryable(err) {
+		if isRetryable(err) || errors.Is(err, errStale) {
 			continue
 		}
-		if isSaid(err) || errors.Is(err, ledger.ErrLapsed) || !l.awaited(batch) {
+		if isSaid(err) || !l.awaited(batch) {
 			return err
 		}
 		l.disconnect()
@@ -291,7 +293,8 @@ func (l *lane) awaited(batch []*operation) bool {
 // Plans are those of few rows among many, whatever the tables look like when they are made.
 const beginUnit = `SELECT set_config('lock_timeout', '5s', true), set_config('statement_timeout', '0', true),
 	set_config('enable_seqscan', 'off', true), set_config('enable_hashjoin', 'off', true),
-	set_config('enable_mergejoin', 'off', true)`
+	set_config('enable_mergejoin', 'off', true), set_config('plan_cache_mode', 'force_generic_plan', true),
+	set_config('jit', 'off', true)`
 
 func (l *lane) try(batch []*operation) error {
 	if err := l.connect(); err != nil {
@@ -316,7 +319,12 @@ func (l *lane) try(batch []*operation) error {
 	if err == nil {
 		err = u.finish(l.doubt)
 	}
-	if err != nil && !l.conn.IsClosed() {
+	if err == nil {
+		u.remember()
+		return nil
+	}
+	u.forget()
+	if !l.conn.IsClosed() {
 		if _, again := l.conn.Exec(ctx, `ROLLBACK`); again != nil {
 			l.disconnect()
 		}
@@ -359,7 +367,9 @@ func (l *lane) begin(u *unit, batch []*operation) error {
 		for _, r := range op.request {
 			if !known[r.request] {
 				known[r.request] = true
-				requests = append(requests, r)
+				if !op.recalls || !u.recall(r.request) {
+					requests = append(requests, r)
+				}
 			}
 		}
 	}
@@ -370,7 +380,10 @@ func (l *lane) begin(u *unit, batch []*operation) error {
 		b.Queue(selectNode, l.s.o.BootID).Query(u.readNode)
 	}
 	u.queueRead(&b, accounts, keys, requests)
-	return l.conn.SendBatch(u.ctx, &b).Close()
+	if err := l.conn.SendBatch(u.ctx, &b).Close(); err != nil {
+		return err
+	}
+	return u.fillSettings()
 }
 
 func (l *lane) connect() (err error) {

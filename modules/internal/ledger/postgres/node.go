@@ -44,14 +44,15 @@ func (s *Store) renew() {
 
 func (s *Store) renewOnce(ctx context.Context) error {
 	asked := time.Since(s.opened) // it ends no later by the database's clock
-	tag, err := s.pool.Exec(ctx, `UPDATE nodes SET expires = clock_timestamp() + $2 * interval '1 microsecond'
-		WHERE node = $1 AND ended IS NULL`, s.o.BootID, s.o.Lease.Microseconds())
-	switch {
-	case err != nil:
+	var again bool
+	err := s.pool.QueryRow(ctx, `UPDATE nodes AS n SET expires = clock_timestamp() + $2 * interval '1 microsecond', ended = NULL
+		FROM (SELECT node, ended IS NOT NULL AS again FROM nodes WHERE node = $1 FOR UPDATE) AS was
+		WHERE n.node = was.node RETURNING was.again`, s.o.BootID, s.o.Lease.Microseconds()).Scan(&again)
+	if err != nil {
 		return unavailable(err)
-	case tag.RowsAffected() == 0:
-		s.lapsed.Store(true)
-		return ledger.ErrLapsed
+	}
+	if again {
+		s.o.Logger.Warn("this node's lease of the ledger had lapsed, and other nodes may have released its holds; it has a new one")
 	}
 	s.expires.Store(int64(asked + s.o.Lease))
 	return nil
@@ -59,11 +60,13 @@ func (s *Store) renewOnce(ctx context.Context) error {
 
 // mayAdmit is ErrUnavailable once the lease may have lapsed: another node may be releasing this one's holds then.
 func (s *Store) mayAdmit() error {
-	if s.lapsed.Load() || int64(time.Since(s.opened)) >= s.expires.Load() {
-		return fmt.Errorf("%w: %w", ledger.ErrUnavailable, ledger.ErrLapsed)
+	if int64(time.Since(s.opened)) >= s.expires.Load() {
+		return lapsed()
 	}
 	return nil
 }
+
+func lapsed() error { return fmt.Errorf("%w: %w", ledger.ErrUnavailable, ledger.ErrLapsed) }
 
 // signOut gives the lease back.
 func (s *Store) signOut() error {

@@ -49,14 +49,15 @@ type Store struct {
 	lanes []*lane
 	seed  maphash.Seed
 
-	accountsOf sync.Map // by request that this process holds: its account
-	unmade     sync.Map // attempts on record whose callers had given up: they were never made
-	prices     sync.Map // by priceID
-	cursors    atomic.Int64
+	held     sync.Map // *held, by request
+	roots    sync.Map // of lines, by keyID
+	settings sync.Map // *settingRow, by account
+	unmade   sync.Map // attempts on record whose callers had given up: they were never made
+	prices   sync.Map // by priceID
+	cursors  atomic.Int64
 
 	expires atomic.Int64 // of the lease, by this process's monotonic clock since it was opened
 	opened  time.Time
-	lapsed  atomic.Bool
 	ended   chan struct{}
 	renewed sync.WaitGroup
 

@@ -35,7 +35,10 @@ func TestMain(m *testing.M) {
 	os.Exit(code)
 }
 
-var databases sync.Map // urls by the suite's folders
+var (
+	databases sync.Map // urls by the suite's folders
+	migrated  sync.Once
+)
 
 // databaseOf is the database that stands for a folder.
 func databaseOf(t testing.TB, dir string) string {
@@ -43,21 +46,36 @@ func databaseOf(t testing.TB, dir string) string {
 		return url.(string)
 	}
 	sum := sha256.Sum256([]byte(dir))
-	url := server.CreateDatabase(t, "t"+hex.EncodeToString(sum[:8]))
+	migrated.Do(func() { // one for all, which are copies of it
+		require.NoError(t, server.Exec(`CREATE DATABASE migrated`))
+		store, err := postgres.Open(context.Background(), postgres.Options{URL: server.URL("migrated"), BootID: "migration"})
+		require.NoError(t, err)
+		require.NoError(t, store.Close())
+	})
+	url := server.CreateDatabase(t, "t"+hex.EncodeToString(sum[:8]), "migrated")
 	databases.Store(dir, url)
 	return url
 }
 
-func open(t testing.TB, o ledgertest.Options) ledger.Store {
+func openNode(t testing.TB, o ledgertest.Options, name string) ledger.Store {
 	store, err := postgres.Open(context.Background(), postgres.Options{
 		Options: ledger.Options{Now: o.Now, Terms: o.Terms, Logger: slog.New(slog.DiscardHandler), WaitTimeout: time.Minute},
-		URL:     databaseOf(t, o.Dir), BootID: o.BootID, Lanes: 2,
+		URL:     databaseOf(t, o.Dir), BootID: o.BootID + name, Lanes: 2,
 	})
 	require.NoError(t, err)
 	return store
 }
 
-func TestSuite(t *testing.T) {
+func TestOneNode(t *testing.T) {
 	t.Parallel()
-	ledgertest.Run(t, open)
+	ledgertest.Run(t, func(t testing.TB, o ledgertest.Options) ledger.Store {
+		return ledgertest.Spread(openNode(t, o, ""))
+	})
+}
+
+func TestTwoNodes(t *testing.T) {
+	t.Parallel()
+	ledgertest.Run(t, func(t testing.TB, o ledgertest.Options) ledger.Store {
+		return ledgertest.Spread(openNode(t, o, " a"), openNode(t, o, " b"))
+	})
 }

@@ -12,26 +12,27 @@ import (
 )
 
 const (
-	// Rows are locked in the order of their ids, so that two nodes never wait for one another.
-	lockBalances = `SELECT account FROM balances WHERE account = ANY($1) ORDER BY account FOR UPDATE`
-	// What is read of an account is read behind its lock, by a statement of its own, which sees what the one who had the lock
-	// before has committed.
-	accountColumns = `a.account, a.name, a.plan, a.state, a.created, b.credits, b.accrued, b.held, b.head, b.entries,
-		b.requests, b.spent, b.tokens, b.waived, b.spent_before, b.tokens_before, b.waived_before, b.period, b.period_end,
-		b.allotted, b.acts, b.trail, a.spend_cap, a.token_budget, a.fair_use, a.concurrent_requests, a.key_requests,
-		a.account_requests, a.address_requests, a.profile, a.requires_region, a.requires_retention`
+	balanceColumns = `b.account, b.credits, b.accrued, b.held, b.head, b.entries, b.requests, b.spent, b.tokens, b.waived,
+		b.spent_before, b.tokens_before, b.waived_before, b.period, b.period_end, b.allotted, b.acts, b.trail`
+	// Rows are locked in the order of their ids, so that two nodes never wait for one another. What FOR UPDATE returns is the
+	// row as the one who had the lock before has left it; anything else is read behind it, by statements of their own.
+	lockBalances   = `SELECT ` + balanceColumns + ` FROM balances AS b WHERE b.account = ANY($1) ORDER BY b.account FOR UPDATE`
+	settingColumns = `a.name, a.plan, a.state, a.created, a.spend_cap, a.token_budget, a.fair_use, a.concurrent_requests,
+		a.key_requests, a.account_requests, a.address_requests, a.profile, a.requires_region, a.requires_retention`
 	fromAccounts  = ` FROM accounts AS a JOIN balances AS b ON b.account = a.account `
-	selectAccount = `SELECT ` + accountColumns + fromAccounts
-	selectLines = `SELECT l.account, l.root, l.spend_cap, l.spent, l.spent_before, l.held`
-	linesOfKeys = selectLines + `, k.key FROM unnest($1::text[], $2::text[]) AS q (account, key)
+	selectAccount = `SELECT ` + balanceColumns + `, ` + settingColumns + fromAccounts
+	selectLines   = `SELECT l.account, l.root, l.spend_cap, l.spent, l.spent_before, l.held`
+	linesOfKeys   = selectLines + `, k.key FROM unnest($1::text[], $2::text[]) AS q (account, key)
 		JOIN keys AS k ON k.account = q.account AND k.key = q.key
 		JOIN lines AS l ON l.account = k.account AND l.root = k.root`
+	linesOfRoots = selectLines + ` FROM unnest($1::text[], $2::text[]) AS q (account, root)
+		JOIN lines AS l ON l.account = q.account AND l.root = q.root`
 	selectHolds = `SELECT h.account, h.request, h.seq, h.key, h.owner, h.endpoint, h.profile, h.hold, h.held_at, h.route,
 		h.provider, h.model, h.price_version, h.created, h.worst, h.beside, h.reference FROM `
 	holdsOfRequests = selectHolds + `unnest($1::text[], $2::text[]) AS q (account, request)
 		JOIN holds AS h ON h.account = q.account AND h.request = q.request ORDER BY h.request, h.seq`
 	selectSettled = `SELECT r.account, r.request, r.hold, r.service_limit, r.surcharge, r.charge, r.waived, r.over, r.refunded,
-		r.pending, r.key, r.tokens, r.entry, r.settled FROM `
+		r.pending, r.key, r.tokens, r.entry, r.reason FROM `
 	settledRequests = selectSettled + `unnest($1::text[], $2::text[]) AS q (account, request)
 		JOIN requests AS r ON r.account = q.account AND r.request = q.request`
 	// selectNode reads the database's clock, and whether the node may write. It comes behind the locks: who has found that a
@@ -48,7 +49,7 @@ func (u *unit) read(accounts []string, keys []keyID, requests []requestID) error
 	if err := u.conn.SendBatch(u.ctx, &b).Close(); err != nil {
 		return &queryError{err}
 	}
-	return nil
+	return u.fillSettings()
 }
 
 func (u *unit) queueRead(b *pgx.Batch, accounts []string, keys []keyID, requests []requestID) {
@@ -56,27 +57,10 @@ func (u *unit) queueRead(b *pgx.Batch, accounts []string, keys []keyID, requests
 		for _, id := range accounts {
 			u.accounts[id] = nil
 		}
-		b.Queue(lockBalances, accounts)
+		b.Queue(lockBalances, accounts).Query(each(u.readBalance))
 		b.Queue(selectNode, u.s.o.BootID).Query(u.readNode)
-		b.Queue(selectAccount+`WHERE a.account = ANY($1)`, accounts).Query(each(u.readAccount))
 	}
-	if len(keys) > 0 {
-		of, named := make([]string, len(keys)), make([]string, len(keys))
-		for i, k := range keys {
-			of[i], named[i] = k.account, k.key
-			u.roots[k] = ""
-		}
-		b.Queue(linesOfKeys, of, named).Query(each(func(row pgx.Rows) error {
-			key := ""
-			l, err := scanLine(row, &key)
-			if err != nil {
-				return err
-			}
-			u.roots[keyID{l.id.account, key}] = l.id.root
-			u.keepLine(l)
-			return nil
-		}))
-	}
+	u.queueLines(b, keys)
 	if len(requests) > 0 {
 		of, named := make([]string, len(requests)), make([]string, len(requests))
 		for i, r := range requests {
@@ -85,6 +69,42 @@ func (u *unit) queueRead(b *pgx.Batch, accounts []string, keys []keyID, requests
 		}
 		b.Queue(holdsOfRequests, of, named).Query(each(u.readHold))
 		b.Queue(settledRequests, of, named).Query(each(u.readSettled))
+	}
+}
+
+// queueLines queues the reading of the lines of keys. Which line a key belongs to never changes.
+func (u *unit) queueLines(b *pgx.Batch, keys []keyID) {
+	var of, named, known, roots []string
+	for _, k := range keys {
+		if root, is := u.s.roots.Load(k); is {
+			root, _ := root.(string)
+			u.roots[k] = root
+			known, roots = append(known, k.account), append(roots, root)
+			continue
+		}
+		of, named = append(of, k.account), append(named, k.key)
+		u.roots[k] = ""
+	}
+	if len(known) > 0 {
+		b.Queue(linesOfRoots, known, roots).Query(each(func(row pgx.Rows) error {
+			l, err := scanLine(row)
+			u.keepLine(l)
+			return err
+		}))
+	}
+	if len(of) > 0 {
+		b.Queue(linesOfKeys, of, named).Query(each(func(row pgx.Rows) error {
+			key := ""
+			l, err := scanLine(row, &key)
+			if err != nil {
+				return err
+			}
+			id := keyID{l.id.account, key}
+			u.roots[id] = l.id.root
+			u.s.roots.Store(id, l.id.root)
+			u.keepLine(l)
+			return nil
+		}))
 	}
 }
 
@@ -101,52 +121,121 @@ func each(scan func(pgx.Rows) error) func(pgx.Rows) error {
 
 func (u *unit) readNode(rows pgx.Rows) error {
 	var clock int64
-	var live bool
-	if err := each(to(&clock, &live))(rows); err != nil {
+	if err := each(to(&clock, &u.live))(rows); err != nil {
 		return err
-	}
-	if !live {
-		return ledger.ErrLapsed
 	}
 	u.now = u.s.nowAt(clock)
 	return nil
 }
 
-func (u *unit) readAccount(row pgx.Rows) error {
-	a, err := scanAccount(row)
-	if err == nil {
-		u.accounts[a.ID] = &account{Account: a}
+// readBalance reads an account that is locked. What operators have set for it is remembered, until an act has changed it.
+func (u *unit) readBalance(row pgx.Rows) error {
+	var b balanceRow
+	if err := row.Scan(b.values()...); err != nil {
+		return err
+	}
+	a := &account{Account: b.account()}
+	u.accounts[a.ID] = a
+	if kept, is := u.s.settings.Load(a.ID); is {
+		if kept, _ := kept.(*settingRow); kept.acts == a.Trail.Acts {
+			kept.fill(&a.Account)
+			return nil
+		}
+	}
+	a.bare = true
+	return nil
+}
+
+// fillSettings reads what operators have set for accounts, where that is not remembered.
+func (u *unit) fillSettings() error {
+	var bare []string
+	for id, a := range u.accounts {
+		if a != nil && a.bare {
+			bare = append(bare, id)
+		}
+	}
+	if len(bare) == 0 {
+		return nil
+	}
+	return u.query(func(row pgx.Rows) error {
+		id, set := "", &settingRow{}
+		if err := row.Scan(append(set.values(), &id)...); err != nil {
+			return err
+		}
+		if err := set.parse(); err != nil {
+			return err
+		}
+		a := u.accounts[id]
+		set.acts, a.bare = a.Trail.Acts, false
+		set.fill(&a.Account)
+		u.s.settings.Store(id, set)
+		return nil
+	}, `SELECT `+settingColumns+`, a.account FROM accounts AS a WHERE a.account = ANY($1)`, bare)
+}
+
+// balanceRow are balanceColumns.
+type balanceRow struct {
+	book.Account
+	head, trail []byte
+	period, end *int64
+	allotted    *bool
+}
+
+func (b *balanceRow) values() []any {
+	return []any{&b.ID, &b.Credits, &b.Accrued, &b.Held, &b.head, &b.Entries, &b.Requests, &b.Ever.Spent, &b.Ever.Tokens,
+		&b.Ever.Waived, &b.Before.Spent, &b.Before.Tokens, &b.Before.Waived, &b.period, &b.end, &b.allotted, &b.Trail.Acts,
+		&b.trail}
+}
+
+func (b *balanceRow) account() book.Account {
+	b.Head, b.Trail.Head = digestOf(b.head), digestOf(b.trail)
+	if b.period != nil && b.end != nil && b.allotted != nil {
+		b.Period = book.Period{Number: *b.period, End: moment(*b.end), Allotted: *b.allotted}
+	}
+	return b.Account
+}
+
+// settingRow are settingColumns.
+type settingRow struct {
+	acts       int64 // of the account, when it was read
+	name, plan string
+	state      ledger.State
+	created    int64
+	set        book.Settings
+	required   book.Required
+}
+
+func (r *settingRow) values() []any {
+	values := []any{&r.name, &r.plan, &r.state, &r.created}
+	for i := range r.set.Limits {
+		values = append(values, &r.set.Limits[i])
+	}
+	return append(values, &r.set.Profile, &r.required.Regions, &r.required.Retention)
+}
+
+func (r *settingRow) parse() (err error) {
+	if r.required != (book.Required{}) {
+		r.set.Requires, err = config.ParseRequires(strings.FieldsFunc(r.required.Regions, isComma), r.required.Retention)
 	}
 	return err
+}
+
+func (r *settingRow) fill(a *book.Account) {
+	a.Name, a.Plan, a.State, a.Created, a.Settings = r.name, r.plan, r.state, moment(r.created), r.set
 }
 
 // scanAccount reads selectAccount.
 func scanAccount(row pgx.Rows) (book.Account, error) { return scanAccountAnd(row) }
 
-// scanAccountAnd reads accountColumns, and more behind them.
+// scanAccountAnd reads balanceColumns and settingColumns, and more behind them.
 func scanAccountAnd(row pgx.Rows, more ...any) (a book.Account, err error) {
-	var created int64
-	var head, trail []byte
-	var period, end *int64
-	var allotted *bool
-	var required book.Required
-	values := []any{&a.ID, &a.Name, &a.Plan, &a.State, &created, &a.Credits, &a.Accrued, &a.Held, &head, &a.Entries, &a.Requests,
-		&a.Ever.Spent, &a.Ever.Tokens, &a.Ever.Waived, &a.Before.Spent, &a.Before.Tokens, &a.Before.Waived, &period, &end,
-		&allotted, &a.Trail.Acts, &trail}
-	for i := range a.Limits {
-		values = append(values, &a.Limits[i])
-	}
-	values = append(values, &a.Profile, &required.Regions, &required.Retention)
-	if err := row.Scan(append(values, more...)...); err != nil {
+	var b balanceRow
+	var set settingRow
+	if err := row.Scan(append(append(b.values(), set.values()...), more...)...); err != nil {
 		return a, err
 	}
-	a.Created, a.Head, a.Trail.Head = moment(created), digestOf(head), digestOf(trail)
-	if period != nil && end != nil && allotted != nil {
-		a.Period = book.Period{Number: *period, End: moment(*end), Allotted: *allotted}
-	}
-	if required != (book.Required{}) {
-		a.Requires, err = config.ParseRequires(strings.FieldsFunc(required.Regions, isComma), required.Retention)
-	}
+	a, err = b.account(), set.parse()
+	set.fill(&a)
 	return a, err
 }
 
@@ -182,9 +271,10 @@ func (u *unit) readHold(row pgx.Rows) error {
 	}
 	is := u.running[r.ID]
 	if is == nil {
-		is = &running{Running: r, written: true}
+		is = &running{Running: r}
 		u.running[r.ID] = is
 	}
+	is.rows++
 	if seq == 0 {
 		return nil
 	}
@@ -209,7 +299,7 @@ func scanHold(row pgx.Rows, r *book.Running) (a book.Attempt, seq int64, err err
 func (u *unit) readSettled(row pgx.Rows) error {
 	s := &settled{}
 	if err := row.Scan(&s.Account, &s.ID, &s.Held, &s.ServiceLimit, &s.Surcharge, &s.Charge, &s.Waived, &s.Over, &s.Refunded,
-		&s.Pending, &s.key, &s.tokens, &s.entry, &s.at); err != nil {
+		&s.Pending, &s.key, &s.tokens, &s.entry, &s.reason); err != nil {
 		return err
 	}
 	u.settled[s.ID] = s

@@ -17,12 +17,13 @@ func (s *Store) AddReceipt(ctx context.Context, attempt string, usage llm.Usage)
 	c ledger.Charge, applied bool, err error,
 ) {
 	request, seq, _ := ledger.ParseAttemptID(attempt)
-	account, err := s.accountOf(ctx, request)
+	p, err := s.payerOf(ctx, request)
 	switch {
 	case err == nil:
-		op := &operation{account: account, request: []requestID{{account, request}}, alone: true}
+		op := p.about(request)
+		op.alone = true
 		op.run = func(u *unit) (err error) {
-			c, applied, err = u.addReceipt(account, request, seq, usage)
+			c, applied, err = u.addReceipt(p.account, request, seq, usage)
 			return err
 		}
 		err = s.perform(ctx, "receipt", op)

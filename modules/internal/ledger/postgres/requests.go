@@ -2,6 +2,7 @@ package postgres
 
 import (
 	"context"
+	"errors"
 	"fmt"
 
 	"github.com/jackc/pgx/v5"
@@ -35,14 +36,14 @@ func (s *Store) Hold(ctx context.Context, h ledger.Hold) (b ledger.Balance, err 
 		b, err = u.hold(&h)
 		return err
 	}
-	if of, known := s.accountsOf.Load(h.Request); known && of != h.Account {
+	if p, known := s.heldBy(h.Request); known && p.account != h.Account {
 		_, err = book.RepeatsHold(&h, &book.Running{Account: "another"}, false)
 	}
 	if err == nil {
 		err = s.mayAdmit()
 	}
 	if err == nil {
-		s.accountsOf.Store(h.Request, h.Account)
+		s.held.LoadOrStore(h.Request, &held{keyID: keyID{h.Account, h.Key}})
 		err = s.perform(ctx, "hold", op)
 	}
 	if err != nil {
@@ -65,6 +66,9 @@ func (u *unit) hold(h *ledger.Hold) (none ledger.Balance, err error) {
 	}
 	if repeated, err := book.RepeatsHold(h, r.request(), on != nil || u.ended(h.Request)); err != nil || repeated {
 		return a.Balance, err
+	}
+	if !u.live {
+		return none, lapsed()
 	}
 	l, err := u.line(h.Account, h.Key)
 	if err != nil {
@@ -101,32 +105,48 @@ func (u *unit) beginAttempt(a ledger.Attempt) (*book.Attempt, error) {
 	return &begun, nil
 }
 
-// accountOf is the account of a request: this process knows those that it holds, and others are looked for everywhere.
-func (s *Store) accountOf(ctx context.Context, request string) (account string, err error) {
-	if of, known := s.accountsOf.Load(request); known {
-		account, _ = of.(string)
-		return account, nil
+// payerOf is the account of a request and its key: this process knows those that it holds, and others are looked for
+// everywhere.
+func (s *Store) payerOf(ctx context.Context, request string) (p keyID, err error) {
+	if p, known := s.heldBy(request); known {
+		return p, nil
 	}
-	err = queryRows(ctx, s.pool, to(&account), `SELECT account FROM holds WHERE request = $1
-		UNION ALL SELECT account FROM requests WHERE request = $1 LIMIT 1`, request)
+	err = queryRows(ctx, s.pool, to(&p.account, &p.key), `SELECT account, key FROM holds WHERE request = $1
+		UNION ALL SELECT account, key FROM requests WHERE request = $1 LIMIT 1`, request)
 	if err != nil {
-		return "", unavailable(err)
+		return p, unavailable(err)
 	}
-	if account == "" {
-		return "", book.NoRequest()
+	if p.account == "" {
+		return p, book.NoRequest()
 	}
-	return account, nil
+	return p, nil
+}
+
+// heldBy is who pays for a request that this process holds.
+func (s *Store) heldBy(request string) (p keyID, known bool) {
+	kept, known := s.held.Load(request)
+	if known {
+		h, _ := kept.(*held)
+		p = h.keyID
+	}
+	return p, known
+}
+
+// about is an operation about a request.
+func (p keyID) about(request string) *operation {
+	return &operation{account: p.account, keys: []keyID{p}, request: []requestID{{p.account, request}}}
 }
 
 // Begin implements ledger.Store.
 func (s *Store) Begin(ctx context.Context, n ledger.Next) error {
-	account, err := s.accountOf(ctx, n.Request)
+	p, err := s.payerOf(ctx, n.Request)
 	if err == nil {
 		err = s.mayAdmit()
 	}
 	if err == nil {
-		op := &operation{account: account, request: []requestID{{account, n.Request}}, begins: n.Attempt.ID}
-		op.run = func(u *unit) error { return u.begin(account, &n) }
+		op := p.about(n.Request)
+		op.begins = n.Attempt.ID
+		op.run = func(u *unit) error { return u.begin(p.account, &n) }
 		err = s.perform(ctx, "begin", op)
 	}
 	return wrap(err, "beginning an attempt of request %q", n.Request)
@@ -139,6 +159,9 @@ func (u *unit) begin(account string, n *ledger.Next) error {
 	}
 	if repeated, err := book.RepeatsAttempt(n, r.request()); err != nil || repeated {
 		return err
+	}
+	if !u.live {
+		return lapsed()
 	}
 	a, err := u.look(account)
 	if err != nil {
@@ -161,28 +184,30 @@ func (u *unit) begin(account string, n *ledger.Next) error {
 // Refer implements ledger.Store.
 func (s *Store) Refer(attempt, reference string) {
 	request, _, _ := ledger.ParseAttemptID(attempt)
-	of, known := s.accountsOf.Load(request)
-	account, _ := of.(string)
+	p, known := s.heldBy(request)
 	if !known {
 		return
 	}
-	s.post(&operation{account: account, request: []requestID{{account, request}}, run: func(u *unit) error {
-		r, _, err := u.request(account, request)
+	op := p.about(request)
+	op.run = func(u *unit) error {
+		r, _, err := u.request(p.account, request)
 		if a := book.FindReferred(r.request(), attempt, reference); a != nil {
 			a.Reference, r.dirty = reference, true
 		}
 		return err
-	}})
+	}
+	s.post(op)
 }
 
 // Settle implements ledger.Store.
 func (s *Store) Settle(ctx context.Context, st ledger.Settlement) (c ledger.Charge, err error) {
 	if err = book.CheckSettlement(&st); err == nil {
-		var account string
-		if account, err = s.accountOf(ctx, st.Request); err == nil {
-			op := &operation{account: account, request: []requestID{{account, st.Request}}}
+		var p keyID
+		if p, err = s.payerOf(ctx, st.Request); err == nil {
+			op := p.about(st.Request)
+			op.recalls = true
 			op.run = func(u *unit) (err error) {
-				c, err = u.settleRequest(account, &st)
+				c, err = u.settleRequest(p.account, &st)
 				return err
 			}
 			err = s.perform(ctx, "settle", op)
@@ -191,12 +216,9 @@ func (s *Store) Settle(ctx context.Context, st ledger.Settlement) (c ledger.Char
 	if err != nil {
 		return ledger.Charge{}, fmt.Errorf("settling request %q: %w", st.Request, err)
 	}
-	s.forget(st.Request)
+	s.held.Delete(st.Request)
 	return c, nil
 }
-
-// forget drops what is remembered of a request that has ended.
-func (s *Store) forget(request string) { s.accountsOf.Delete(request) }
 
 func (u *unit) settleRequest(account string, st *ledger.Settlement) (ledger.Charge, error) {
 	r, on, err := u.request(account, st.Request)
@@ -204,7 +226,11 @@ func (u *unit) settleRequest(account string, st *ledger.Settlement) (ledger.Char
 		return ledger.Charge{}, err
 	}
 	if r != nil {
-		return u.settle(r, st)
+		c, err := u.settle(r, st)
+		if err != nil && r.recalled { // as the rows say it, perhaps, which another node has changed
+			return c, &queryError{errStale}
+		}
+		return c, err
 	}
 	a, err := u.look(account)
 	if err != nil {
@@ -218,7 +244,34 @@ func (u *unit) settleRequest(account string, st *ledger.Settlement) (ledger.Char
 	case on == nil:
 		return ledger.Charge{}, book.NoRequest()
 	}
+	if book.IsCrashed(on.reason) {
+		if err := u.settleLate(on, st); err != nil {
+			return ledger.Charge{}, err
+		}
+	}
 	return on.Answer(a.Balance), nil
+}
+
+// settleLate applies a settlement that comes late, to a request whose node was taken for dead.
+func (u *unit) settleLate(on *settled, st *ledger.Settlement) error {
+	a, p, err := u.payerOf(on)
+	for i := range st.Results {
+		if err != nil {
+			return err
+		}
+		late, seq, failed := book.DecideLate(p, &on.Request, on.attempts, st, &st.Results[i], u.now)
+		switch {
+		case errors.Is(failed, ledger.ErrUsage):
+			u.s.o.Logger.WarnContext(u.ctx, book.LeftOut{}.String(), "request", on.ID, "attempt", st.Results[i].Attempt,
+				"error", failed)
+		case failed != nil:
+			return failed
+		case seq > 0:
+			u.prove(a, on, &late, seq)
+			p = u.payer(a, on.line)
+		}
+	}
+	return err
 }
 
 func (u *unit) settle(r *running, st *ledger.Settlement) (ledger.Charge, error) {
@@ -260,7 +313,8 @@ func (s *Store) Recover(ctx context.Context, living ...string) (requests int64, 
 	if err == nil {
 		err = queryRows(ctx, s.pool, func(row pgx.Rows) error {
 			var r requestID
-			err := row.Scan(&r.account, &r.request)
+			var at int64
+			err := row.Scan(&r.account, &r.request, &at)
 			left = append(left, r)
 			return err
 		}, `SELECT DISTINCT h.account, h.request, h.held_at FROM holds AS h JOIN nodes AS n ON n.node = h.owner

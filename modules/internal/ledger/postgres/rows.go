@@ -4,6 +4,7 @@ import (
 	"time"
 
 	"github.com/jackc/pgx/v5"
+	"github.com/jackc/pgx/v5/pgconn"
 
 	"github.com/fareway/fareway/modules/internal/ledger"
 	"github.com/fareway/fareway/modules/internal/ledger/book"
@@ -28,15 +29,15 @@ func of[R, V any](value func(*R) V) column[R] {
 	}
 }
 
-func (t *table[R]) queue(b *pgx.Batch, rows []R) {
+func (t *table[R]) queue(b *pgx.Batch, rows []R) *pgx.QueuedQuery {
 	if len(rows) == 0 {
-		return
+		return nil
 	}
 	args := make([]any, len(t.columns))
 	for i, c := range t.columns {
 		args[i] = c(rows)
 	}
-	b.Queue(t.sql, args...)
+	return b.Queue(t.sql, args...)
 }
 
 // moment is the time that the tables have as nanoseconds since 1970.
@@ -364,13 +365,14 @@ func (u *unit) queueRows(b *pgx.Batch) {
 		}
 	}
 	var gone []requestID
+	rows := int64(0)
 	var holds []holdRow
 	for _, r := range u.running {
 		if r == nil || !r.dirty {
 			continue
 		}
-		if r.written {
-			gone = append(gone, requestID{r.Account, r.ID})
+		if r.rows > 0 {
+			gone, rows = append(gone, requestID{r.Account, r.ID}), rows+r.rows
 		}
 		if r.end == nil {
 			holds = append(holds, holdRows(r)...)
@@ -386,7 +388,14 @@ func (u *unit) queueRows(b *pgx.Batch) {
 			}
 		}
 	}
-	deleteHolds.queue(b, gone)
+	if q := deleteHolds.queue(b, gone); q != nil {
+		q.Exec(func(tag pgconn.CommandTag) error {
+			if tag.RowsAffected() != rows {
+				return errStale
+			}
+			return nil
+		})
+	}
 	holdTable.queue(b, holds)
 	requestTable.queue(b, u.recorded)
 	attemptTable.queue(b, attempts)

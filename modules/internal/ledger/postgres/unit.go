@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"strings"
 	"time"
 	"unicode/utf8"
@@ -23,6 +24,7 @@ type unit struct {
 	s    *Store
 	conn *pgx.Conn
 	now  time.Time
+	live bool // the node's lease has not lapsed
 
 	accounts map[string]*account // nil: there is none of this id
 	lines    map[lineID]*line
@@ -44,6 +46,7 @@ type (
 type account struct {
 	book.Account
 	dirty bool // its balance
+	bare  bool // what operators have set is to be read yet
 }
 
 type line struct {
@@ -56,11 +59,12 @@ type line struct {
 // running is a request that runs, or did when the unit began.
 type running struct {
 	book.Running
-	line    *line
-	written bool // it has rows
-	dirty   bool // they are not what it is
-	end     *ledger.Settlement
-	settled book.Settled
+	line     *line
+	rows     int64 // that it has
+	recalled bool  // it is as this process remembers it
+	dirty    bool  // they are not what it is
+	end      *ledger.Settlement
+	settled  book.Settled
 }
 
 func (r *running) request() *book.Running {
@@ -77,9 +81,8 @@ type settled struct {
 	line     *line
 	tokens   int64
 	entry    int64
-	at       int64
+	reason   string
 	attempts []book.Attempt
-	seq      int64 // of the attempt that was proven here
 }
 
 func newUnit(ctx context.Context, s *Store, conn *pgx.Conn) *unit {
@@ -91,7 +94,9 @@ func newUnit(ctx context.Context, s *Store, conn *pgx.Conn) *unit {
 }
 
 // by is who decides, and when.
-func (u *unit) by(ctx context.Context) book.By { return book.By{Actor: ledger.ActorOf(ctx), Now: u.now} }
+func (u *unit) by(ctx context.Context) book.By {
+	return book.By{Actor: ledger.ActorOf(ctx), Now: u.now}
+}
 
 // write adds a statement to what is written at the end, in this order and behind all rows.
 func (u *unit) write(sql string, args ...any) {
@@ -248,6 +253,57 @@ func (u *unit) finish(confirm bool) error {
 		return err
 	}
 	return u.s.commit(u.ctx, u.conn)
+}
+
+// errStale: a request's rows are not those that this process remembers: another node has released them.
+var errStale = errors.New("what is remembered of a request is not what the database has")
+
+// held is a request that this process holds: who pays for it, and, for its lane alone, how it is committed (nil: to be
+// read).
+type held struct {
+	keyID
+	running *book.Running
+}
+
+// recall takes requests from memory that this process holds, so that nothing has to be read of them. Their rows are looked
+// at when they are deleted.
+func (u *unit) recall(request string) bool {
+	kept, is := u.s.held.Load(request)
+	if !is {
+		return false
+	}
+	h, _ := kept.(*held)
+	if h.running == nil {
+		return false
+	}
+	r := &running{Running: *h.running, rows: int64(max(1, len(h.running.Attempts))), recalled: true}
+	r.Attempts = slices.Clone(h.running.Attempts)
+	u.running[request], u.settled[request] = r, nil
+	return true
+}
+
+// remember keeps what is committed of the requests that this process holds.
+func (u *unit) remember() {
+	for id, r := range u.running {
+		kept, is := u.s.held.Load(id)
+		if !is || r == nil || !r.dirty {
+			continue
+		}
+		h, _ := kept.(*held)
+		if h.running = nil; r.end == nil {
+			h.running = &r.Running
+		}
+	}
+}
+
+// forget drops what is remembered of requests, whose rows may be others.
+func (u *unit) forget() {
+	for id := range u.running {
+		if kept, is := u.s.held.Load(id); is {
+			h, _ := kept.(*held)
+			h.running = nil
+		}
+	}
 }
 
 // errInDoubt: nobody knows whether the commit is, or is where it has to be.

@@ -157,16 +157,23 @@ func (s *Server) URL(database string) string {
 	return "postgres://fareway@/" + database + "?host=" + s.dir
 }
 
-// CreateDatabase makes a database, which ends with the test.
-func (s *Server) CreateDatabase(t testing.TB, name string) string {
+// CreateDatabase makes a database like another one ("template1": an empty one), which ends with the test.
+func (s *Server) CreateDatabase(t testing.TB, name, like string) string {
 	t.Helper()
-	s.exec(t, `CREATE DATABASE `+pgx.Identifier{name}.Sanitize())
-	t.Cleanup(func() { s.exec(t, `DROP DATABASE IF EXISTS `+pgx.Identifier{name}.Sanitize()+` WITH (FORCE)`) })
+	named := pgx.Identifier{name}.Sanitize()
+	if err := s.Exec(`CREATE DATABASE ` + named + ` TEMPLATE ` + pgx.Identifier{like}.Sanitize()); err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		if err := s.Exec(`DROP DATABASE IF EXISTS ` + named + ` WITH (FORCE)`); err != nil {
+			t.Error(err)
+		}
+	})
 	return s.URL(name)
 }
 
-func (s *Server) exec(t testing.TB, sql string) {
-	t.Helper()
+// Exec makes a statement in the server's own database.
+func (s *Server) Exec(sql string) error {
 	ctx := context.Background()
 	conn, err := pgx.Connect(ctx, s.URL("postgres"))
 	if err == nil {
@@ -174,6 +181,30 @@ func (s *Server) exec(t testing.TB, sql string) {
 		err = errors.Join(err, conn.Close(ctx))
 	}
 	if err != nil {
-		t.Fatalf("%s: %v", sql, err)
+		return fmt.Errorf("%s: %w", sql, err)
 	}
+	return nil
+}
+
+// CPU is the time that the server's processes have used, those included that have ended, in seconds.
+func (s *Server) CPU() float64 {
+	const ticks = 100 // a second: USER_HZ, proc(5)
+	total := 0
+	stats, _ := filepath.Glob("/proc/[0-9]*/stat")
+	for _, path := range stats {
+		text, err := os.ReadFile(path)
+		if err != nil {
+			continue // it has ended
+		}
+		fields := strings.Fields(string(text[strings.LastIndexByte(string(text), ')')+1:]))
+		pid := strconv.Itoa(s.cmd.Process.Pid)
+		if fields[1] != pid && filepath.Base(filepath.Dir(path)) != pid {
+			continue
+		}
+		for _, i := range []int{11, 12, 13, 14} { // utime, stime, and of children that were waited for
+			n, _ := strconv.Atoi(fields[i])
+			total += n
+		}
+	}
+	return float64(total) / ticks
 }

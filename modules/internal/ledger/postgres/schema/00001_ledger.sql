@@ -277,9 +277,8 @@ CREATE TABLE heads (
   act        boolean NOT NULL,
   seq        bigint NOT NULL,
   hash       bytea NOT NULL CHECK (length(hash) = 32),
-  PRIMARY KEY (account, checkpoint, act)
+  PRIMARY KEY (account, act, seq)
 );
-CREATE INDEX heads_of ON heads (checkpoint, act, account);
 
 -- What requests came to whose detail was removed, by key, day of the settlement (since 1970, in UTC) and route ('' for none).
 CREATE TABLE pruned (
