@@ -36,7 +36,8 @@ func (s *Store) change(ctx context.Context, name, id, on string, decide decision
 		if c, err = decide(u, a, u.by(ctx)); err != nil {
 			return err
 		}
-		if len(c.Acts) > 0 {
+		u.repeats = len(c.Acts) == 0
+		if !u.repeats {
 			if err := u.apply(a, &c); err != nil {
 				return err
 			}

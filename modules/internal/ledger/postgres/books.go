@@ -185,11 +185,12 @@ const coveredBy = `coalesce((SELECT h.checkpoint FROM heads AS h WHERE h.account
 	ORDER BY h.seq LIMIT 1), 9223372036854775807)`
 
 // Entries implements ledger.Books. Those of several accounts are in the order of the checkpoints that cover them, and then of
-// their times: so the first ones are what a checkpoint is about.
+// their times: so the first ones are what a checkpoint is about. Those of one account are in their order, also where a clock
+// was put back.
 func (s *Store) Entries(ctx context.Context, q ledger.Query, each func(ledger.Entry) error) error {
 	err := s.list(ctx, "entries", func(ctx context.Context, tx pgx.Tx) error {
 		since, until := between(q)
-		where, args, order := `WHERE e.created >= $1 AND e.created < $2`, []any{since, until}, coveredBy+`, e.created, e.account, e.seq`
+		where, args, order := `WHERE e.created >= $1 AND e.created < $2`, []any{since, until}, coveredBy+`, max(e.created) OVER (PARTITION BY e.account ORDER BY e.seq), e.account, e.seq`
 		if q.Checkpoint != 0 {
 			known := false
 			err := queryRows(ctx, tx, to(&known), `SELECT true FROM checkpoints WHERE n = $1`, q.Checkpoint)

@@ -289,12 +289,14 @@ func (l *lane) awaited(batch []*operation) bool {
 	return false
 }
 
-// beginUnit begins a transaction. Nothing bounds its statements, for that would cancel a commit, but a wait for a lock.
+// beginUnit begins a transaction. Nothing bounds its statements, for that would cancel a commit, but a wait for a lock; and
+// whatever the database or the user is set to, its commit is durable, on the standby where there is a synchronous one.
 // Plans are those of few rows among many, whatever the tables look like when they are made.
 const beginUnit = `SELECT set_config('lock_timeout', '5s', true), set_config('statement_timeout', '0', true),
 	set_config('enable_seqscan', 'off', true), set_config('enable_hashjoin', 'off', true),
 	set_config('enable_mergejoin', 'off', true), set_config('plan_cache_mode', 'force_generic_plan', true),
-	set_config('jit', 'off', true)`
+	set_config('jit', 'off', true), set_config('synchronous_commit', CASE WHEN current_setting('synchronous_commit') IN ('off', 'local')
+		THEN 'on' ELSE current_setting('synchronous_commit') END, true)`
 
 func (l *lane) try(batch []*operation) error {
 	if err := l.connect(); err != nil {

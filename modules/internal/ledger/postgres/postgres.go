@@ -134,17 +134,20 @@ func prepare(c *pgx.ConnConfig) {
 			noticeOfConn(conn).Store(n)
 		}
 	}
-	dial := c.DialFunc
-	if dial == nil {
-		dial = (&net.Dialer{KeepAlive: 5 * time.Second}).DialContext
-	}
+	dialer := &net.Dialer{Control: boundSilence, KeepAliveConfig: net.KeepAliveConfig{
+		Enable: true, Idle: silence / 4, Interval: silence / 4, Count: 3,
+	}}
 	c.DialFunc = func(ctx context.Context, network, address string) (net.Conn, error) {
 		if ctx.Value(connecting{}) == nil {
 			return nil, errors.New("nothing of the server's is cancelled")
 		}
-		return dial(ctx, network, address)
+		return dialer.DialContext(ctx, network, address)
 	}
 }
+
+// silence is how long the network may say nothing, before a connection is given up. A server that works on a commit answers
+// the network's own questions, so that bounds no commit.
+const silence = 10 * time.Second
 
 // connecting marks a context in which a connection is made.
 type connecting struct{}

@@ -60,6 +60,7 @@ func (u *unit) addReceipt(account, request string, seq int64, usage llm.Usage) (
 	case err != nil:
 		return c, false, err
 	case !taken:
+		u.repeats = true
 		return on.Answer(a.Balance), false, nil
 	}
 	u.prove(a, on, &proven, seq)

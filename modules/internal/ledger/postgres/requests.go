@@ -65,6 +65,7 @@ func (u *unit) hold(h *ledger.Hold) (none ledger.Balance, err error) {
 		return none, err
 	}
 	if repeated, err := book.RepeatsHold(h, r.request(), on != nil || u.ended(h.Request)); err != nil || repeated {
+		u.repeats = u.repeats || repeated
 		return a.Balance, err
 	}
 	if !u.live {
@@ -158,6 +159,7 @@ func (u *unit) begin(account string, n *ledger.Next) error {
 		return err
 	}
 	if repeated, err := book.RepeatsAttempt(n, r.request()); err != nil || repeated {
+		u.repeats = u.repeats || repeated
 		return err
 	}
 	if !u.live {
@@ -244,6 +246,7 @@ func (u *unit) settleRequest(account string, st *ledger.Settlement) (ledger.Char
 	case on == nil:
 		return ledger.Charge{}, book.NoRequest()
 	}
+	u.repeats = true
 	if book.IsCrashed(on.reason) {
 		if err := u.settleLate(on, st); err != nil {
 			return ledger.Charge{}, err

@@ -36,6 +36,9 @@ type unit struct {
 	acts     []book.Act
 	recorded []*running // that have settled here
 	changed  []func(*pgx.Batch)
+	// repeats: an operation has found that it was carried out before, perhaps by a commit of which nobody knows whether a
+	// standby has it. What it is told then has to be as durable as what it was not told.
+	repeats bool
 }
 
 type (
@@ -241,7 +244,7 @@ func (u *unit) request(account, request string) (*running, *settled, error) {
 // done, for only a commit that writes waits for the standby.
 func (u *unit) finish(confirm bool) error {
 	var b pgx.Batch
-	if confirm {
+	if confirm || u.repeats {
 		b.Queue(`UPDATE nodes SET touched = touched + 1 WHERE node = $1`, u.s.o.BootID)
 	}
 	u.queueRows(&b)

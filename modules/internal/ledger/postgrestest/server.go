@@ -91,7 +91,7 @@ func (s *Server) data() string { return filepath.Join(s.dir, "data") }
 func (s *Server) command(name string, args ...string) *exec.Cmd {
 	cmd := exec.Command(filepath.Join(s.bin, name), args...)
 	cmd.Dir = s.dir
-	cmd.SysProcAttr = &syscall.SysProcAttr{Credential: s.as, Pdeathsig: syscall.SIGQUIT}
+	cmd.SysProcAttr = &syscall.SysProcAttr{Credential: s.as}
 	return cmd
 }
 
@@ -133,6 +133,56 @@ func (s *Server) Run() error {
 		case <-tick.C:
 		}
 	}
+}
+
+// Follow starts a standby of the server, which is its synchronous one from then on.
+func (s *Server) Follow() (_ *Server, err error) {
+	f := &Server{bin: s.bin, as: s.as}
+	if f.dir, err = os.MkdirTemp("", "fareway-pg"); err != nil {
+		return nil, err
+	}
+	defer func() {
+		if err != nil {
+			err = errors.Join(err, f.Stop())
+		}
+	}()
+	if s.as != nil {
+		if err := os.Chown(f.dir, int(s.as.Uid), int(s.as.Gid)); err != nil {
+			return nil, err
+		}
+	}
+	out, err := f.command("pg_basebackup", "-D", f.data(), "-R", "-X", "stream", "-c", "fast", "--no-sync", "-d",
+		"host="+s.dir+" user=fareway application_name=standby").CombinedOutput()
+	if err != nil {
+		return nil, fmt.Errorf("pg_basebackup: %w: %s", err, out)
+	}
+	if err := f.Configure("unix_socket_directories = '" + f.dir + "'"); err != nil {
+		return nil, err
+	}
+	if err := f.Run(); err != nil {
+		return nil, err
+	}
+	for _, sql := range []string{`ALTER SYSTEM SET synchronous_standby_names = 'standby'`, `SELECT pg_reload_conf()`} {
+		if err := s.Exec(sql); err != nil {
+			return nil, err
+		}
+	}
+	return f, nil
+}
+
+// Freeze stops all of the server's processes where they are, Thaw has them go on.
+func (s *Server) Freeze() error { return s.signalAll(syscall.SIGSTOP) }
+
+// Thaw undoes Freeze.
+func (s *Server) Thaw() error { return s.signalAll(syscall.SIGCONT) }
+
+func (s *Server) signalAll(signal syscall.Signal) error {
+	for _, pid := range s.processes() {
+		if err := syscall.Kill(pid, signal); err != nil && !errors.Is(err, syscall.ESRCH) {
+			return err
+		}
+	}
+	return nil
 }
 
 // Signal sends a signal to the server's first process: SIGINT ends it at once, SIGQUIT as a crash.
@@ -186,24 +236,39 @@ func (s *Server) Exec(sql string) error {
 	return nil
 }
 
+// processes are the server's, the first one first.
+func (s *Server) processes() []int {
+	all := []int{s.cmd.Process.Pid}
+	stats, _ := filepath.Glob("/proc/[0-9]*/stat")
+	for _, path := range stats {
+		if fields := readStat(path); len(fields) > 1 && fields[1] == strconv.Itoa(all[0]) {
+			pid, _ := strconv.Atoi(filepath.Base(filepath.Dir(path)))
+			all = append(all, pid)
+		}
+	}
+	return all
+}
+
+// readStat are the fields of a process behind its name, from its state on (proc(5)); none where it has ended.
+func readStat(path string) []string {
+	text, err := os.ReadFile(path)
+	if err != nil {
+		return nil
+	}
+	return strings.Fields(string(text[strings.LastIndexByte(string(text), ')')+1:]))
+}
+
 // CPU is the time that the server's processes have used, those included that have ended, in seconds.
 func (s *Server) CPU() float64 {
 	const ticks = 100 // a second: USER_HZ, proc(5)
 	total := 0
-	stats, _ := filepath.Glob("/proc/[0-9]*/stat")
-	for _, path := range stats {
-		text, err := os.ReadFile(path)
-		if err != nil {
-			continue // it has ended
-		}
-		fields := strings.Fields(string(text[strings.LastIndexByte(string(text), ')')+1:]))
-		pid := strconv.Itoa(s.cmd.Process.Pid)
-		if fields[1] != pid && filepath.Base(filepath.Dir(path)) != pid {
-			continue
-		}
+	for _, pid := range s.processes() {
+		fields := readStat(fmt.Sprintf("/proc/%d/stat", pid))
 		for _, i := range []int{11, 12, 13, 14} { // utime, stime, and of children that were waited for
-			n, _ := strconv.Atoi(fields[i])
-			total += n
+			if i < len(fields) {
+				n, _ := strconv.Atoi(fields[i])
+				total += n
+			}
 		}
 	}
 	return float64(total) / ticks
