@@ -48,7 +48,8 @@ func newCustomer(t testing.TB, store *postgres.Store, credits int64) customer {
 }
 
 func (c customer) hold(request string, microcents int64) ledger.Hold {
-	return ledger.Hold{Request: request, Account: c.account, Key: c.key, Endpoint: "chat", Profile: "max", Microcents: microcents,
+	return ledger.Hold{Request: request, Account: c.account, Key: c.key, Endpoint: "chat", Profile: "max",
+		Microcents: microcents,
 		Attempt: ledger.Attempt{ID: ledger.AttemptID(request, 1), Route: "unit", Provider: "p", Model: "m",
 			PriceVersion: c.version, Worst: microcents}}
 }
@@ -59,15 +60,17 @@ func settlement(request string, microcents int64) ledger.Settlement {
 		Usage: &llm.Usage{Input: llm.Count(0), Output: llm.Count(microcents)}}}}
 }
 
-// TestCommitWithoutItsStandby has the wait of a commit for its synchronous standby cancelled, which leaves the commit on the
-// primary alone: the server says so by a warning, and a repetition that writes nothing would be answered at once.
+// TestCommitWithoutItsStandby has the wait of a commit for its synchronous standby cancelled, which leaves the commit
+// on the primary alone: the server says so by a warning, and a repetition that writes nothing would be answered at
+// once.
 func TestCommitWithoutItsStandby(t *testing.T) {
 	t.Parallel()
 	ctx := context.Background()
 	primary, err := postgrestest.Start()
 	require.NoError(t, err)
 	t.Cleanup(func() { require.NoError(t, primary.Stop()) })
-	require.NoError(t, primary.Exec(`CREATE DATABASE ledger`)) // dropped with the server, for that would wait for the standby
+	// It is dropped with the server, for that would wait for the standby.
+	require.NoError(t, primary.Exec(`CREATE DATABASE ledger`))
 	url := primary.URL("ledger")
 	standby, err := primary.Follow()
 	require.NoError(t, err)

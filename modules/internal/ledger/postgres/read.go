@@ -15,11 +15,11 @@ import (
 const (
 	balanceColumns = `b.account, b.credits, b.accrued, b.held, b.head, b.entries, b.requests, b.spent, b.tokens, b.waived,
 		b.spent_before, b.tokens_before, b.waived_before, b.period, b.period_end, b.allotted, b.acts, b.trail`
-	// Rows are locked in the order of their ids, so that two nodes never wait for one another. What FOR UPDATE returns is the
-	// row as the one who had the lock before has left it; anything else is read behind it, by statements of their own.
-	// They are found by a join, and not by `= ANY`: only that passes over partitions that have none of them. The others are
-	// found row by row (LATERAL, OFFSET 0), whatever the tables looked like when the plan was made: of a table that was empty
-	// then, all of it would be read.
+	// Rows are locked in the order of their ids, so that two nodes never wait for one another. What FOR UPDATE returns
+	// is the row as the one who had the lock before has left it; anything else is read behind it, by statements of their
+	// own. They are found by a join, and not by `= ANY`: only that passes over partitions that have none of them. The
+	// others are found row by row (LATERAL, OFFSET 0), whatever the tables looked like when the plan was made: of a
+	// table that was empty then, all of it would be read.
 	lockBalances = `SELECT ` + balanceColumns + ` FROM unnest($1::text[]) AS q (account)
 		JOIN balances AS b ON b.account = q.account ORDER BY b.account FOR UPDATE OF b`
 	settingColumns = `a.name, a.plan, a.state, a.created, a.spend_cap, a.token_budget, a.fair_use, a.concurrent_requests,
@@ -37,18 +37,20 @@ const (
 	holdsOfRequests = selectHolds + `unnest($1::text[], $2::text[]) AS q (account, request)
 		CROSS JOIN LATERAL (SELECT * FROM holds AS o WHERE o.account = q.account AND o.request = q.request OFFSET 0) AS h
 		ORDER BY h.request, h.seq`
-	selectSettled = `SELECT r.account, r.request, r.hold, r.service_limit, r.surcharge, r.charge, r.waived, r.over, r.refunded,
+	selectSettled = `SELECT r.account, r.request, r.hold, r.service_limit, r.surcharge, r.charge, r.waived, r.over,
+		r.refunded,
 		r.pending, r.key, r.tokens, r.entry, r.reason FROM `
 	settledRequests = selectSettled + `unnest($1::text[], $2::text[]) AS q (account, request)
 		CROSS JOIN LATERAL (SELECT * FROM requests AS o WHERE o.account = q.account AND o.request = q.request OFFSET 0) AS r`
-	// selectNode reads the database's clock, and whether the node may write. It comes behind the locks: who has found that a
-	// lease has lapsed looks at the account behind this transaction, or this one sees that.
-	selectNode = `SELECT (extract(epoch FROM clock_timestamp()) * 1000000)::bigint, ended IS NULL AND expires > clock_timestamp()
+	// selectNode reads the database's clock, and whether the node may write. It comes behind the locks: who has found
+	// that a lease has lapsed looks at the account behind this transaction, or this one sees that.
+	selectNode = `SELECT (extract(epoch FROM clock_timestamp()) * 1000000)::bigint, ended IS NULL
+		AND expires > clock_timestamp()
 		FROM nodes WHERE node = $1`
 )
 
-// read locks accounts and reads the lines of keys and what there is of requests, in one round trip. Requests and keys are of
-// accounts that are locked by then.
+// read locks accounts and reads the lines of keys and what there is of requests, in one round trip. Requests and keys
+// are of accounts that are locked by then.
 func (u *unit) read(accounts []string, keys []keyID, requests []requestID) error {
 	var b pgx.Batch
 	u.queueRead(&b, accounts, keys, requests)
@@ -137,7 +139,8 @@ func (u *unit) readNode(rows pgx.Rows) error {
 	return nil
 }
 
-// readBalance reads an account that is locked. What operators have set for it is remembered, until an act has changed it.
+// readBalance reads an account that is locked. What operators have set for it is remembered, until an act has changed
+// it.
 func (u *unit) readBalance(row pgx.Rows) error {
 	var b balanceRow
 	if err := row.Scan(b.values()...); err != nil {
@@ -299,7 +302,8 @@ func (u *unit) readHold(row pgx.Rows) error {
 func scanHold(row pgx.Rows, r *book.Running) (a book.Attempt, seq int64, err error) {
 	var held, created int64
 	var most *int64
-	err = row.Scan(&r.Account, &r.ID, &seq, &r.Key, &r.Owner, &r.Endpoint, &r.Profile, &r.Held, &held, &a.Route, &a.Provider,
+	err = row.Scan(&r.Account, &r.ID, &seq, &r.Key, &r.Owner, &r.Endpoint, &r.Profile, &r.Held, &held, &a.Route,
+		&a.Provider,
 		&a.Model, &a.PriceVersion, &created, &most, &a.Beside, &a.Reference)
 	r.Created, a.Created, a.Worst = moment(held), moment(created), worstOf(most)
 	a.ID = ledger.AttemptID(r.ID, seq)
@@ -308,7 +312,8 @@ func scanHold(row pgx.Rows, r *book.Running) (a book.Attempt, seq int64, err err
 
 func (u *unit) readSettled(row pgx.Rows) error {
 	s := &settled{}
-	if err := row.Scan(&s.Account, &s.ID, &s.Held, &s.ServiceLimit, &s.Surcharge, &s.Charge, &s.Waived, &s.Over, &s.Refunded,
+	if err := row.Scan(&s.Account, &s.ID, &s.Held, &s.ServiceLimit, &s.Surcharge, &s.Charge, &s.Waived, &s.Over,
+		&s.Refunded,
 		&s.Pending, &s.key, &s.tokens, &s.entry, &s.reason); err != nil {
 		return err
 	}
@@ -348,10 +353,12 @@ func scanAttempt(row pgx.Rows, request string, more ...any) (a ledger.AttemptRec
 	var seq, created int64
 	var receipt, most, input, output *int64
 	u := &a.Usage
-	err = row.Scan(append([]any{&seq, &a.Route, &a.Provider, &a.Model, &a.PriceVersion, &a.Outcome, &u.Input, &u.CacheRead,
+	err = row.Scan(append([]any{&seq, &a.Route, &a.Provider, &a.Model, &a.PriceVersion, &a.Outcome, &u.Input,
+		&u.CacheRead,
 		&u.CacheWrite, &u.Output, &u.Reasoning, &u.Estimated, &created, &receipt, &most, &input, &output, &a.Key,
 		&a.Operator}, more...)...)
-	a.ID, a.Created, a.Receipt, a.Worst = ledger.AttemptID(request, seq), moment(created), optionalMoment(receipt), worstOf(most)
+	a.ID, a.Created, a.Receipt, a.Worst = ledger.AttemptID(request, seq), moment(created), optionalMoment(receipt),
+		worstOf(most)
 	a.Estimate = estimateOf(input, output)
 	return a, err
 }

@@ -294,7 +294,8 @@ func (u *unit) settleLate(on *settled, st *ledger.Settlement) error {
 			p = u.payer(a, on.line)
 		case st.Results[i].Reference != "": // it waits, and this is what its upstream is asked by
 			_, seq, _ := ledger.ParseAttemptID(st.Results[i].Attempt)
-			u.write(`UPDATE waiting SET reference = $4 WHERE account = $1 AND request = $2 AND seq = $3`, on.Account, on.ID, seq,
+			u.write(`UPDATE waiting SET reference = $4 WHERE account = $1 AND request = $2 AND seq = $3`, on.Account, on.ID,
+				seq,
 				st.Results[i].Reference)
 		}
 	}

@@ -141,8 +141,8 @@ func holdRows(r *running) (rows []holdRow) {
 
 type requestID struct{ account, request string }
 
-// deleteHold deletes the rows of one request. Those of many are deleted one by one: whoever plans a join with a table that
-// is mostly empty would have it read as a whole.
+// deleteHold deletes the rows of one request. Those of many are deleted one by one: whoever plans a join with a table
+// that is mostly empty would have it read as a whole.
 const deleteHold = `DELETE FROM holds WHERE account = $1 AND request = $2`
 
 var requestTable = table[*running]{
@@ -223,7 +223,8 @@ func estimate(u *llm.Usage) llm.Usage {
 
 var waitingTable = table[attemptRow]{
 	`INSERT INTO waiting (account, request, seq, provider, route, created, reference, provider_key)
-		SELECT * FROM unnest($1::text[], $2::text[], $3::int8[], $4::text[], $5::text[], $6::int8[], $7::text[], $8::text[])`,
+		SELECT * FROM unnest($1::text[], $2::text[], $3::int8[], $4::text[], $5::text[], $6::int8[], $7::text[],
+			$8::text[])`,
 	[]column[attemptRow]{
 		of(func(r *attemptRow) string { return r.account }),
 		of(func(r *attemptRow) string { return r.request }),

@@ -1,5 +1,5 @@
-// Package postgrestest starts PostgreSQL servers for tests: of this machine's packages, in a temporary folder, reached by a
-// socket there.
+// Package postgrestest starts PostgreSQL servers for tests: of this machine's packages, in a temporary folder,
+// reached by a socket there.
 package postgrestest
 
 import (
@@ -44,8 +44,8 @@ func findPrograms() (string, error) {
 	return filepath.Dir(found[len(found)-1]), nil
 }
 
-// Start starts a server. settings are lines of postgresql.conf, which come after those that make it quick and unsafe for
-// a machine that fails.
+// Start starts a server. settings are lines of postgresql.conf, which come after those that make it quick and unsafe
+// for a machine that fails.
 func Start(settings ...string) (_ *Server, err error) {
 	s := &Server{}
 	if s.bin, err = findPrograms(); err != nil {
