@@ -80,6 +80,16 @@ func TestHoldInDoubtWhileTheServerIsAway(t *testing.T) {
 		require.EqualValues(t, 700, charge.Microcents)
 	}
 	isSoon(t, func() bool { return count(ctx, t, conn, `SELECT count(*) FROM holds`) == 0 }, "no hold is left")
+
+	p.leave()
+	_, err = store.Hold(ctx, c.hold("req_never", 1_000_000))
+	require.ErrorIs(t, err, ledger.ErrUnavailable)
+	given, giveUp := context.WithCancel(ctx)
+	giveUp()
+	_, err = store.Hold(given, c.hold("req_given_up", 1_000_000))
+	require.ErrorIs(t, err, context.Canceled)
+	p.back()
+	isSoon(t, func() bool { requests, _ := store.Remembered(); return requests == 0 }, "nothing is remembered")
 	verifyOK(ctx, t, store)
 }
 
@@ -106,6 +116,8 @@ func TestAttemptInDoubtWhileTheServerIsAway(t *testing.T) {
 	require.EqualValues(t, 700, charge.Microcents)
 	require.False(t, charge.Pending, "nothing of it waits for a receipt")
 	require.EqualValues(t, 1, count(ctx, t, conn, `SELECT count(*) FROM attempts WHERE seq = 2 AND outcome = 'not_made'`))
+	requests, unmade := store.Remembered()
+	require.Zero(t, requests+unmade)
 	verifyOK(ctx, t, store)
 }
 

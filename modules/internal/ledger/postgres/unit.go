@@ -293,6 +293,11 @@ func (u *unit) recall(request string) bool {
 
 // remember keeps what is committed of the requests that this process holds.
 func (u *unit) remember() {
+	for _, r := range u.recorded {
+		for i := range r.Attempts {
+			u.s.unmade.Delete(r.Attempts[i].ID)
+		}
+	}
 	for id, r := range u.running {
 		kept, is := u.s.held.Load(id)
 		if !is || r == nil || !r.dirty {
