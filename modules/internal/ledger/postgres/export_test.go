@@ -34,3 +34,11 @@ func (s *Store) Remembered() (requests, unmade int) {
 	s.unmade.Range(func(any, any) bool { unmade++; return true })
 	return requests, unmade
 }
+
+// BeginUnit begins the transactions of requests, and ByArrays are the statements in them that find rows by arrays.
+const BeginUnit = beginUnit
+
+var ByArrays = map[string]string{
+	"balances": lockBalances, "settings": settingsOfAccounts, "lines of keys": linesOfKeys, "lines of roots": linesOfRoots,
+	"holds": holdsOfRequests, "requests": settledRequests, "balances written": balanceTable.sql, "lines written": lineTable.sql,
+}

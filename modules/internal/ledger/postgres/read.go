@@ -24,10 +24,12 @@ const (
 		JOIN balances AS b ON b.account = q.account ORDER BY b.account FOR UPDATE OF b`
 	settingColumns = `a.name, a.plan, a.state, a.created, a.spend_cap, a.token_budget, a.fair_use, a.concurrent_requests,
 		a.key_requests, a.account_requests, a.address_requests, a.profile, a.requires_region, a.requires_retention`
-	fromAccounts  = ` FROM accounts AS a JOIN balances AS b ON b.account = a.account `
-	selectAccount = `SELECT ` + balanceColumns + `, ` + settingColumns + fromAccounts
-	selectLines   = `SELECT l.account, l.root, l.spend_cap, l.spent, l.spent_before, l.held`
-	linesOfKeys   = selectLines + `, k.key FROM unnest($1::text[], $2::text[]) AS q (account, key)
+	fromAccounts       = ` FROM accounts AS a JOIN balances AS b ON b.account = a.account `
+	selectAccount      = `SELECT ` + balanceColumns + `, ` + settingColumns + fromAccounts
+	settingsOfAccounts = `SELECT ` + settingColumns + `, a.account FROM unnest($1::text[]) AS q (account)
+		CROSS JOIN LATERAL (SELECT * FROM accounts AS o WHERE o.account = q.account OFFSET 0) AS a`
+	selectLines = `SELECT l.account, l.root, l.spend_cap, l.spent, l.spent_before, l.held`
+	linesOfKeys = selectLines + `, k.key FROM unnest($1::text[], $2::text[]) AS q (account, key)
 		CROSS JOIN LATERAL (SELECT * FROM keys AS o WHERE o.account = q.account AND o.key = q.key OFFSET 0) AS k
 		CROSS JOIN LATERAL (SELECT * FROM lines AS o WHERE o.account = k.account AND o.root = k.root OFFSET 0) AS l`
 	linesOfRoots = selectLines + ` FROM unnest($1::text[], $2::text[]) AS q (account, root)
@@ -179,8 +181,7 @@ func (u *unit) fillSettings() error {
 		set.fill(&a.Account)
 		u.s.settings.Store(id, set)
 		return nil
-	}, `SELECT `+settingColumns+`, a.account FROM unnest($1::text[]) AS q (account)
-		CROSS JOIN LATERAL (SELECT * FROM accounts AS o WHERE o.account = q.account OFFSET 0) AS a`, bare)
+	}, settingsOfAccounts, bare)
 }
 
 // balanceRow are balanceColumns.
