@@ -46,6 +46,8 @@ type operation struct {
 	run func(*unit) error
 	// holds is the request that it makes a hold for, begins the attempt that it records: see lane.answer.
 	holds, begins string
+	// fresh: this process remembers the request that it holds for its sake alone.
+	fresh bool
 	// recalls: it writes of its request whatever it decides, so that what this process remembers of that will do.
 	recalls bool
 	// alone: it looks at more than unit.request finds of what its neighbours do.
@@ -497,6 +499,8 @@ func (l *lane) answer(op *operation, batch int, doubted bool) {
 		if op.begins != "" {
 			l.s.unmade.Store(op.begins, true)
 		}
+	case op.fresh: // there is no hold
+		l.s.held.Delete(op.holds)
 	}
 	close(op.done)
 }

@@ -55,6 +55,12 @@ func (s *Store) renew() {
 	}
 }
 
+// endRenewals stops the renewals, and waits until none is on its way.
+func (s *Store) endRenewals() {
+	s.ending.Do(func() { close(s.ended) })
+	s.renewed.Wait()
+}
+
 func hangUp(conn *pgx.Conn) {
 	if conn == nil {
 		return

@@ -66,6 +66,7 @@ type Store struct {
 	seen    sync.Map // leaseSeen, by node: since when this process has seen another node's lease not renewed
 	renewed sync.WaitGroup
 
+	ending   sync.Once // of the renewals
 	closing  sync.Once
 	closeErr error
 }
@@ -297,8 +298,7 @@ func (s *Store) Close() error {
 		for _, l := range s.lanes {
 			l.close()
 		}
-		close(s.ended)
-		s.renewed.Wait()
+		s.endRenewals()
 		if s.pool != nil {
 			s.closeErr = s.signOut()
 			s.pool.Close()

@@ -2,6 +2,7 @@ package postgres
 
 import (
 	"fmt"
+	"slices"
 	"strings"
 
 	"github.com/jackc/pgx/v5"
@@ -15,19 +16,21 @@ import (
 const (
 	balanceColumns = `b.account, b.credits, b.accrued, b.held, b.head, b.entries, b.requests, b.spent, b.tokens, b.waived,
 		b.spent_before, b.tokens_before, b.waived_before, b.period, b.period_end, b.allotted, b.acts, b.trail`
-	// Rows are locked in the order of their ids, so that two nodes never wait for one another. What FOR UPDATE returns
-	// is the row as the one who had the lock before has left it; anything else is read behind it, by statements of their
-	// own. They are found by a join, and not by `= ANY`: only that passes over partitions that have none of them. The
-	// others are found row by row (LATERAL, OFFSET 0), whatever the tables looked like when the plan was made: of a
-	// table that was empty then, all of it would be read.
+	// Rows are locked in the order of the array, which is that of their ids, so that two nodes never wait for one
+	// another. What FOR UPDATE returns is the row as the one who had the lock before has left it; anything else is read
+	// behind it, by statements of their own. All are found row by row (LATERAL, OFFSET 0), whatever the tables looked
+	// like when the plan was made: of a table that was empty then, all of it would be read. And so none of partitions is
+	// that has none of them.
 	lockBalances = `SELECT ` + balanceColumns + ` FROM unnest($1::text[]) AS q (account)
-		JOIN balances AS b ON b.account = q.account ORDER BY b.account FOR UPDATE OF b`
+		CROSS JOIN LATERAL (SELECT * FROM balances AS o WHERE o.account = q.account OFFSET 0 FOR UPDATE) AS b`
 	settingColumns = `a.name, a.plan, a.state, a.created, a.spend_cap, a.token_budget, a.fair_use, a.concurrent_requests,
 		a.key_requests, a.account_requests, a.address_requests, a.profile, a.requires_region, a.requires_retention`
-	fromAccounts  = ` FROM accounts AS a JOIN balances AS b ON b.account = a.account `
-	selectAccount = `SELECT ` + balanceColumns + `, ` + settingColumns + fromAccounts
-	selectLines   = `SELECT l.account, l.root, l.spend_cap, l.spent, l.spent_before, l.held`
-	linesOfKeys   = selectLines + `, k.key FROM unnest($1::text[], $2::text[]) AS q (account, key)
+	fromAccounts       = ` FROM accounts AS a JOIN balances AS b ON b.account = a.account `
+	selectAccount      = `SELECT ` + balanceColumns + `, ` + settingColumns + fromAccounts
+	settingsOfAccounts = `SELECT ` + settingColumns + `, a.account FROM unnest($1::text[]) AS q (account)
+		CROSS JOIN LATERAL (SELECT * FROM accounts AS o WHERE o.account = q.account OFFSET 0) AS a`
+	selectLines = `SELECT l.account, l.root, l.spend_cap, l.spent, l.spent_before, l.held`
+	linesOfKeys = selectLines + `, k.key FROM unnest($1::text[], $2::text[]) AS q (account, key)
 		CROSS JOIN LATERAL (SELECT * FROM keys AS o WHERE o.account = q.account AND o.key = q.key OFFSET 0) AS k
 		CROSS JOIN LATERAL (SELECT * FROM lines AS o WHERE o.account = k.account AND o.root = k.root OFFSET 0) AS l`
 	linesOfRoots = selectLines + ` FROM unnest($1::text[], $2::text[]) AS q (account, root)
@@ -62,6 +65,7 @@ func (u *unit) read(accounts []string, keys []keyID, requests []requestID) error
 
 func (u *unit) queueRead(b *pgx.Batch, accounts []string, keys []keyID, requests []requestID) {
 	if len(accounts) > 0 {
+		slices.Sort(accounts)
 		for _, id := range accounts {
 			u.accounts[id] = nil
 		}
@@ -182,8 +186,7 @@ func (u *unit) fillSettings() error {
 		set.fill(&a.Account)
 		u.s.settings.Store(id, set)
 		return nil
-	}, `SELECT `+settingColumns+`, a.account FROM unnest($1::text[]) AS q (account)
-		CROSS JOIN LATERAL (SELECT * FROM accounts AS o WHERE o.account = q.account OFFSET 0) AS a`, bare)
+	}, settingsOfAccounts, bare)
 }
 
 // balanceRow are balanceColumns.
@@ -287,7 +290,7 @@ func (u *unit) readHold(row pgx.Rows) error {
 		is = &running{Running: r}
 		u.running[r.ID] = is
 	}
-	is.rows++
+	is.rows, is.last = is.rows+1, max(is.last, seq)
 	if seq == 0 {
 		return nil
 	}

@@ -46,9 +46,10 @@ func (s *Store) Hold(ctx context.Context, h ledger.Hold) (b ledger.Balance, err 
 	}
 	if err == nil {
 		_, known := s.held.LoadOrStore(h.Request, &held{keyID: keyID{h.Account, h.Key}})
+		op.fresh = !known
 		err = s.perform(ctx, "hold", op)
-		if err != nil && !known && !errors.Is(err, ledger.ErrUnavailable) {
-			s.held.Delete(h.Request) // it was refused
+		if state := op.state.Load(); op.fresh && (state == queued || state == cancelled) {
+			s.held.Delete(h.Request) // it never runs
 		}
 	}
 	if err != nil {

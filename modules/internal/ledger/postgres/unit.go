@@ -64,6 +64,7 @@ type running struct {
 	book.Running
 	line     *line
 	rows     int64 // that it has
+	last     int64 // the largest number of its attempts there
 	recalled bool  // it is as this process remembers it
 	dirty    bool  // they are not what it is
 	end      *ledger.Settlement
@@ -285,7 +286,8 @@ func (u *unit) recall(request string) bool {
 	if h.running == nil {
 		return false
 	}
-	r := &running{Running: *h.running, rows: int64(max(1, len(h.running.Attempts))), recalled: true}
+	r := &running{Running: *h.running, rows: int64(max(1, len(h.running.Attempts))),
+		last: int64(len(h.running.Attempts)), recalled: true}
 	r.Attempts = slices.Clone(h.running.Attempts)
 	u.running[request], u.settled[request] = r, nil
 	return true
@@ -293,6 +295,11 @@ func (u *unit) recall(request string) bool {
 
 // remember keeps what is committed of the requests that this process holds.
 func (u *unit) remember() {
+	for _, r := range u.recorded {
+		for i := range r.Attempts {
+			u.s.unmade.Delete(r.Attempts[i].ID)
+		}
+	}
 	for id, r := range u.running {
 		kept, is := u.s.held.Load(id)
 		if !is || r == nil || !r.dirty {

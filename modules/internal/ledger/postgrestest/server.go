@@ -202,6 +202,9 @@ func (s *Server) Stop() (err error) {
 	return errors.Join(err, os.RemoveAll(s.dir))
 }
 
+// Dir is the folder of the server's socket.
+func (s *Server) Dir() string { return s.dir }
+
 // URL is that of a database.
 func (s *Server) URL(database string) string {
 	return "postgres://fareway@/" + database + "?host=" + s.dir
