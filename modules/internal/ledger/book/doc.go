@@ -20,7 +20,7 @@
 //	DecideAdjustment, a refund the settled request, and of a           what is refunded of the request
 //	DecideRefund      repeated one its later entries
 //	settings, keys    account, key; which names and hashes are taken   Change: account, acts, keys
-//	DecidePrice       the route's last price                           the version
+//	DecidePrice       the route's prices                               the version
 //	RecordAct,        the trail of the acts about no account           act
 //	AcceptLoss,
 //	RecordPruning

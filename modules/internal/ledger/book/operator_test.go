@@ -534,14 +534,15 @@ func TestPrices(t *testing.T) {
 	dear.Output++
 	last := book.Price{Version: 9, Price: unit, Cost: dear}
 	for _, c := range []struct {
-		last        book.Price
+		known       []book.Price
 		price, cost config.Price
 		version     int64
 	}{
-		{book.Price{}, unit, unit, 1}, {book.Price{}, config.Price{}, config.Price{}, 1}, {last, unit, dear, 9},
-		{last, dear, dear, 10}, {last, unit, unit, 10},
+		{nil, unit, unit, 1}, {nil, config.Price{}, config.Price{}, 1}, {[]book.Price{last}, unit, dear, 9},
+		{[]book.Price{last}, dear, dear, 10}, {[]book.Price{last}, unit, unit, 10},
+		{[]book.Price{{Version: 1, Price: unit, Cost: unit}, {Version: 2, Price: dear, Cost: unit}}, unit, unit, 1},
 	} {
-		version, err := book.DecidePrice(c.last, c.price, c.cost)
+		version, err := book.DecidePrice(c.known, c.price, c.cost)
 		require.NoError(t, err)
 		require.Equal(t, c.version, version)
 	}
@@ -559,7 +560,7 @@ func TestPrices(t *testing.T) {
 		{config.Price{Tiers: []config.Tier{tier(9, 1), tier(5, 1)}}, "tiers of a price that do not rise"},
 	} {
 		for _, pair := range [][2]config.Price{{c.bad, unit}, {unit, c.bad}} {
-			_, err := book.DecidePrice(last, pair[0], pair[1])
+			_, err := book.DecidePrice([]book.Price{last}, pair[0], pair[1])
 			require.ErrorIs(t, err, ledger.ErrInvalid)
 			require.ErrorContains(t, err, c.says)
 		}

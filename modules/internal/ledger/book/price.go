@@ -13,18 +13,23 @@ type Price struct {
 	Price, Cost config.Price
 }
 
-// DecidePrice is the version of a price: the last one where that is the same, or else the next, which is to be kept
-// then.
-func DecidePrice(last Price, price, cost config.Price) (version int64, err error) {
+// DecidePrice is the version of a price: that of known, the versions of its route in any order, which is the same, or
+// else the next, which is to be kept then. So two processes that have different prices of one route, and say so in
+// turn, make two versions and no more.
+func DecidePrice(known []Price, price, cost config.Price) (version int64, err error) {
 	for _, p := range [...]config.Price{price, cost} {
 		if err := CheckPrice(p); err != nil {
 			return 0, err
 		}
 	}
-	if last.Version > 0 && last.Price.Equal(price) && last.Cost.Equal(cost) {
-		return last.Version, nil
+	last := int64(0)
+	for i := range known {
+		if known[i].Price.Equal(price) && known[i].Cost.Equal(cost) {
+			return known[i].Version, nil
+		}
+		last = max(last, known[i].Version)
 	}
-	return last.Version + 1, nil
+	return last + 1, nil
 }
 
 // CheckPrice is ErrInvalid for what no price can be.

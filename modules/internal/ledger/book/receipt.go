@@ -70,6 +70,34 @@ func DecideClosing(p Payer, r *Request, attempts []Attempt, seq int64, now time.
 	return p.prove(r, attempts, this, ledger.Closing, now)
 }
 
+// IsCrashed reports whether a request was ended because its process was taken for dead (SettleCrashed), by its reason.
+func IsCrashed(reason string) bool { return reason == crashed }
+
+// DecideLate applies one result of a settlement that comes after its request was ended as IsCrashed: the process
+// lived, and another one has released what it held. What it proves of an attempt that waits is charged as by a
+// receipt, and an attempt that came to nothing is closed at nothing. seq is the attempt's number; 0, and nothing
+// changes, where that does not wait, and where the result proves nothing: a receipt may come yet.
+func DecideLate(p Payer, r *Request, attempts []Attempt, st *ledger.Settlement, result *ledger.Result, now time.Time) (
+	c Proven, seq int64, err error,
+) {
+	request, seq, _ := ledger.ParseAttemptID(result.Attempt)
+	if request != r.ID || seq < 1 || seq > int64(len(attempts)) || !r.Pending || !attempts[seq-1].Waits() {
+		return c, 0, nil
+	}
+	outcome, usage, err := result.Conclude(attempts[seq-1].Price)
+	switch {
+	case st.Free || result.Operator || err == nil && outcome != ledger.Unproven && !usage.Known():
+		attempts = slices.Clone(attempts)
+		attempts[seq-1].Estimate = nil
+		c, err = DecideClosing(p, r, attempts, seq, now)
+	case err == nil && usage.Known():
+		c, _, err = DecideReceipt(p, r, attempts, seq, usage, now)
+	default:
+		return c, 0, err
+	}
+	return c, seq, err
+}
+
 // prove adds to a settled request what one of its attempts is now known, or taken, to have used: kind is why. What it
 // adds is at most that attempt's worst, and with what the request is charged already at most its hold (GAP-123).
 func (p Payer) prove(r *Request, attempts []Attempt, this *Attempt, kind ledger.EntryKind, now time.Time) (

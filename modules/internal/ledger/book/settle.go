@@ -208,7 +208,9 @@ func SettleUnanswered(r *Running) *ledger.Settlement {
 	return st
 }
 
+const crashed = "crashed"
+
 // SettleCrashed is the settlement of a request whose owner is gone (GAP-99): nothing of it is proven.
 func SettleCrashed(r *Running) *ledger.Settlement {
-	return &ledger.Settlement{Request: r.ID, Reason: "crashed"}
+	return &ledger.Settlement{Request: r.ID, Reason: crashed}
 }

@@ -123,6 +123,12 @@ func (f *fixture) start() (recovered int64) {
 	return recovered
 }
 
+// late reports whether the store applies settlements of requests that were recovered.
+func (f *fixture) late() bool {
+	_, late := f.store.(Late)
+	return late
+}
+
 // restart closes the store and opens it as another process would: what runs is lost and waits for receipts.
 func (f *fixture) restart() (recovered int64) {
 	require.NoError(f.t, f.store.Close())

@@ -369,6 +369,14 @@ func (m *memory) settle(st *ledger.Settlement) (ledger.Charge, error) {
 		if err != nil {
 			return ledger.Charge{}, err
 		}
+		if book.IsCrashed(s.record.Reason) {
+			for i := range st.Results {
+				p, seq, err := book.DecideLate(m.payer(a, s.line), &s.Request, s.attempts, st, &st.Results[i], m.now())
+				if err == nil && seq > 0 {
+					m.prove(a, s, &p, seq)
+				}
+			}
+		}
 		return s.Answer(a.Balance), nil
 	}
 	a, err := m.look(r.Account)
@@ -549,12 +557,9 @@ func (m *memory) PriceVersion(_ context.Context, route string, price, cost confi
 	if err != nil {
 		return 0, err
 	}
-	var last book.Price
-	if all := m.prices[route]; len(all) > 0 {
-		last = all[len(all)-1]
-	}
-	version, err := book.DecidePrice(last, price, cost)
-	if err == nil && version != last.Version {
+	known := m.prices[route]
+	version, err := book.DecidePrice(known, price, cost)
+	if err == nil && version > int64(len(known)) {
 		m.prices[route] = append(m.prices[route], book.Price{Version: version, Price: price, Cost: cost})
 	}
 	return version, err
@@ -579,6 +584,9 @@ func (m *memory) Prune(ctx context.Context, before time.Time) (requests int64, e
 	}
 	return requests, err
 }
+
+// AppliesLate implements Late.
+func (m *memory) AppliesLate() {}
 
 // Learn implements ledger.Store.
 func (m *memory) Learn(_ context.Context, fold func(kept []ledger.Learned) []ledger.Learned) error {

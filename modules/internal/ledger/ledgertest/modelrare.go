@@ -281,7 +281,7 @@ func (r *run) revokeKey() {
 	require.NoError(r, err)
 }
 
-// dearer is the other price of a route, that of its even versions.
+// dearer is the other price of a route, that of its second version.
 func dearer(route string) config.Price {
 	p := prices[route]
 	p.Input, p.Output = p.Input*2+1, p.Output*3+1
@@ -290,9 +290,9 @@ func dearer(route string) config.Price {
 
 func (r *run) changePrice() {
 	route := rapid.SampledFrom([]string{"unit", "fraction", "cached", "tiered"}).Draw(r.T, "route")
-	price, next := prices[route], r.f.version[route]+1
-	if next%2 == 0 {
-		price = dearer(route)
+	price, next := prices[route], int64(1)
+	if r.f.version[route] == 1 {
+		price, next = dearer(route), 2
 	}
 	v, err := r.f.store.PriceVersion(r.ctx, route, price, half(prices[route]))
 	require.NoError(r, err)

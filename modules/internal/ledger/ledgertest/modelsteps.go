@@ -212,9 +212,41 @@ func (r *run) settleAgain() {
 	q := pick(r, "settled request", r.those(false))
 	r.unlooked = false
 	r.look(q.owner)
-	c, err := r.f.store.Settle(r.ctx, r.settlement(q))
+	s := r.settlement(q)
+	c, err := r.f.store.Settle(r.ctx, s)
 	require.NoError(r, err)
+	if r.f.late() && q.Reason == "crashed" {
+		r.settleLate(q, &s)
+	}
 	r.charged(q, c)
+}
+
+// settleLate has a request that was recovered charged what its settlement proves of attempts that wait.
+func (r *run) settleLate(q *request, s *ledger.Settlement) {
+	for _, result := range s.Results {
+		for i := range q.Attempts {
+			a := &q.Attempts[i]
+			if a.ID != result.Attempt || !q.Pending || !waits(*a) {
+				continue
+			}
+			_, priced := ledger.Cost(llm.Usage{}, a.Price)
+			if result.Usage != nil {
+				_, priced = ledger.Cost(*result.Usage, a.Price)
+			}
+			proven := result.Usage != nil && result.Usage.Known() && priced == nil
+			nothing := result.Usage == nil && (result.Outcome == ledger.Failed || result.Outcome == ledger.NotMade)
+			switch {
+			case s.Free || result.Operator || nothing:
+				a.Outcome = ledger.Closed
+				q.Pending = q.waits()
+				r.prove(q, ledger.Closing, a, 0)
+			case proven:
+				a.Usage, a.Receipt = *result.Usage, r.now().UTC()
+				q.Pending = q.waits()
+				r.prove(q, ledger.Receipt, a, *a.Usage.Input+*a.Usage.Output)
+			}
+		}
+	}
 }
 
 func (r *run) receipt() {

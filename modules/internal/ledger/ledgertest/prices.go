@@ -17,7 +17,7 @@ func testPrices(t *testing.T, open Open) {
 	for i, step := range []struct {
 		price, cost config.Price
 		want        int64
-	}{{a, a, 1}, {a, a, 1}, {b, a, 2}, {b, a, 2}, {a, a, 3}, {a, b, 4}, {a, b, 4}, {b, b, 5}} {
+	}{{a, a, 1}, {a, a, 1}, {b, a, 2}, {b, a, 2}, {a, a, 1}, {a, b, 3}, {a, b, 3}, {b, b, 4}, {b, a, 2}} {
 		v, err := f.store.PriceVersion(ctx, "route", step.price, step.cost)
 		require.NoError(t, err)
 		require.Equal(t, step.want, v, "step %d", i)

@@ -14,18 +14,19 @@ import (
 // PriceVersion implements ledger.Store.
 func (s *Store) PriceVersion(ctx context.Context, route string, price, cost config.Price) (version int64, err error) {
 	err = s.write(ctx, "price_version", func(t *tx) error {
-		var last book.Price
-		err := t.query(`SELECT version, `+priceColumns+` FROM prices WHERE route = ? ORDER BY version DESC LIMIT 1`,
+		var known []book.Price
+		err := t.query(`SELECT version, `+priceColumns+` FROM prices WHERE route = ? ORDER BY version`,
 			func(row *sqlite.Stmt) (err error) {
-				last.Version = row.ColumnInt64(0)
-				last.Price, last.Cost, err = scanPrices(row, 1)
+				p := book.Price{Version: row.ColumnInt64(0)}
+				p.Price, p.Cost, err = scanPrices(row, 1)
+				known = append(known, p)
 				return err
 			}, route)
 		if err != nil {
 			return err
 		}
-		version, err = book.DecidePrice(last, price, cost)
-		if err != nil || version == last.Version {
+		version, err = book.DecidePrice(known, price, cost)
+		if err != nil || version <= int64(len(known)) {
 			return err
 		}
 		return t.exec(`INSERT INTO prices (route, version, `+priceColumns+`, since) `+
