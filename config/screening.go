@@ -343,7 +343,7 @@ const minCache = 1 << 20
 
 func (l *loader) cache(file *section) (c Cache) {
 	for _, block := range file.blocks["cache"] {
-		if !l.kind(block, "memory", cacheExample) {
+		if !l.kind(block, cacheExample, Memory) {
 			continue
 		}
 		c = Cache{Kind: "memory", Size: 64 << 20, TTL: 5 * time.Minute}
