@@ -16,7 +16,9 @@ const (
 		b.spent_before, b.tokens_before, b.waived_before, b.period, b.period_end, b.allotted, b.acts, b.trail`
 	// Rows are locked in the order of their ids, so that two nodes never wait for one another. What FOR UPDATE returns is the
 	// row as the one who had the lock before has left it; anything else is read behind it, by statements of their own.
-	lockBalances   = `SELECT ` + balanceColumns + ` FROM balances AS b WHERE b.account = ANY($1) ORDER BY b.account FOR UPDATE`
+	// They are found by a join, and not by `= ANY`: only that passes over partitions that have none of them.
+	lockBalances = `SELECT ` + balanceColumns + ` FROM unnest($1::text[]) AS q (account)
+		JOIN balances AS b ON b.account = q.account ORDER BY b.account FOR UPDATE OF b`
 	settingColumns = `a.name, a.plan, a.state, a.created, a.spend_cap, a.token_budget, a.fair_use, a.concurrent_requests,
 		a.key_requests, a.account_requests, a.address_requests, a.profile, a.requires_region, a.requires_retention`
 	fromAccounts  = ` FROM accounts AS a JOIN balances AS b ON b.account = a.account `
@@ -170,7 +172,8 @@ func (u *unit) fillSettings() error {
 		set.fill(&a.Account)
 		u.s.settings.Store(id, set)
 		return nil
-	}, `SELECT `+settingColumns+`, a.account FROM accounts AS a WHERE a.account = ANY($1)`, bare)
+	}, `SELECT `+settingColumns+`, a.account FROM unnest($1::text[]) AS q (account)
+		JOIN accounts AS a ON a.account = q.account`, bare)
 }
 
 // balanceRow are balanceColumns.

@@ -62,6 +62,13 @@ func TestSpreadByAccount(t *testing.T) {
 		require.NoError(t, err)
 	}
 	require.NoError(t, store.Close())
+	alone := func() bool { // who leaves says what he did as he does
+		var others int
+		err := conn.QueryRow(ctx, `SELECT count(*) FROM pg_stat_activity WHERE datname = 'spread' AND pid <> pg_backend_pid()`).
+			Scan(&others)
+		return err == nil && others == 0
+	}
+	require.Eventually(t, alone, 10*time.Second, 5*time.Millisecond)
 	_, err = conn.Exec(ctx, `SELECT pg_stat_reset()`)
 	require.NoError(t, err)
 
@@ -89,6 +96,7 @@ func TestSpreadByAccount(t *testing.T) {
 	require.NoError(t, store.Entries(ctx, ledger.Query{Account: c.account}, func(ledger.Entry) error { return nil }))
 	require.NoError(t, store.Close())
 
+	require.Eventually(t, alone, 10*time.Second, 5*time.Millisecond)
 	var own int
 	require.NoError(t, conn.QueryRow(ctx, `SELECT right(tableoid::regclass::text, 1)::int FROM balances WHERE account = $1`,
 		c.account).Scan(&own))
@@ -120,4 +128,3 @@ func openSpread(t *testing.T, url, name string) *postgres.Store {
 	require.NoError(t, err)
 	return store
 }
-
