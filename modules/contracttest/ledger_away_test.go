@@ -27,12 +27,12 @@ type ledgerFaulter struct {
 }
 
 // open opens a store with them.
-func (f *ledgerFaulter) open(at config.Store, data string, o ledger.Options) (live.Store, error) {
+func (f *ledgerFaulter) open(at config.Store, data string, o ledger.Options) (ledger.Store, error) {
 	store, err := stores.Open(at, data, o)
 	if err != nil {
 		return nil, err
 	}
-	return ledgertest.WithTakingFaults(store, func(n int64, operation string) ledgertest.Fault {
+	return ledgertest.WithTakingFaults(store.(live.Store), func(n int64, operation string) ledgertest.Fault {
 		if plan := f.plan.Load(); plan != nil {
 			return (*plan)(n, operation)
 		}
