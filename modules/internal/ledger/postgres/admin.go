@@ -351,6 +351,7 @@ func (u *unit) recordAct(decide func(book.Trail) (book.Act, error)) error {
 
 // EndPeriods implements ledger.Store.
 func (s *Store) EndPeriods(ctx context.Context) (ended int64, err error) {
+	s.addMonths(ctx)
 	var clock int64
 	if err = s.pool.QueryRow(ctx, selectClock).Scan(&clock); err != nil {
 		return 0, wrap(unavailable(err), "ending periods")

@@ -16,7 +16,7 @@ import (
 func (s *Store) list(ctx context.Context, name string, read func(ctx context.Context, tx pgx.Tx) error) error {
 	start := time.Now()
 	defer func() { s.o.Observe(name, time.Since(start), 0) }()
-	tx, err := s.pool.BeginTx(ctx, pgx.TxOptions{IsoLevel: pgx.RepeatableRead})
+	tx, err := s.lists.BeginTx(ctx, pgx.TxOptions{IsoLevel: pgx.RepeatableRead})
 	if err != nil {
 		return unavailable(err)
 	}
@@ -91,7 +91,11 @@ func (s *Store) Accounts(ctx context.Context, each func(ledger.Account) error) e
 
 // Keys implements ledger.Books; they are in the order of their creation.
 func (s *Store) Keys(ctx context.Context, account string, each func(ledger.Key) error) error {
-	if _, err := s.EndPeriods(ctx); err != nil {
+	if account == "" {
+		if _, err := s.EndPeriods(ctx); err != nil {
+			return err
+		}
+	} else if _, err := s.Account(ctx, account); err != nil {
 		return err
 	}
 	err := s.list(ctx, "keys", func(ctx context.Context, tx pgx.Tx) error {

@@ -1,6 +1,7 @@
 package postgres
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -22,6 +23,8 @@ const (
 	retries = 20
 	// pause is how long a lane waits until it connects again, and until it tries again to release orphans.
 	pause = 100 * time.Millisecond
+	// patience is how many time-outs of callers a transaction may take.
+	patience = 3
 )
 
 // Of an operation's life: whoever moves it out of queued decides whether it runs, and whoever moves it out of taken
@@ -47,6 +50,9 @@ type operation struct {
 	recalls bool
 	// alone: it looks at more than unit.request finds of what its neighbours do.
 	alone bool
+	// decided is the act that run has recorded last, of an operation alone: how it is found again where nobody knows whether
+	// its commit is, for not everything that operators do can be repeated.
+	decided book.Act
 
 	state atomic.Int32
 	done  chan struct{}
@@ -83,9 +89,13 @@ func startLane(s *Store, config *pgx.ConnConfig) *lane {
 	return l
 }
 
-// laneOf is the lane of an account.
+// laneOf is the lane of an account, or of what is about none.
 func (s *Store) laneOf(account string) *lane {
-	return s.lanes[maphash.String(s.seed, account)%uint64(len(s.lanes))]
+	last := len(s.lanes) - 1
+	if account == "" {
+		return s.lanes[last]
+	}
+	return s.lanes[maphash.String(s.seed, account)%uint64(last)]
 }
 
 // perform runs an operation. When ctx ends while it waits, it never runs; once it is in a transaction, its true outcome is
@@ -238,46 +248,78 @@ func (l *lane) collect(batch []*operation, op *operation) []*operation {
 	}
 }
 
-// commit runs a batch and answers it. Where the server refuses what it writes, each of its operations runs alone.
+// commit runs a batch and answers it. Where the server refuses what it writes, or an account is locked for too long, each
+// account's operations run alone, and then each operation.
 func (l *lane) commit(batch []*operation) {
-	err := l.transact(batch)
-	if err != nil && len(batch) > 1 && isSaid(err) {
-		for i := range batch {
-			if err := l.transact(batch[i : i+1]); err != nil {
-				batch[i].err = unavailable(err)
+	l.commitOf(batch, func(op *operation) string { return op.account })
+}
+
+func (l *lane) commitOf(batch []*operation, part func(*operation) string) {
+	doubted, err := l.transact(batch)
+	if err == nil || len(batch) == 1 || !isSaid(err) || part == nil {
+		for _, op := range batch {
+			if err != nil {
+				op.err = unavailable(err)
+			}
+			l.answer(op, len(batch), doubted)
+		}
+		return
+	}
+	parts := map[string][]*operation{}
+	var order []string
+	for _, op := range batch {
+		if parts[part(op)] == nil {
+			order = append(order, part(op))
+		}
+		parts[part(op)] = append(parts[part(op)], op)
+	}
+	for _, name := range order {
+		switch of := parts[name]; {
+		case len(order) > 1:
+			l.commitOf(of, part)
+		case isLocked(err): // all of them are of an account that is locked
+			for _, op := range of {
+				op.err = unavailable(err)
+				l.answer(op, len(batch), doubted)
+			}
+		default:
+			for i := range of {
+				l.commitOf(of[i:i+1], nil)
 			}
 		}
-	} else if err != nil {
-		for _, op := range batch {
-			op.err = unavailable(err)
-		}
-	}
-	for _, op := range batch {
-		l.answer(op, len(batch))
 	}
 }
 
 // transact runs operations in one transaction, and again where that met another one, or the connection failed. It
-// returns why nothing of it is known to be committed.
-func (l *lane) transact(batch []*operation) (err error) {
-	for try := 0; try < retries; try++ {
+// returns why nothing of it is known to be committed, and whether any of it may be all the same.
+func (l *lane) transact(batch []*operation) (doubted bool, err error) {
+	for range retries {
+		if !l.awaited(batch) {
+			return doubted, cmp.Or(err, errGivenUp)
+		}
 		if err = l.try(batch); err == nil {
 			l.doubt = false
-			return nil
+			return false, nil
 		}
-		l.doubt = l.doubt || errors.Is(err, errInDoubt)
-		if isRetryable(err) || errors.Is(err, errStale) {
+		again := doubted && isSaid(err) && batch[0].decided.Seq > 0 // it met itself, perhaps: who looks now finds it
+		if errors.Is(err, errInDoubt) {
+			doubted, l.doubt = true, true
+		}
+		switch {
+		case isRetryable(err) || errors.Is(err, errStale) || again:
 			continue
-		}
-		if isSaid(err) || !l.awaited(batch) {
-			return err
+		case isElsewhere(err):
+		case isSaid(err) || errors.Is(err, ledger.ErrUnavailable):
+			return doubted, err
 		}
 		l.disconnect()
 		timer := time.NewTimer(pause)
 		<-timer.C
 	}
-	return err
+	return doubted, err
 }
+
+var errGivenUp = fmt.Errorf("%w: its caller has given up", ledger.ErrUnavailable)
 
 // awaited reports whether anybody still waits for an operation.
 func (l *lane) awaited(batch []*operation) bool {
@@ -289,10 +331,12 @@ func (l *lane) awaited(batch []*operation) bool {
 	return false
 }
 
-// beginUnit begins a transaction. Nothing bounds its statements, for that would cancel a commit, but a wait for a lock; and
+// beginUnit begins a transaction. Nothing bounds its statements, for that would cancel a commit, but a wait for a lock, and
+// the time between statements, in which a process that is stopped would keep its accounts locked. And
 // whatever the database or the user is set to, its commit is durable, on the standby where there is a synchronous one.
 // Plans are those of few rows among many, whatever the tables look like when they are made.
-const beginUnit = `SELECT set_config('lock_timeout', '5s', true), set_config('statement_timeout', '0', true),
+const beginUnit = `SELECT set_config('lock_timeout', '1s', true), set_config('statement_timeout', '0', true),
+	set_config('idle_in_transaction_session_timeout', '10s', true),
 	set_config('enable_seqscan', 'off', true), set_config('enable_hashjoin', 'off', true),
 	set_config('enable_mergejoin', 'off', true), set_config('plan_cache_mode', 'force_generic_plan', true),
 	set_config('jit', 'off', true), set_config('synchronous_commit', CASE WHEN current_setting('synchronous_commit') IN ('off', 'local')
@@ -302,19 +346,21 @@ func (l *lane) try(batch []*operation) error {
 	if err := l.connect(); err != nil {
 		return err
 	}
-	ctx := context.Background()
-	u := newUnit(ctx, l.s, l.conn)
+	ctx, conn := context.Background(), l.conn
+	// A server that says nothing for so long is given up without a word, and so without cancelling anything.
+	silent := time.AfterFunc(patience*l.s.o.WaitTimeout, func() { _ = conn.PgConn().Conn().Close() })
+	defer silent.Stop()
+	u := newUnit(ctx, l.s, conn)
 	err := l.begin(u, batch)
 	if err == nil {
 		for _, op := range batch {
-			if op.begin() {
-				op.err = op.run(u)
-				if failed := failure(op.err); failed != nil {
-					err = failed
-					break
-				}
-			} else {
-				op.err = gaveUp(context.Background())
+			if !op.begin() {
+				op.err = errGivenUp
+				continue
+			}
+			if op.err = l.run(u, op); failure(op.err) != nil {
+				err = failure(op.err)
+				break
 			}
 		}
 	}
@@ -330,6 +376,27 @@ func (l *lane) try(batch []*operation) error {
 		if _, again := l.conn.Exec(ctx, `ROLLBACK`); again != nil {
 			l.disconnect()
 		}
+	}
+	return err
+}
+
+// run runs an operation, unless it finds that it was carried out before.
+func (l *lane) run(u *unit, op *operation) error {
+	if d := &op.decided; l.doubt && d.Seq > 0 {
+		if op.account == "" { // the lock of its chain
+			if _, err := u.exists(`SELECT 1 FROM ledger FOR UPDATE`); err != nil {
+				return err
+			}
+		}
+		done, err := u.exists(`SELECT 1 FROM acts WHERE account = $1 AND seq = $2 AND hash = $3`, d.Account, d.Seq, d.Hash[:])
+		if err != nil || done {
+			u.repeats = true
+			return err
+		}
+	}
+	err := op.run(u)
+	if n := len(u.acts); op.alone && n > 0 {
+		op.decided = u.acts[n-1]
 	}
 	return err
 }
@@ -408,7 +475,8 @@ func (l *lane) disconnect() {
 	l.conn = nil
 }
 
-func (l *lane) answer(op *operation, batch int) {
+// answer tells an operation's caller. doubted is set where it may be committed whatever its error says.
+func (l *lane) answer(op *operation, batch int, doubted bool) {
 	op.batch = batch
 	heard := op.state.CompareAndSwap(taken, answered) || op.state.CompareAndSwap(queued, answered)
 	switch {
@@ -417,7 +485,7 @@ func (l *lane) answer(op *operation, batch int) {
 		if op.begins != "" {
 			l.s.unmade.Delete(op.begins)
 		}
-	case op.err == nil || errors.Is(op.err, errInDoubt):
+	case op.err == nil || doubted:
 		if op.holds != "" {
 			l.orphans[op.holds] = op.account
 		}
@@ -449,6 +517,7 @@ func (l *lane) releaseOrphans() {
 			return
 		}
 		delete(l.orphans, request)
+		l.s.held.Delete(request)
 		l.s.o.Logger.Warn("a hold was released whose caller had given up waiting for the database", "request", request)
 	}
 }

@@ -20,8 +20,8 @@ import (
 var schemas embed.FS
 
 // migrate brings the tables to the version of this program, or finds that they are. One node does it, and others wait
-// meanwhile: the lock is a row of a table, for a lock of a session would not survive PgBouncer. A schema that is newer is
-// an error: nothing is undone.
+// meanwhile: the lock is a row of a table, for a lock of a session would not survive PgBouncer. A schema that is newer by
+// one is a newer node's, beside which this one works; one that is newer by more is an error, and nothing is undone.
 func migrate(ctx context.Context, pool *pgxpool.Pool, options Options) error {
 	files, err := fs.Sub(schemas, "schema")
 	if err != nil {
@@ -44,6 +44,8 @@ func migrate(ctx context.Context, pool *pgxpool.Pool, options Options) error {
 	switch {
 	case err != nil:
 		return fmt.Errorf("reading the version of the schema: %w", explain(err))
+	case is == newest+1: // of a newer node beside this one, which works with both
+		return nil
 	case is > newest:
 		return fmt.Errorf("%w: the database has schema %d, and this fareway knows %d: it belongs to a newer one; start that",
 			ledger.ErrUnavailable, is, newest)

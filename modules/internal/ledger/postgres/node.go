@@ -5,6 +5,8 @@ import (
 	"fmt"
 	"time"
 
+	"github.com/jackc/pgx/v5"
+
 	"github.com/fareway/fareway/modules/internal/ledger"
 )
 
@@ -24,10 +26,12 @@ func (s *Store) signIn(ctx context.Context) error {
 	return nil
 }
 
-// renew puts the lease's end off, three times before it comes.
+// renew puts the lease's end off, three times before it comes, on a connection of its own.
 func (s *Store) renew() {
 	tick := time.NewTicker(s.o.Lease / 4)
 	defer tick.Stop()
+	var conn *pgx.Conn
+	defer func() { hangUp(conn) }()
 	for {
 		select {
 		case <-s.ended:
@@ -35,27 +39,78 @@ func (s *Store) renew() {
 		case <-tick.C:
 		}
 		ctx, cancel := context.WithTimeout(context.Background(), s.o.Lease/4)
-		if err := s.renewOnce(ctx); err != nil {
-			s.o.Logger.Warn("this node's lease of the ledger could not be renewed", "error", err)
+		var err error
+		if conn == nil {
+			conn, err = pgx.ConnectConfig(ctx, s.renewing)
+		}
+		if err == nil {
+			err = s.renewOnce(ctx, conn)
 		}
 		cancel()
+		if err != nil {
+			s.o.Logger.Warn("this node's lease of the ledger could not be renewed", "error", err)
+			hangUp(conn)
+			conn = nil
+		}
 	}
 }
 
-func (s *Store) renewOnce(ctx context.Context) error {
+func hangUp(conn *pgx.Conn) {
+	if conn == nil {
+		return
+	}
+	ctx, cancel := context.WithTimeout(context.Background(), pause)
+	defer cancel()
+	_ = conn.Close(ctx) // it is given up
+}
+
+func (s *Store) renewOnce(ctx context.Context, conn *pgx.Conn) error {
 	asked := time.Since(s.opened) // it ends no later by the database's clock
-	var again bool
-	err := s.pool.QueryRow(ctx, `UPDATE nodes AS n SET expires = clock_timestamp() + $2 * interval '1 microsecond', ended = NULL
-		FROM (SELECT node, ended IS NOT NULL AS again FROM nodes WHERE node = $1 FOR UPDATE) AS was
-		WHERE n.node = was.node RETURNING was.again`, s.o.BootID, s.o.Lease.Microseconds()).Scan(&again)
+	var lapsed bool
+	err := conn.QueryRow(ctx, `WITH was AS (SELECT ended IS NOT NULL AS ended FROM nodes WHERE node = $1)
+		INSERT INTO nodes AS n (node, name, expires) VALUES ($1, $3, clock_timestamp() + $2 * interval '1 microsecond')
+		ON CONFLICT (node) DO UPDATE SET expires = excluded.expires, ended = NULL
+		RETURNING coalesce((SELECT ended FROM was), true)`, s.o.BootID, s.o.Lease.Microseconds(), machineName()).Scan(&lapsed)
 	if err != nil {
 		return unavailable(err)
 	}
-	if again {
+	if lapsed {
 		s.o.Logger.Warn("this node's lease of the ledger had lapsed, and other nodes may have released its holds; it has a new one")
 	}
 	s.expires.Store(int64(asked + s.o.Lease))
 	return nil
+}
+
+// leaseSeen is a lease as this process has seen it first.
+type leaseSeen struct{ expires, at time.Time }
+
+// endLapsed ends the leases of nodes that have not renewed theirs for as long as one lasts, by this process's own clock and
+// with the database there to renew them in: behind an outage of the database all leases have lapsed, and all nodes live.
+func (s *Store) endLapsed(ctx context.Context) error {
+	var due []string
+	now := time.Now()
+	err := queryRows(ctx, s.pool, func(row pgx.Rows) error {
+		var node string
+		var expires time.Time
+		if err := row.Scan(&node, &expires); err != nil {
+			return err
+		}
+		seen, known := s.seen.Load(node)
+		first, _ := seen.(leaseSeen)
+		switch {
+		case !known || !first.expires.Equal(expires):
+			s.seen.Store(node, leaseSeen{expires, now})
+		case now.Sub(first.at) >= s.o.Lease:
+			due = append(due, node)
+		}
+		return nil
+	}, `SELECT node, expires FROM nodes WHERE ended IS NULL AND expires <= clock_timestamp() AND node <> $1`, s.o.BootID)
+	if err != nil || len(due) == 0 {
+		return err
+	}
+	_, err = s.pool.Exec(ctx, `UPDATE nodes SET ended = clock_timestamp()
+		WHERE node = ANY($1) AND ended IS NULL AND expires <= clock_timestamp()`, due)
+	return err
 }
 
 // mayAdmit is ErrUnavailable once the lease may have lapsed: another node may be releasing this one's holds then.

@@ -1,6 +1,7 @@
 package postgres
 
 import (
+	"cmp"
 	"context"
 	"crypto/rand"
 	"encoding/hex"
@@ -10,6 +11,8 @@ import (
 	"log/slog"
 	"net"
 	"os"
+	"slices"
+	"strings"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -39,14 +42,15 @@ type Options struct {
 const (
 	defaultLease = 15 * time.Second
 	defaultLanes = 4
-	readers      = 4 // connections of the pool, of which readers take one each
+	readers      = 4 // connections of each pool
 )
 
 // Store is a ledger in a PostgreSQL database.
 type Store struct {
 	o     Options
-	pool  *pgxpool.Pool // of readers, and of what changes no account
-	lanes []*lane
+	pool  *pgxpool.Pool // of who reads a row or some; nobody who has one of its connections waits for another
+	lists *pgxpool.Pool // of lists, which take as long as their readers
+	lanes []*lane       // of accounts, and behind them one of what is about none
 	seed  maphash.Seed
 
 	held     sync.Map // *held, by request
@@ -56,9 +60,12 @@ type Store struct {
 	prices   sync.Map // by priceID
 	cursors  atomic.Int64
 
-	expires atomic.Int64 // of the lease, by this process's monotonic clock since it was opened
-	opened  time.Time
-	ended   chan struct{}
+	expires  atomic.Int64 // of the lease, by this process's monotonic clock since it was opened
+	opened   time.Time
+	ended    chan struct{}
+	renewing *pgx.ConnConfig // for the connection that renews the lease, which waits for nobody
+
+	seen    sync.Map // leaseSeen, by node: since when this process has seen another node's lease not renewed
 	renewed sync.WaitGroup
 
 	closing  sync.Once
@@ -102,8 +109,10 @@ func Open(ctx context.Context, o Options) (_ *Store, err error) {
 			ledger.ErrInvalid) // pgx's error may say parts of it
 	}
 	c.MaxConns = readers
-	if s.pool, err = pgxpool.NewWithConfig(ctx, c); err != nil {
-		return nil, fmt.Errorf("connecting: %w", err)
+	for _, pool := range []**pgxpool.Pool{&s.pool, &s.lists} {
+		if *pool, err = pgxpool.NewWithConfig(ctx, c.Copy()); err != nil {
+			return nil, fmt.Errorf("connecting: %w", err)
+		}
 	}
 	if err := s.checkServer(ctx); err != nil {
 		return nil, err
@@ -111,17 +120,16 @@ func Open(ctx context.Context, o Options) (_ *Store, err error) {
 	if err := migrate(ctx, s.pool, o); err != nil {
 		return nil, err
 	}
-	if err := s.addMonths(ctx); err != nil {
-		return nil, err
-	}
+	s.addMonths(ctx)
 	if err := s.signIn(ctx); err != nil {
 		return nil, err
 	}
-	for range o.Lanes {
-		writer := c.ConnConfig.Copy()
-		prepare(writer)
-		s.lanes = append(s.lanes, startLane(s, writer))
+	writer := c.ConnConfig.Copy()
+	prepare(writer)
+	for range o.Lanes + 1 {
+		s.lanes = append(s.lanes, startLane(s, writer.Copy()))
 	}
+	s.renewing = c.ConnConfig
 	s.renewed.Go(s.renew)
 	return s, nil
 }
@@ -129,6 +137,7 @@ func Open(ctx context.Context, o Options) (_ *Store, err error) {
 // prepare has what the server warns of kept (see noticeOf), and no connection ever cancel what the server does: a commit
 // that is cancelled while it waits for its standby is there, and lost by a failover.
 func prepare(c *pgx.ConnConfig) {
+	c.ValidateConnect = pgconn.ValidateConnectTargetSessionAttrsReadWrite
 	c.OnNotice = func(conn *pgconn.PgConn, n *pgconn.Notice) {
 		if len(n.Code) > 2 && n.Code[:2] == "01" {
 			noticeOfConn(conn).Store(n)
@@ -166,14 +175,30 @@ func noticeOfConn(conn *pgconn.PgConn) *atomic.Pointer[pgconn.Notice] {
 // isSaid reports whether an error is what the server said of a statement, so that it has taken the transaction back.
 func isSaid(err error) bool {
 	var e *pgconn.PgError
-	return errors.As(err, &e) && e.Severity != "FATAL" && e.Severity != "PANIC"
+	if !errors.As(err, &e) || e.Code == "40003" || strings.HasPrefix(e.Code, "08") {
+		return false
+	}
+	severity := cmp.Or(e.SeverityUnlocalized, e.Severity)
+	return severity != "FATAL" && severity != "PANIC"
 }
 
-// isRetryable reports whether the same transaction may succeed at once: it met another one (40001, 40P01), or waited too
-// long for it (55P03).
+// isLocked reports whether somebody else has had a row locked for too long.
+func isLocked(err error) bool {
+	var e *pgconn.PgError
+	return errors.As(err, &e) && e.Code == "55P03"
+}
+
+// isElsewhere reports whether another server is to be asked: this one is read-only, or ends.
+func isElsewhere(err error) bool {
+	var e *pgconn.PgError
+	return errors.As(err, &e) && (e.Code == "25006" || strings.HasPrefix(e.Code, "57P0"))
+}
+
+// isRetryable reports whether the same transaction may succeed at once: it met another one (40001, 40P01), or another node
+// has recorded the same price.
 func isRetryable(err error) bool {
 	var e *pgconn.PgError
-	return errors.As(err, &e) && (e.Code == "40001" || e.Code == "40P01")
+	return errors.As(err, &e) && (e.Code == "40001" || e.Code == "40P01" || e.ConstraintName == "prices_pkey")
 }
 
 func (s *Store) nowAt(clock int64) time.Time {
@@ -254,7 +279,7 @@ func unavailable(err error) error {
 		}
 	}
 	var e *pgconn.PgError
-	if errors.As(err, &e) && e.Code == "23505" {
+	if errors.As(err, &e) && slices.Contains([]string{"names_pkey", "hashes_pkey", "keys_account_name_key"}, e.ConstraintName) {
 		return fmt.Errorf("%w: %s", ledger.ErrExists, e.ConstraintName)
 	}
 	return fmt.Errorf("%w: %w", ledger.ErrUnavailable, explain(err))
@@ -278,6 +303,9 @@ func (s *Store) Close() error {
 		if s.pool != nil {
 			s.closeErr = s.signOut()
 			s.pool.Close()
+		}
+		if s.lists != nil {
+			s.lists.Close()
 		}
 	})
 	return s.closeErr

@@ -1,11 +1,15 @@
 package postgres
 
 import (
+	"cmp"
 	"context"
+	"errors"
 	"fmt"
+	"slices"
 	"time"
 
 	"github.com/jackc/pgx/v5"
+	"github.com/jackc/pgx/v5/pgconn"
 
 	"github.com/fareway/fareway/modules/internal/ledger/book"
 )
@@ -15,29 +19,48 @@ const pruneBatch = 256
 
 // addMonths makes the partitions of this month and the two that follow, where they are missing. Ids of requests begin with
 // the time in milliseconds (gateway.NewID); what has another id lies in the partitions of the rest.
-func (s *Store) addMonths(ctx context.Context) error {
+// It is tried again with each EndPeriods; until then, and where it fails, rows lie in the rest.
+func (s *Store) addMonths(ctx context.Context) {
 	var clock int64
-	if err := s.pool.QueryRow(ctx, selectClock).Scan(&clock); err != nil {
-		return unavailable(err)
-	}
+	err := queryRows(ctx, s.pool, to(&clock), selectClock)
 	now := time.UnixMicro(clock).UTC()
 	first := time.Date(now.Year(), now.Month(), 1, 0, 0, 0, 0, time.UTC)
-	for i := range 3 {
+	for i := range monthsAhead {
 		from, until := first.AddDate(0, i, 0), first.AddDate(0, i+1, 0)
 		for _, of := range [...]string{"requests", "attempts"} {
-			name := of + from.Format("_2006_01")
-			found := false
-			err := queryRows(ctx, s.pool, to(&found), `SELECT to_regclass($1) IS NOT NULL`, name)
-			if err == nil && !found {
-				_, err = s.pool.Exec(ctx, fmt.Sprintf(`CREATE TABLE IF NOT EXISTS %s PARTITION OF %s FOR VALUES FROM ('%s') TO ('%s')`,
-					name, of, firstID(from), firstID(until)))
-			}
-			if err != nil {
-				return fmt.Errorf("making the partition %s: %w", name, unavailable(err))
+			if err == nil {
+				err = s.addMonth(ctx, of, of+from.Format("_2006_01"), firstID(from), firstID(until))
 			}
 		}
 	}
-	return nil
+	if err != nil {
+		s.o.Logger.WarnContext(ctx, "the partitions of the next months could not be made yet", "error", err)
+	}
+}
+
+// monthsAhead are this month and those that follow.
+const monthsAhead = 3
+
+// addMonth makes a partition. That locks the whole table, so it waits for others no longer than they can wait for it.
+func (s *Store) addMonth(ctx context.Context, of, name, from, until string) error {
+	found := false
+	err := queryRows(ctx, s.pool, to(&found), `SELECT to_regclass($1) IS NOT NULL`, name)
+	if err != nil || found {
+		return err
+	}
+	err = pgx.BeginFunc(ctx, s.pool, func(tx pgx.Tx) error {
+		if _, err := tx.Exec(ctx, `SET LOCAL lock_timeout = '500ms'`); err != nil {
+			return err
+		}
+		_, err := tx.Exec(ctx, fmt.Sprintf(`CREATE TABLE IF NOT EXISTS %s PARTITION OF %s FOR VALUES FROM ('%s') TO ('%s')`,
+			name, of, from, until))
+		return err
+	})
+	var e *pgconn.PgError
+	if errors.As(err, &e) && slices.Contains([]string{"42P07", "23505", "42P17"}, e.Code) {
+		return nil // another node has just made it
+	}
+	return wrap(err, "making the partition %s", name)
 }
 
 // firstID is before all ids of requests since a moment.
@@ -49,6 +72,11 @@ const selectClock = `SELECT (extract(epoch FROM clock_timestamp()) * 1000000)::b
 // counters.
 func (s *Store) Prune(ctx context.Context, before time.Time) (requests int64, err error) {
 	bound := nanoseconds(before)
+	some := false
+	err = queryRows(ctx, s.pool, to(&some), `SELECT true FROM requests WHERE NOT pending AND settled < $1 LIMIT 1`, bound)
+	if err == nil && some {
+		err = s.perform(ctx, "prune", &operation{alone: true, run: func(u *unit) error { return u.movePrunedBefore(ctx, before) }})
+	}
 	for after := (requestID{}); err == nil; {
 		var found []requestID
 		err = queryRows(ctx, s.pool, func(row pgx.Rows) error {
@@ -56,13 +84,14 @@ func (s *Store) Prune(ctx context.Context, before time.Time) (requests int64, er
 			err := row.Scan(&r.account, &r.request)
 			found = append(found, r)
 			return err
-		}, `SELECT account, request FROM requests WHERE (account, request) > ($1, $2) AND NOT pending AND settled < $3
-			ORDER BY account, request LIMIT $4`, after.account, after.request, bound, pruneBatch)
+		}, `SELECT account, request FROM requests WHERE (request, account) > ($1, $2) AND NOT pending AND settled < $3
+			ORDER BY request, account LIMIT $4`, after.request, after.account, bound, pruneBatch)
 		if err != nil || len(found) == 0 {
 			err = unavailable(err)
 			break
 		}
 		after = found[len(found)-1]
+		slices.SortStableFunc(found, func(a, b requestID) int { return cmp.Compare(a.account, b.account) })
 		for len(found) > 0 && err == nil {
 			n := 1
 			for n < len(found) && found[n].account == found[0].account {
@@ -86,9 +115,6 @@ func (s *Store) pruneAccount(ctx context.Context, before time.Time, requests []r
 	op := &operation{account: account, alone: true}
 	op.run = func(u *unit) error {
 		removed = 0
-		if err := u.movePrunedBefore(ctx, before); err != nil {
-			return err
-		}
 		cells, tokens := map[cell]*book.Usage{}, map[cell]int64{}
 		var divider book.Divider
 		err := s.eachDetail(u.ctx, u.conn, `WHERE r.account = $1 AND r.request = ANY($2) AND NOT r.pending AND r.settled < $3`,

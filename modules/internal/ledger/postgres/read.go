@@ -1,6 +1,7 @@
 package postgres
 
 import (
+	"fmt"
 	"strings"
 
 	"github.com/jackc/pgx/v5"
@@ -16,7 +17,9 @@ const (
 		b.spent_before, b.tokens_before, b.waived_before, b.period, b.period_end, b.allotted, b.acts, b.trail`
 	// Rows are locked in the order of their ids, so that two nodes never wait for one another. What FOR UPDATE returns is the
 	// row as the one who had the lock before has left it; anything else is read behind it, by statements of their own.
-	// They are found by a join, and not by `= ANY`: only that passes over partitions that have none of them.
+	// They are found by a join, and not by `= ANY`: only that passes over partitions that have none of them. The others are
+	// found row by row (LATERAL, OFFSET 0), whatever the tables looked like when the plan was made: of a table that was empty
+	// then, all of it would be read.
 	lockBalances = `SELECT ` + balanceColumns + ` FROM unnest($1::text[]) AS q (account)
 		JOIN balances AS b ON b.account = q.account ORDER BY b.account FOR UPDATE OF b`
 	settingColumns = `a.name, a.plan, a.state, a.created, a.spend_cap, a.token_budget, a.fair_use, a.concurrent_requests,
@@ -25,18 +28,19 @@ const (
 	selectAccount = `SELECT ` + balanceColumns + `, ` + settingColumns + fromAccounts
 	selectLines   = `SELECT l.account, l.root, l.spend_cap, l.spent, l.spent_before, l.held`
 	linesOfKeys   = selectLines + `, k.key FROM unnest($1::text[], $2::text[]) AS q (account, key)
-		JOIN keys AS k ON k.account = q.account AND k.key = q.key
-		JOIN lines AS l ON l.account = k.account AND l.root = k.root`
+		CROSS JOIN LATERAL (SELECT * FROM keys AS o WHERE o.account = q.account AND o.key = q.key OFFSET 0) AS k
+		CROSS JOIN LATERAL (SELECT * FROM lines AS o WHERE o.account = k.account AND o.root = k.root OFFSET 0) AS l`
 	linesOfRoots = selectLines + ` FROM unnest($1::text[], $2::text[]) AS q (account, root)
-		JOIN lines AS l ON l.account = q.account AND l.root = q.root`
+		CROSS JOIN LATERAL (SELECT * FROM lines AS o WHERE o.account = q.account AND o.root = q.root OFFSET 0) AS l`
 	selectHolds = `SELECT h.account, h.request, h.seq, h.key, h.owner, h.endpoint, h.profile, h.hold, h.held_at, h.route,
 		h.provider, h.model, h.price_version, h.created, h.worst, h.beside, h.reference FROM `
 	holdsOfRequests = selectHolds + `unnest($1::text[], $2::text[]) AS q (account, request)
-		JOIN holds AS h ON h.account = q.account AND h.request = q.request ORDER BY h.request, h.seq`
+		CROSS JOIN LATERAL (SELECT * FROM holds AS o WHERE o.account = q.account AND o.request = q.request OFFSET 0) AS h
+		ORDER BY h.request, h.seq`
 	selectSettled = `SELECT r.account, r.request, r.hold, r.service_limit, r.surcharge, r.charge, r.waived, r.over, r.refunded,
 		r.pending, r.key, r.tokens, r.entry, r.reason FROM `
 	settledRequests = selectSettled + `unnest($1::text[], $2::text[]) AS q (account, request)
-		JOIN requests AS r ON r.account = q.account AND r.request = q.request`
+		CROSS JOIN LATERAL (SELECT * FROM requests AS o WHERE o.account = q.account AND o.request = q.request OFFSET 0) AS r`
 	// selectNode reads the database's clock, and whether the node may write. It comes behind the locks: who has found that a
 	// lease has lapsed looks at the account behind this transaction, or this one sees that.
 	selectNode = `SELECT (extract(epoch FROM clock_timestamp()) * 1000000)::bigint, ended IS NULL AND expires > clock_timestamp()
@@ -122,9 +126,12 @@ func each(scan func(pgx.Rows) error) func(pgx.Rows) error {
 }
 
 func (u *unit) readNode(rows pgx.Rows) error {
-	var clock int64
+	clock := int64(-1)
 	if err := each(to(&clock, &u.live))(rows); err != nil {
 		return err
+	}
+	if clock < 0 { // a copy of before this process signed in, perhaps
+		return fmt.Errorf("%w: the database does not know this node; its lease is renewed", lapsed())
 	}
 	u.now = u.s.nowAt(clock)
 	return nil
@@ -139,7 +146,7 @@ func (u *unit) readBalance(row pgx.Rows) error {
 	a := &account{Account: b.account()}
 	u.accounts[a.ID] = a
 	if kept, is := u.s.settings.Load(a.ID); is {
-		if kept, _ := kept.(*settingRow); kept.acts == a.Trail.Acts {
+		if kept, _ := kept.(*settingRow); kept.trail == a.Trail {
 			kept.fill(&a.Account)
 			return nil
 		}
@@ -168,12 +175,12 @@ func (u *unit) fillSettings() error {
 			return err
 		}
 		a := u.accounts[id]
-		set.acts, a.bare = a.Trail.Acts, false
+		set.trail, a.bare = a.Trail, false
 		set.fill(&a.Account)
 		u.s.settings.Store(id, set)
 		return nil
 	}, `SELECT `+settingColumns+`, a.account FROM unnest($1::text[]) AS q (account)
-		JOIN accounts AS a ON a.account = q.account`, bare)
+		CROSS JOIN LATERAL (SELECT * FROM accounts AS o WHERE o.account = q.account OFFSET 0) AS a`, bare)
 }
 
 // balanceRow are balanceColumns.
@@ -200,7 +207,7 @@ func (b *balanceRow) account() book.Account {
 
 // settingRow are settingColumns.
 type settingRow struct {
-	acts       int64 // of the account, when it was read
+	trail      book.Trail // of the account, when it was read
 	name, plan string
 	state      ledger.State
 	created    int64

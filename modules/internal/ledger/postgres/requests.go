@@ -4,6 +4,8 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
+	"strings"
 
 	"github.com/jackc/pgx/v5"
 
@@ -43,8 +45,11 @@ func (s *Store) Hold(ctx context.Context, h ledger.Hold) (b ledger.Balance, err 
 		err = s.mayAdmit()
 	}
 	if err == nil {
-		s.held.LoadOrStore(h.Request, &held{keyID: keyID{h.Account, h.Key}})
+		_, known := s.held.LoadOrStore(h.Request, &held{keyID: keyID{h.Account, h.Key}})
 		err = s.perform(ctx, "hold", op)
+		if err != nil && !known && !errors.Is(err, ledger.ErrUnavailable) {
+			s.held.Delete(h.Request) // it was refused
+		}
 	}
 	if err != nil {
 		return ledger.Balance{}, fmt.Errorf("holding credits for request %q: %w", h.Request, err)
@@ -190,6 +195,7 @@ func (s *Store) Refer(attempt, reference string) {
 	if !known {
 		return
 	}
+	reference = clean(reference)
 	op := p.about(request)
 	op.run = func(u *unit) error {
 		r, _, err := u.request(p.account, request)
@@ -201,8 +207,22 @@ func (s *Store) Refer(attempt, reference string) {
 	s.post(op)
 }
 
+// clean leaves out of what upstreams say what PostgreSQL cannot store.
+func clean(text string) string { return strings.ReplaceAll(strings.ToValidUTF8(text, ""), "\x00", "") }
+
+// cleanResults cleans the texts of a settlement.
+func cleanResults(st *ledger.Settlement) {
+	st.Results = slices.Clone(st.Results)
+	for i := range st.Results {
+		r := &st.Results[i]
+		r.Reference, r.Key = clean(r.Reference), clean(r.Key)
+	}
+	st.Reason = clean(st.Reason)
+}
+
 // Settle implements ledger.Store.
 func (s *Store) Settle(ctx context.Context, st ledger.Settlement) (c ledger.Charge, err error) {
+	cleanResults(&st)
 	if err = book.CheckSettlement(&st); err == nil {
 		var p keyID
 		if p, err = s.payerOf(ctx, st.Request); err == nil {
@@ -272,6 +292,10 @@ func (u *unit) settleLate(on *settled, st *ledger.Settlement) error {
 		case seq > 0:
 			u.prove(a, on, &late, seq)
 			p = u.payer(a, on.line)
+		case st.Results[i].Reference != "": // it waits, and this is what its upstream is asked by
+			_, seq, _ := ledger.ParseAttemptID(st.Results[i].Attempt)
+			u.write(`UPDATE waiting SET reference = $4 WHERE account = $1 AND request = $2 AND seq = $3`, on.Account, on.ID, seq,
+				st.Results[i].Reference)
 		}
 	}
 	return err
@@ -308,12 +332,10 @@ func (u *unit) charge(a *account, l *line, c *book.Charged) {
 	u.entries = append(u.entries, c.Entry)
 }
 
-// Recover implements ledger.Store: it ends what nodes left whose lease has lapsed, or was given back.
+// Recover implements ledger.Store: it ends what nodes left whose lease has lapsed (see endLapsed), or was given back.
 func (s *Store) Recover(ctx context.Context, living ...string) (requests int64, err error) {
-	_, err = s.pool.Exec(ctx, `UPDATE nodes SET ended = clock_timestamp()
-		WHERE ended IS NULL AND expires <= clock_timestamp() AND node <> $1`, s.o.BootID)
 	var left []requestID
-	if err == nil {
+	if err = s.endLapsed(ctx); err == nil {
 		err = queryRows(ctx, s.pool, func(row pgx.Rows) error {
 			var r requestID
 			var at int64
@@ -323,21 +345,30 @@ func (s *Store) Recover(ctx context.Context, living ...string) (requests int64, 
 		}, `SELECT DISTINCT h.account, h.request, h.held_at FROM holds AS h JOIN nodes AS n ON n.node = h.owner
 			WHERE n.ended IS NOT NULL AND n.node <> ALL($1) ORDER BY h.held_at, h.request`, append(living, s.o.BootID))
 	}
+	errs := []error{unavailable(err)}
 	for _, id := range left {
-		if err != nil {
-			break
-		}
+		released := int64(0)
 		op := &operation{account: id.account, request: []requestID{id}}
 		op.run = func(u *unit) error {
+			released = 0
 			r, _, err := u.request(id.account, id.request)
 			if err != nil || r == nil {
 				return err
 			}
+			// Behind the account's lock: the node may have a new lease by now.
+			gone, err := u.exists(`SELECT 1 FROM nodes WHERE node = $1 AND ended IS NOT NULL`, r.Owner)
+			if err != nil || !gone {
+				return err
+			}
+			released = 1
 			_, err = u.settle(r, book.SettleCrashed(&r.Running))
 			return err
 		}
-		err = s.perform(ctx, "recover", op)
-		requests++
+		err := s.perform(ctx, "recover", op) // one account that is locked hinders no other
+		errs = append(errs, err)
+		if err == nil {
+			requests += released
+		}
 	}
-	return requests, wrap(err, "releasing the holds of nodes that are gone")
+	return requests, wrap(errors.Join(errs...), "releasing the holds of nodes that are gone")
 }

@@ -29,15 +29,15 @@ func of[R, V any](value func(*R) V) column[R] {
 	}
 }
 
-func (t *table[R]) queue(b *pgx.Batch, rows []R) *pgx.QueuedQuery {
+func (t *table[R]) queue(b *pgx.Batch, rows []R) {
 	if len(rows) == 0 {
-		return nil
+		return
 	}
 	args := make([]any, len(t.columns))
 	for i, c := range t.columns {
 		args[i] = c(rows)
 	}
-	return b.Queue(t.sql, args...)
+	b.Queue(t.sql, args...)
 }
 
 // moment is the time that the tables have as nanoseconds since 1970.
@@ -141,14 +141,9 @@ func holdRows(r *running) (rows []holdRow) {
 
 type requestID struct{ account, request string }
 
-var deleteHolds = table[requestID]{
-	`DELETE FROM holds AS h USING unnest($1::text[], $2::text[]) AS q (account, request)
-		WHERE h.account = q.account AND h.request = q.request`,
-	[]column[requestID]{
-		of(func(r *requestID) string { return r.account }),
-		of(func(r *requestID) string { return r.request }),
-	},
-}
+// deleteHold deletes the rows of one request. Those of many are deleted one by one: whoever plans a join with a table that
+// is mostly empty would have it read as a whole.
+const deleteHold = `DELETE FROM holds WHERE account = $1 AND request = $2`
 
 var requestTable = table[*running]{
 	`INSERT INTO requests (account, request, key, owner, endpoint, profile, hold, status, reason, free, service_limit,
@@ -364,15 +359,18 @@ func (u *unit) queueRows(b *pgx.Batch) {
 			lines = append(lines, l)
 		}
 	}
-	var gone []requestID
-	rows := int64(0)
 	var holds []holdRow
 	for _, r := range u.running {
 		if r == nil || !r.dirty {
 			continue
 		}
-		if r.rows > 0 {
-			gone, rows = append(gone, requestID{r.Account, r.ID}), rows+r.rows
+		if rows := r.rows; rows > 0 {
+			b.Queue(deleteHold, r.Account, r.ID).Exec(func(tag pgconn.CommandTag) error {
+				if tag.RowsAffected() != rows {
+					return errStale
+				}
+				return nil
+			})
 		}
 		if r.end == nil {
 			holds = append(holds, holdRows(r)...)
@@ -387,14 +385,6 @@ func (u *unit) queueRows(b *pgx.Batch) {
 				waiting = append(waiting, row)
 			}
 		}
-	}
-	if q := deleteHolds.queue(b, gone); q != nil {
-		q.Exec(func(tag pgconn.CommandTag) error {
-			if tag.RowsAffected() != rows {
-				return errStale
-			}
-			return nil
-		})
 	}
 	holdTable.queue(b, holds)
 	requestTable.queue(b, u.recorded)

@@ -245,7 +245,13 @@ func (u *unit) request(account, request string) (*running, *settled, error) {
 func (u *unit) finish(confirm bool) error {
 	var b pgx.Batch
 	if confirm || u.repeats {
-		b.Queue(`UPDATE nodes SET touched = touched + 1 WHERE node = $1`, u.s.o.BootID)
+		b.Queue(`UPDATE nodes SET touched = touched + 1 WHERE node = $1`, u.s.o.BootID).Exec(
+			func(tag pgconn.CommandTag) error {
+				if tag.RowsAffected() == 0 {
+					return lapsed()
+				}
+				return nil
+			})
 	}
 	u.queueRows(&b)
 	if b.Len() == 0 {

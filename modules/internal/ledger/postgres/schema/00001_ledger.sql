@@ -1,7 +1,7 @@
 -- +goose Up
 -- Times are nanoseconds since 1970 in UTC; those of nodes are the database's own. Money is in microcents unless a column says
--- credits. Every table of accounts leads with the account, so that they can be spread over machines by it. Nothing is counted
--- or numbered across accounts, but in the one row of `ledger`, which requests neither read nor write.
+-- credits. Every table of accounts has the account, in its key, so that they can be spread over machines by it. What a request's
+-- id leads is found by that alone, too. Nothing is counted or numbered across accounts, but in the one row of `ledger`, which requests neither read nor write.
 
 CREATE TABLE ledger (
   one           boolean PRIMARY KEY DEFAULT true CHECK (one),
@@ -114,6 +114,7 @@ CREATE TABLE keys (
   PRIMARY KEY (account, key),
   UNIQUE (account, name)
 );
+CREATE INDEX keys_key ON keys (key);
 
 -- What the keys of a line share.
 CREATE TABLE lines (
@@ -146,7 +147,7 @@ CREATE TABLE holds (
   worst         bigint CHECK (worst >= 0), -- NULL: not known
   beside        boolean NOT NULL,
   reference     text NOT NULL,
-  PRIMARY KEY (account, request, seq)
+  PRIMARY KEY (request, seq, account)
 ) WITH (fillfactor = 90, autovacuum_vacuum_scale_factor = 0.02, autovacuum_vacuum_threshold = 2000, autovacuum_vacuum_cost_delay = 0);
 
 -- Settled requests, by month: ids of requests begin with the time.
@@ -172,7 +173,7 @@ CREATE TABLE requests (
   created       bigint NOT NULL,
   settled       bigint NOT NULL,
   entry         bigint NOT NULL, -- the number of its charge among the account's entries
-  PRIMARY KEY (account, request)
+  PRIMARY KEY (request, account)
 ) PARTITION BY RANGE (request);
 CREATE TABLE requests_rest PARTITION OF requests DEFAULT;
 
@@ -199,7 +200,7 @@ CREATE TABLE attempts (
   estimate_output bigint CHECK (estimate_output >= 0),
   provider_key    text NOT NULL,
   operator        boolean NOT NULL,
-  PRIMARY KEY (account, request, seq)
+  PRIMARY KEY (request, seq, account)
 ) PARTITION BY RANGE (request);
 CREATE TABLE attempts_rest PARTITION OF attempts DEFAULT;
 
@@ -213,7 +214,7 @@ CREATE TABLE waiting (
   created      bigint NOT NULL,
   reference    text NOT NULL,
   provider_key text NOT NULL,
-  PRIMARY KEY (account, request, seq)
+  PRIMARY KEY (request, seq, account)
 );
 CREATE INDEX waiting_for ON waiting (provider, created, request, seq);
 
@@ -327,6 +328,10 @@ BEGIN
 END $$;
 -- +goose StatementEnd
 CREATE TRIGGER entries_keep BEFORE UPDATE OR DELETE ON entries FOR EACH ROW EXECUTE FUNCTION refuse_change();
+CREATE TRIGGER entries_stay BEFORE TRUNCATE ON entries EXECUTE FUNCTION refuse_change();
 CREATE TRIGGER acts_keep BEFORE UPDATE OR DELETE ON acts FOR EACH ROW EXECUTE FUNCTION refuse_change();
+CREATE TRIGGER acts_stay BEFORE TRUNCATE ON acts EXECUTE FUNCTION refuse_change();
 CREATE TRIGGER prices_keep BEFORE UPDATE OR DELETE ON prices FOR EACH ROW EXECUTE FUNCTION refuse_change();
+CREATE TRIGGER prices_stay BEFORE TRUNCATE ON prices EXECUTE FUNCTION refuse_change();
 CREATE TRIGGER checkpoints_keep BEFORE UPDATE OR DELETE ON checkpoints FOR EACH ROW EXECUTE FUNCTION refuse_change();
+CREATE TRIGGER checkpoints_stay BEFORE TRUNCATE ON checkpoints EXECUTE FUNCTION refuse_change();
