@@ -27,7 +27,7 @@ import (
 func BenchmarkHoldSettle(b *testing.B) {
 	for _, nodes := range []int{1, 3} {
 		for _, accounts := range []int{1, 1000} {
-			for _, callers := range []int{16, 512, 2048} {
+			for _, callers := range []int{16, 512, 4096} {
 				b.Run(fmt.Sprintf("nodes=%d/accounts=%d/callers=%d", nodes, accounts, callers), func(b *testing.B) {
 					holdAndSettle(b, nodes, accounts, callers)
 				})

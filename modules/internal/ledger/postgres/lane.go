@@ -5,7 +5,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"hash/maphash"
+	"hash/fnv"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -89,13 +89,16 @@ func startLane(s *Store, config *pgx.ConnConfig) *lane {
 	return l
 }
 
-// laneOf is the lane of an account, or of what is about none.
+// laneOf is the lane of an account, or of what is about none. All nodes divide accounts in the same way, so that only those
+// lanes wait for one another that are of the same accounts.
 func (s *Store) laneOf(account string) *lane {
 	last := len(s.lanes) - 1
 	if account == "" {
 		return s.lanes[last]
 	}
-	return s.lanes[maphash.String(s.seed, account)%uint64(last)]
+	h := fnv.New32a()
+	h.Write([]byte(account))
+	return s.lanes[h.Sum32()%uint32(last)]
 }
 
 // perform runs an operation. When ctx ends while it waits, it never runs; once it is in a transaction, its true outcome is

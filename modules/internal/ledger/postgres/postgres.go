@@ -7,7 +7,6 @@ import (
 	"encoding/hex"
 	"errors"
 	"fmt"
-	"hash/maphash"
 	"log/slog"
 	"net"
 	"os"
@@ -51,7 +50,6 @@ type Store struct {
 	pool  *pgxpool.Pool // of who reads a row or some; nobody who has one of its connections waits for another
 	lists *pgxpool.Pool // of lists, which take as long as their readers
 	lanes []*lane       // of accounts, and behind them one of what is about none
-	seed  maphash.Seed
 
 	held     sync.Map // *held, by request
 	roots    sync.Map // of lines, by keyID
@@ -97,7 +95,7 @@ func (o *Options) fill() {
 // have the same ledger open.
 func Open(ctx context.Context, o Options) (_ *Store, err error) {
 	o.fill()
-	s := &Store{o: o, seed: maphash.MakeSeed(), opened: time.Now(), ended: make(chan struct{})}
+	s := &Store{o: o, opened: time.Now(), ended: make(chan struct{})}
 	defer func() {
 		if err != nil {
 			err = errors.Join(fmt.Errorf("opening the ledger: %w", err), s.Close())
