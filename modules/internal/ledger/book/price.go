@@ -13,9 +13,9 @@ type Price struct {
 	Price, Cost config.Price
 }
 
-// DecidePrice is the version of a price: that of known, the versions of its route in any order, which is the same, or else
-// the next, which is to be kept then. So two processes that have different prices of one route, and say so in turn, make
-// two versions and no more.
+// DecidePrice is the version of a price: that of known, the versions of its route in any order, which is the same, or
+// else the next, which is to be kept then. So two processes that have different prices of one route, and say so in
+// turn, make two versions and no more.
 func DecidePrice(known []Price, price, cost config.Price) (version int64, err error) {
 	for _, p := range [...]config.Price{price, cost} {
 		if err := CheckPrice(p); err != nil {

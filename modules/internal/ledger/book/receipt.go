@@ -73,10 +73,10 @@ func DecideClosing(p Payer, r *Request, attempts []Attempt, seq int64, now time.
 // IsCrashed reports whether a request was ended because its process was taken for dead (SettleCrashed), by its reason.
 func IsCrashed(reason string) bool { return reason == crashed }
 
-// DecideLate applies one result of a settlement that comes after its request was ended as IsCrashed: the process lived, and
-// another one has released what it held. What it proves of an attempt that waits is charged as by a receipt, and an attempt
-// that came to nothing is closed at nothing. seq is the attempt's number; 0, and nothing changes, where that does not wait,
-// and where the result proves nothing: a receipt may come yet.
+// DecideLate applies one result of a settlement that comes after its request was ended as IsCrashed: the process
+// lived, and another one has released what it held. What it proves of an attempt that waits is charged as by a
+// receipt, and an attempt that came to nothing is closed at nothing. seq is the attempt's number; 0, and nothing
+// changes, where that does not wait, and where the result proves nothing: a receipt may come yet.
 func DecideLate(p Payer, r *Request, attempts []Attempt, st *ledger.Settlement, result *ledger.Result, now time.Time) (
 	c Proven, seq int64, err error,
 ) {

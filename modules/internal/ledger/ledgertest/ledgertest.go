@@ -25,8 +25,8 @@ type Options struct {
 // Open opens a store; the suite recovers and closes it.
 type Open func(t testing.TB, o Options) ledger.Store
 
-// Late is a store of several processes: a settlement that comes after its request was recovered is applied once, for the
-// process may have been slow, and is not dead (book.DecideLate).
+// Late is a store of several processes: a settlement that comes after its request was recovered is applied once, for
+// the process may have been slow, and is not dead (book.DecideLate).
 type Late interface{ AppliesLate() }
 
 // Run runs the suite.

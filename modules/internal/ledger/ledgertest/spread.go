@@ -11,9 +11,9 @@ import (
 	"github.com/fareway/fareway/plugins/llm"
 )
 
-// Spread is several stores that have the same ledger open, each operation on one of them, in an order without a pattern that
-// is the same each time. They are of several
-// processes, so it is Late. Their boot ids are that of the suite, and what follows a space.
+// Spread is several stores that have the same ledger open, each operation on one of them, in an order without a
+// pattern that is the same each time. They are of several processes, so it is Late. Their boot ids are that of the
+// suite, and what follows a space.
 func Spread(stores ...ledger.Store) ledger.Store { return &spread{stores: stores} }
 
 type spread struct {

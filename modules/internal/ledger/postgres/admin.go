@@ -299,7 +299,8 @@ func (s *Store) correct(ctx context.Context, c *ledger.Correction) (b ledger.Bal
 	return v.Balance, len(change.Acts) > 0, err
 }
 
-// refundPruned is a refund of a request that is not on record (any more): only one that was made before can be repeated.
+// refundPruned is a refund of a request that is not on record (any more): only one that was made before can be
+// repeated.
 func (s *Store) refundPruned(ctx context.Context, c *ledger.Correction) (b ledger.Balance, applied bool, err error) {
 	p, err := s.Pruned(ctx, c.Request)
 	switch {
@@ -382,7 +383,8 @@ func (s *Store) EndPeriods(ctx context.Context) (ended int64, err error) {
 }
 
 // readPrices reads versions of prices.
-func (s *Store) readPrices(ctx context.Context, each func(route string, p book.Price) error, where string, args ...any) error {
+func (s *Store) readPrices(ctx context.Context, each func(route string, p book.Price) error, where string,
+	args ...any) error {
 	return readPrices(ctx, s.pool, each, where, args...)
 }
 
@@ -400,7 +402,8 @@ func readPrices(ctx context.Context, conn querier, each func(route string, p boo
 			return err
 		}
 		return each(route, p)
-	}, `SELECT route, version, input, cache_read, cache_write, output, tiers, cost_input, cost_cache_read, cost_cache_write,
+	}, `SELECT route, version, input, cache_read, cache_write, output, tiers, cost_input, cost_cache_read,
+		cost_cache_write,
 		cost_output, cost_tiers FROM prices `+where, args...)
 }
 

@@ -14,8 +14,8 @@ import (
 )
 
 // Entries and acts have no number but their account's, so a verification and a checkpoint number them: those that a
-// checkpoint covers lie before those that the next one does, and those of an account follow one another. Accounts and keys are
-// numbered in the order of their making.
+// checkpoint covers lie before those that the next one does, and those of an account follow one another. Accounts and
+// keys are numbered in the order of their making.
 const (
 	numberAccounts = `CREATE TEMP TABLE v_accounts ON COMMIT DROP AS
 		SELECT account, row_number() OVER (ORDER BY made, account) AS n FROM accounts`
@@ -94,15 +94,16 @@ func (r auditRows) one(sql string, args ...any) func(values ...any) error {
 	return func(values ...any) error { return queryRows(r.ctx, r.tx, to(values...), sql, args...) }
 }
 
-// Head implements audit.Rows. Holds are counted as they lie: what accounts and lines say that they hold is compared with
-// them by verifyHeld.
+// Head implements audit.Rows. Holds are counted as they lie: what accounts and lines say that they hold is compared
+// with them by verifyHeld.
 func (r auditRows) Head() (h audit.Head, err error) {
 	var pruned int64
 	var trail, checkpoint []byte
 	err = r.one(`SELECT (SELECT coalesce(max(n), 0) FROM v_entries), (SELECT count(*) FROM attempts),
 		(SELECT coalesce(sum(requests), 0)::bigint FROM balances), pruned_before, acts, trail, checkpoints, checkpoint,
 		(SELECT count(*) FROM holds), (SELECT coalesce(sum(hold), 0)::bigint FROM holds) FROM ledger`)(
-		&h.LastEntry, &h.Attempts, &h.Requests, &pruned, &h.Trail.Acts, &trail, &h.Checkpoints, &checkpoint, &h.Rows, &h.Held)
+		&h.LastEntry, &h.Attempts, &h.Requests, &pruned, &h.Trail.Acts, &trail, &h.Checkpoints, &checkpoint, &h.Rows,
+		&h.Held)
 	h.Trail.Head, h.Checkpoint = digestOf(trail), digestOf(checkpoint)
 	if pruned != 0 {
 		h.Pruned = moment(pruned)
@@ -197,7 +198,8 @@ func (r auditRows) HasAllotment(account int64, reference string) (has bool, err 
 // Books implements audit.Rows.
 func (r auditRows) Books(last int64) iter.Seq2[audit.BookSum, error] {
 	return rowsOf(r, scanInto(func(s *audit.BookSum) []any { return []any{&s.Book, &s.Microcents} }),
-		`SELECT e.book, sum(e.microcents)::bigint FROM v_entries AS v JOIN entries AS e ON e.account = v.account AND e.seq = v.seq
+		`SELECT e.book, sum(e.microcents)::bigint FROM v_entries AS v JOIN entries AS e ON e.account = v.account
+			AND e.seq = v.seq
 		WHERE v.n <= $1 GROUP BY e.book`, last)
 }
 
@@ -205,7 +207,8 @@ func (r auditRows) Books(last int64) iter.Seq2[audit.BookSum, error] {
 func (r auditRows) Requests(s audit.Span) iter.Seq2[*audit.Request, error] {
 	where, args := `WHERE r.request >= $1 AND ($2 = '' OR r.request < $2)`, []any{s.First, s.End}
 	if s.After > 0 {
-		where += ` AND r.request IN (SELECT e.request FROM v_entries AS v JOIN entries AS e ON e.account = v.account AND e.seq = v.seq
+		where += ` AND r.request IN (SELECT e.request FROM v_entries AS v JOIN entries AS e ON e.account = v.account
+			AND e.seq = v.seq
 			WHERE v.n > $3 AND e.request IS NOT NULL)`
 		args = append(args, s.After)
 	}
@@ -242,7 +245,8 @@ func (r auditRows) FindRequest(id string) (found *audit.Request, err error) {
 // Strays implements audit.Rows.
 func (r auditRows) Strays() iter.Seq2[string, error] {
 	return rowsOf(r, scanInto(func(s *string) []any { return []any{s} }), `SELECT DISTINCT t.request FROM attempts AS t
-		WHERE NOT EXISTS (SELECT 1 FROM requests AS r WHERE r.account = t.account AND r.request = t.request) ORDER BY t.request`)
+		WHERE NOT EXISTS (SELECT 1 FROM requests AS r WHERE r.account = t.account AND r.request = t.request)
+			ORDER BY t.request`)
 }
 
 // Holds implements audit.Rows.
@@ -254,7 +258,8 @@ func (r auditRows) Holds() iter.Seq2[audit.Hold, error] {
 			&h.Route, &h.Provider, &h.Model, &h.PriceVersion, &created, &h.Beside, &h.KeyAccount, &h.Settled, &most)
 		h.Created, h.Worst = moment(created), worstOf(most)
 		return h, err
-	}, `SELECT h.request, h.seq, coalesce(a.n, 0), coalesce(k.n, 0), h.owner, h.endpoint, h.profile, h.hold, h.route, h.provider,
+	}, `SELECT h.request, h.seq, coalesce(a.n, 0), coalesce(k.n, 0), h.owner, h.endpoint, h.profile, h.hold, h.route,
+		h.provider,
 		h.model, h.price_version, h.created, h.beside, CASE WHEN k.n IS NULL THEN 0 ELSE coalesce(a.n, 0) END,
 		s.request IS NOT NULL, CASE WHEN h.seq = 0 THEN 0 ELSE h.worst END FROM holds AS h
 		LEFT JOIN v_accounts AS a ON a.account = h.account LEFT JOIN v_keys AS k ON k.account = h.account AND k.key = h.key
@@ -281,7 +286,8 @@ func (r auditRows) Accounts() iter.Seq2[audit.Account, error] {
 		a.Required = book.RequiredTexts(a.Requires)
 		return a, err
 	}, `SELECT `+balanceColumns+`, `+settingColumns+`, v.n,
-		(SELECT e.n FROM v_entries AS e WHERE e.account = a.account AND e.seq = b.entries)`+fromAccounts+`JOIN v_accounts AS v ON v.account = a.account ORDER BY v.n`)
+		(SELECT e.n FROM v_entries AS e WHERE e.account = a.account
+			AND e.seq = b.entries)`+fromAccounts+`JOIN v_accounts AS v ON v.account = a.account ORDER BY v.n`)
 }
 
 // Keys implements audit.Rows.
@@ -290,7 +296,8 @@ func (r auditRows) Keys() iter.Seq2[audit.Key, error] {
 		var created int64
 		var expires *int64
 		var hash []byte
-		err = row.Scan(&k.Number, &k.AccountNumber, &k.Root, &k.ID, &k.Name, &k.Last4, &k.Revoked, &created, &expires, &k.Cap,
+		err = row.Scan(&k.Number, &k.AccountNumber, &k.Root, &k.ID, &k.Name, &k.Last4, &k.Revoked, &created, &expires,
+			&k.Cap,
 			&k.Line.Spent, &k.Before, &hash)
 		k.Created, k.Expires = moment(created), optionalMoment(expires)
 		copy(k.Hash[:], hash)
@@ -304,7 +311,10 @@ func (r auditRows) Keys() iter.Seq2[audit.Key, error] {
 
 // EntrySums implements audit.Rows.
 func (r auditRows) EntrySums() iter.Seq2[audit.EntrySum, error] {
-	return rowsOf(r, scanInto(func(s *audit.EntrySum) []any { return []any{&s.Account, &s.Entries, &s.Spent, &s.Refunded} }),
+	return rowsOf(r, scanInto(func(s *audit.EntrySum) []any {
+		return []any{&s.Account, &s.Entries, &s.Spent,
+			&s.Refunded}
+	}),
 		`SELECT coalesce(a.n, 0), count(*),
 		coalesce(-sum(e.microcents) FILTER (WHERE e.kind IN ('charge', 'receipt', 'closing')), 0)::bigint,
 		coalesce(sum(e.microcents) FILTER (WHERE e.kind = 'refund'), 0)::bigint
@@ -355,7 +365,8 @@ func (r auditRows) Acts(byAccount, moved bool) iter.Seq2[audit.Act, error] {
 		is, err := scanAct(row, &a.Place, &a.Number)
 		a.Act, a.Hash = is.Act, is.Hash
 		return a, err
-	}, `SELECT u.account, '', u.seq, u.created, u.actor, u.action, u.subject, u.before, u.after, u.format, u.prev, u.hash, v.n,
+	}, `SELECT u.account, '', u.seq, u.created, u.actor, u.action, u.subject, u.before, u.after, u.format, u.prev,
+		u.hash, v.n,
 		coalesce(n.n, 0) FROM v_acts AS v JOIN acts AS u ON u.account = v.account AND u.seq = v.seq
 		LEFT JOIN v_accounts AS n ON n.account = u.account `+where+order)
 }
@@ -375,7 +386,8 @@ func (r auditRows) Checkpoints() iter.Seq2[ledger.Checkpoint, error] {
 	return rowsOf(r, scanCheckpoint, selectCheckpoints)
 }
 
-const headsOf = `SELECT e.account, e.seq, e.hash FROM (SELECT DISTINCT ON (v.account) v.account, v.seq FROM v_%[1]s AS v
+const headsOf = `SELECT e.account, e.seq, e.hash FROM (SELECT DISTINCT ON (v.account) v.account, v.seq
+	FROM v_%[1]s AS v
 	WHERE v.n > $1 AND v.n <= $2 ORDER BY v.account, v.seq DESC) AS moved
 	JOIN %[1]s AS e ON e.account = moved.account AND e.seq = moved.seq ORDER BY e.account`
 
@@ -404,8 +416,8 @@ func (s *Store) Checkpoints(ctx context.Context, each func(ledger.Checkpoint) er
 	return wrap(listed(err), "listing checkpoints")
 }
 
-// MakeCheckpoint implements ledger.Store. It hashes the heads of the chains that grew since the last one, as one moment
-// has them, and keeps which these were: nothing else says which entries a checkpoint covers.
+// MakeCheckpoint implements ledger.Store. It hashes the heads of the chains that grew since the last one, as one
+// moment has them, and keeps which these were: nothing else says which entries a checkpoint covers.
 func (s *Store) MakeCheckpoint(ctx context.Context) (c ledger.Checkpoint, err error) {
 	op := &operation{alone: true}
 	op.run = func(u *unit) error {
@@ -444,7 +456,8 @@ func (s *Store) MakeCheckpoint(ctx context.Context) (c ledger.Checkpoint, err er
 				accounts, seqs, hashes = append(accounts, h.Account), append(seqs, h.Seq), append(hashes, digest(h.Hash))
 			}
 			u.write(`INSERT INTO heads (account, checkpoint, act, seq, hash)
-				SELECT a, $1, $2, s, h FROM unnest($3::text[], $4::int8[], $5::bytea[]) AS _ (a, s, h)`, next.N, act, accounts, seqs,
+				SELECT a, $1, $2, s, h FROM unnest($3::text[], $4::int8[], $5::bytea[]) AS _ (a, s, h)`, next.N, act, accounts,
+				seqs,
 				hashes)
 		}
 		c = next
@@ -496,8 +509,8 @@ func (u *unit) grownHeads() (grown grownHeads, more struct{ entries, acts int64 
 	return grown, more, err
 }
 
-// Verify implements ledger.Books. It reads one moment, beside the running operations; package audit says in which order what
-// is looked at.
+// Verify implements ledger.Books. It reads one moment, beside the running operations; package audit says in which
+// order what is looked at.
 func (s *Store) Verify(ctx context.Context, kept ...ledger.Checkpoint) (ledger.Report, error) {
 	return s.VerifyAs(ctx, ledger.Verification{Kept: kept})
 }
@@ -518,12 +531,13 @@ func (s *Store) VerifyAs(ctx context.Context, how ledger.Verification) (r ledger
 	return r, nil
 }
 
-// verifyHeld compares what accounts and lines say that they hold with their holds, and the names and hashes with those of
-// accounts and keys.
+// verifyHeld compares what accounts and lines say that they hold with their holds, and the names and hashes with
+// those of accounts and keys.
 func (r auditRows) verifyHeld() error {
 	for _, check := range [...]struct{ sql, what string }{
 		{`SELECT b.account FROM balances AS b LEFT JOIN (SELECT account, sum(hold) AS held FROM holds GROUP BY account) AS h
-			ON h.account = b.account WHERE b.held <> coalesce(h.held, 0) LIMIT 1`, "its balance says another sum than its holds have"},
+			ON h.account = b.account WHERE b.held <> coalesce(h.held, 0) LIMIT 1`,
+			"its balance says another sum than its holds have"},
 		{`SELECT l.account FROM lines AS l LEFT JOIN (SELECT k.account, k.root, sum(h.hold) AS held FROM holds AS h
 			JOIN keys AS k ON k.account = h.account AND k.key = h.key GROUP BY k.account, k.root) AS h
 			ON h.account = l.account AND h.root = l.root WHERE l.held <> coalesce(h.held, 0) LIMIT 1`,
@@ -531,7 +545,8 @@ func (r auditRows) verifyHeld() error {
 		{`SELECT a.account FROM accounts AS a FULL JOIN names AS n ON n.name = a.name
 			WHERE n.account IS DISTINCT FROM a.account LIMIT 1`, "its name is listed as another's, or not at all"},
 		{`SELECT coalesce(k.account, h.account) FROM keys AS k FULL JOIN hashes AS h ON h.hash = k.hash
-			WHERE (h.account, h.key) IS DISTINCT FROM (k.account, k.key) LIMIT 1`, "a hash of its keys is listed as another's, or not at all"},
+			WHERE (h.account, h.key) IS DISTINCT FROM (k.account, k.key) LIMIT 1`,
+			"a hash of its keys is listed as another's, or not at all"},
 	} {
 		account := ""
 		if err := r.one(check.sql)(&account); err != nil {

@@ -21,9 +21,9 @@ import (
 	"github.com/fareway/fareway/plugins/llm"
 )
 
-// BenchmarkHoldSettle is a request's way through the ledger, a durable hold and a durable settlement, from one node and
-// from three at once, over one hot account and over 1,000. The server syncs its commits. It reports pairs a second, the CPU
-// time of a pair of this process, which is all nodes, and of the server's processes.
+// BenchmarkHoldSettle is a request's way through the ledger, a durable hold and a durable settlement, from one node
+// and from three at once, over one hot account and over 1,000. The server syncs its commits. It reports pairs a
+// second, the CPU time of a pair of this process, which is all nodes, and of the server's processes.
 func BenchmarkHoldSettle(b *testing.B) {
 	for _, nodes := range []int{1, 3} {
 		for _, accounts := range []int{1, 1000} {
@@ -38,7 +38,8 @@ func BenchmarkHoldSettle(b *testing.B) {
 
 func holdAndSettle(b *testing.B, nodes, accounts, callers int) {
 	ctx := context.Background()
-	durable, err := postgrestest.Start("fsync = on", "full_page_writes = on", "shared_buffers = 256MB", "max_wal_size = 4GB")
+	durable, err := postgrestest.Start("fsync = on", "full_page_writes = on", "shared_buffers = 256MB",
+		"max_wal_size = 4GB")
 	require.NoError(b, err)
 	b.Cleanup(func() { require.NoError(b, durable.Stop()) })
 	url := durable.CreateDatabase(b, "bench", "template1")

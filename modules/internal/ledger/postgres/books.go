@@ -132,10 +132,12 @@ func (s *Store) Plans(ctx context.Context) (plans []string, err error) {
 }
 
 const (
-	entryColumns = `e.account, e.seq, e.kind, e.book, e.request, e.reference, e.reason, e.prices, e.microcents, e.waived, e.over,
+	entryColumns = `e.account, e.seq, e.kind, e.book, e.request, e.reference, e.reason, e.prices, e.microcents,
+		e.waived, e.over,
 		e.tokens, e.detail, e.credits, e.accrued, e.created, e.format, e.prev, e.hash`
 	selectEntries = `SELECT ` + entryColumns + ` FROM entries AS e `
-	laterEntries  = selectEntries + `WHERE e.account = $1 AND e.request = $2 AND e.kind IN ('receipt', 'closing', 'refund')
+	laterEntries  = selectEntries + `WHERE e.account = $1 AND e.request = $2 AND e.kind IN ('receipt', 'closing',
+		'refund')
 		ORDER BY e.seq`
 )
 
@@ -144,7 +146,8 @@ func scanEntry(row pgx.Rows, more ...any) (e book.Entry, err error) {
 	var request, reference *string
 	var detail, prev, hash []byte
 	var created int64
-	err = row.Scan(append([]any{&e.Account, &e.Seq, &e.Kind, &e.Book, &request, &reference, &e.Reason, &e.Prices, &e.Microcents,
+	err = row.Scan(append([]any{&e.Account, &e.Seq, &e.Kind, &e.Book, &request, &reference, &e.Reason, &e.Prices,
+		&e.Microcents,
 		&e.Waived, &e.Over, &e.Tokens, &detail, &e.Credits, &e.Accrued, &created, &e.Format, &prev, &hash}, more...)...)
 	if request != nil {
 		e.Request = *request
@@ -185,16 +188,18 @@ func nanoseconds(t time.Time) int64 {
 }
 
 // coveredBy is the checkpoint that covers an entry of entries AS e, a large number where none does yet.
-const coveredBy = `coalesce((SELECT h.checkpoint FROM heads AS h WHERE h.account = e.account AND NOT h.act AND h.seq >= e.seq
+const coveredBy = `coalesce((SELECT h.checkpoint FROM heads AS h WHERE h.account = e.account AND NOT h.act
+	AND h.seq >= e.seq
 	ORDER BY h.seq LIMIT 1), 9223372036854775807)`
 
-// Entries implements ledger.Books. Those of several accounts are in the order of the checkpoints that cover them, and then of
-// their times: so the first ones are what a checkpoint is about. Those of one account are in their order, also where a clock
-// was put back.
+// Entries implements ledger.Books. Those of several accounts are in the order of the checkpoints that cover them, and
+// then of their times: so the first ones are what a checkpoint is about. Those of one account are in their order,
+// also where a clock was put back.
 func (s *Store) Entries(ctx context.Context, q ledger.Query, each func(ledger.Entry) error) error {
 	err := s.list(ctx, "entries", func(ctx context.Context, tx pgx.Tx) error {
 		since, until := between(q)
-		where, args, order := `WHERE e.created >= $1 AND e.created < $2`, []any{since, until}, coveredBy+`, max(e.created) OVER (PARTITION BY e.account ORDER BY e.seq), e.account, e.seq`
+		where, args, order := `WHERE e.created >= $1 AND e.created < $2`, []any{since, until}, coveredBy+`,
+			max(e.created) OVER (PARTITION BY e.account ORDER BY e.seq), e.account, e.seq`
 		if q.Checkpoint != 0 {
 			known := false
 			err := queryRows(ctx, tx, to(&known), `SELECT true FROM checkpoints WHERE n = $1`, q.Checkpoint)
@@ -223,7 +228,8 @@ func (s *Store) Entries(ctx context.Context, q ledger.Query, each func(ledger.En
 	return wrap(listed(err), "listing entries")
 }
 
-const selectActs = `SELECT u.account, coalesce(a.name, ''), u.seq, u.created, u.actor, u.action, u.subject, u.before, u.after,
+const selectActs = `SELECT u.account, coalesce(a.name, ''), u.seq, u.created, u.actor, u.action, u.subject, u.before,
+	u.after,
 	u.format, u.prev, u.hash FROM acts AS u LEFT JOIN accounts AS a ON a.account = u.account `
 
 // scanAct reads selectActs, and more behind it.
@@ -257,9 +263,11 @@ func (s *Store) Audit(ctx context.Context, q ledger.Query, each func(ledger.Act)
 
 const (
 	requestColumns = `r.request, r.account, r.key, r.owner, r.endpoint, r.profile, r.hold, r.status, r.reason, r.free,
-		r.service_limit, r.surcharge, r.charge, r.waived, r.tokens, r.refunded, r.pending, r.created, r.settled, r.over, r.entry`
+		r.service_limit, r.surcharge, r.charge, r.waived, r.tokens, r.refunded, r.pending, r.created, r.settled, r.over,
+			r.entry`
 	attemptColumns = `t.seq, t.route, t.provider, t.model, t.price_version, t.outcome, t.input, t.cache_read,
-		t.cache_write, t.output, t.reasoning, t.estimated, t.created, t.receipt, t.worst, t.estimate_input, t.estimate_output,
+		t.cache_write, t.output, t.reasoning, t.estimated, t.created, t.receipt, t.worst, t.estimate_input,
+			t.estimate_output,
 		t.provider_key, t.operator`
 )
 
@@ -333,8 +341,8 @@ type detail struct {
 	tokens, entry int64
 }
 
-// eachDetail reads settled requests with their attempts and prices, in the order of their ids, one at a time. where narrows
-// requests AS r. The statement is read in parts, so that others can be made in between.
+// eachDetail reads settled requests with their attempts and prices, in the order of their ids, one at a time. where
+// narrows requests AS r. The statement is read in parts, so that others can be made in between.
 func (s *Store) eachDetail(ctx context.Context, tx reader, where string, each func(*detail) error, args ...any) error {
 	var d detail
 	give := func() error {
@@ -353,7 +361,8 @@ func (s *Store) eachDetail(ctx context.Context, tx reader, where string, each fu
 		var a ledger.AttemptRecord
 		var err error
 		values := []any{&is.ID, &is.Account, &is.Key, &is.Owner, &is.Endpoint, &is.Profile, &is.Held, &is.Status, &is.Reason,
-			&is.Free, &is.ServiceLimit, &is.Surcharge, &is.Microcents, &is.Waived, &is.tokens, &is.Refunded, &is.Pending, &created,
+			&is.Free, &is.ServiceLimit, &is.Surcharge, &is.Microcents, &is.Waived, &is.tokens, &is.Refunded, &is.Pending,
+			&created,
 			&settled, &is.Over, &is.entry}
 		if a, seq, err = scanMaybeAttempt(row, values); err != nil {
 			return nil, err
@@ -388,12 +397,14 @@ func scanMaybeAttempt(row pgx.Rows, values []any) (a ledger.AttemptRecord, seq *
 	var route, provider, model, outcome, key *string
 	var estimated, operator *bool
 	u := &a.Usage
-	err = row.Scan(append(values, &seq, &route, &provider, &model, &version, &outcome, &u.Input, &u.CacheRead, &u.CacheWrite,
+	err = row.Scan(append(values, &seq, &route, &provider, &model, &version, &outcome, &u.Input, &u.CacheRead,
+		&u.CacheWrite,
 		&u.Output, &u.Reasoning, &estimated, &created, &receipt, &most, &input, &output, &key, &operator)...)
 	if err != nil || seq == nil {
 		return a, nil, err
 	}
-	a.Route, a.Provider, a.Model, a.PriceVersion, a.Outcome = *route, *provider, *model, *version, ledger.Outcome(*outcome)
+	a.Route, a.Provider, a.Model, a.PriceVersion, a.Outcome = *route, *provider, *model, *version,
+		ledger.Outcome(*outcome)
 	u.Estimated, a.Created, a.Receipt, a.Worst = *estimated, moment(*created), optionalMoment(receipt), worstOf(most)
 	a.Estimate, a.Key, a.Operator = estimateOf(input, output), *key, *operator
 	return a, seq, nil
@@ -402,9 +413,10 @@ func scanMaybeAttempt(row pgx.Rows, values []any) (a ledger.AttemptRecord, seq *
 // fetchRows is how many rows of a cursor are in memory.
 const fetchRows = 500
 
-// fetch reads a statement's rows in parts, so that the connection is free for others in between: scan reads a row, and what
-// it returns is called behind that.
-func (s *Store) fetch(ctx context.Context, tx reader, scan func(pgx.Rows) (func() error, error), sql string, args ...any) error {
+// fetch reads a statement's rows in parts, so that the connection is free for others in between: scan reads a row,
+// and what it returns is called behind that.
+func (s *Store) fetch(ctx context.Context, tx reader, scan func(pgx.Rows) (func() error, error), sql string,
+	args ...any) error {
 	name := fmt.Sprintf("fareway_%d", s.cursors.Add(1))
 	if _, err := tx.Exec(ctx, `DECLARE `+name+` NO SCROLL CURSOR FOR `+sql, args...); err != nil {
 		return err

@@ -18,7 +18,8 @@ const selectKeys = `SELECT k.key, k.account, a.name, k.name, k.last4, k.revoked,
 func scanKey(row pgx.Rows) (k ledger.Key, err error) {
 	var created int64
 	var expires *int64
-	err = row.Scan(&k.ID, &k.Account, &k.AccountName, &k.Name, &k.Last4, &k.Revoked, &created, &expires, &k.SpendCap, &k.Spent)
+	err = row.Scan(&k.ID, &k.Account, &k.AccountName, &k.Name, &k.Last4, &k.Revoked, &created, &expires, &k.SpendCap,
+		&k.Spent)
 	k.Created, k.Expires = moment(created), optionalMoment(expires)
 	return k, err
 }
@@ -126,7 +127,8 @@ func (s *Store) RotateKey(ctx context.Context, id string, hash [32]byte, last4 s
 // Lookup implements ledger.Store.
 func (s *Store) Lookup(ctx context.Context, hash [32]byte) (p ledger.Principal, err error) {
 	var account, key string
-	if err = queryRows(ctx, s.pool, to(&account, &key), `SELECT account, key FROM hashes WHERE hash = $1`, hash[:]); err == nil {
+	if err = queryRows(ctx, s.pool, to(&account, &key), `SELECT account, key FROM hashes WHERE hash = $1`,
+		hash[:]); err == nil {
 		err = ledger.ErrNotFound
 		if account != "" {
 			p, err = s.principal(ctx, account, key)

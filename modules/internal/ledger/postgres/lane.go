@@ -46,12 +46,14 @@ type operation struct {
 	run func(*unit) error
 	// holds is the request that it makes a hold for, begins the attempt that it records: see lane.answer.
 	holds, begins string
+	// fresh: this process remembers the request that it holds for its sake alone.
+	fresh bool
 	// recalls: it writes of its request whatever it decides, so that what this process remembers of that will do.
 	recalls bool
 	// alone: it looks at more than unit.request finds of what its neighbours do.
 	alone bool
-	// decided is the act that run has recorded last, of an operation alone: how it is found again where nobody knows whether
-	// its commit is, for not everything that operators do can be repeated.
+	// decided is the act that run has recorded last, of an operation alone: how it is found again where nobody knows
+	// whether its commit is, for not everything that operators do can be repeated.
 	decided book.Act
 
 	state atomic.Int32
@@ -89,8 +91,8 @@ func startLane(s *Store, config *pgx.ConnConfig) *lane {
 	return l
 }
 
-// laneOf is the lane of an account, or of what is about none. All nodes divide accounts in the same way, so that only those
-// lanes wait for one another that are of the same accounts.
+// laneOf is the lane of an account, or of what is about none. All nodes divide accounts in the same way, so that only
+// those lanes wait for one another that are of the same accounts.
 func (s *Store) laneOf(account string) *lane {
 	last := len(s.lanes) - 1
 	if account == "" {
@@ -101,8 +103,8 @@ func (s *Store) laneOf(account string) *lane {
 	return s.lanes[h.Sum32()%uint32(last)]
 }
 
-// perform runs an operation. When ctx ends while it waits, it never runs; once it is in a transaction, its true outcome is
-// waited for. Neither takes longer than the time-out.
+// perform runs an operation. When ctx ends while it waits, it never runs; once it is in a transaction, its true
+// outcome is waited for. Neither takes longer than the time-out.
 func (s *Store) perform(ctx context.Context, name string, op *operation) error {
 	start := time.Now()
 	err := s.wait(ctx, op)
@@ -251,8 +253,8 @@ func (l *lane) collect(batch []*operation, op *operation) []*operation {
 	}
 }
 
-// commit runs a batch and answers it. Where the server refuses what it writes, or an account is locked for too long, each
-// account's operations run alone, and then each operation.
+// commit runs a batch and answers it. Where the server refuses what it writes, or an account is locked for too long,
+// each account's operations run alone, and then each operation.
 func (l *lane) commit(batch []*operation) {
 	l.commitOf(batch, func(op *operation) string { return op.account })
 }
@@ -334,15 +336,16 @@ func (l *lane) awaited(batch []*operation) bool {
 	return false
 }
 
-// beginUnit begins a transaction. Nothing bounds its statements, for that would cancel a commit, but a wait for a lock, and
-// the time between statements, in which a process that is stopped would keep its accounts locked. And
-// whatever the database or the user is set to, its commit is durable, on the standby where there is a synchronous one.
-// Plans are those of few rows among many, whatever the tables look like when they are made.
+// beginUnit begins a transaction. Nothing bounds its statements, for that would cancel a commit, but a wait for a
+// lock, and the time between statements, in which a process that is stopped would keep its accounts locked. And
+// whatever the database or the user is set to, its commit is durable, on the standby where there is a synchronous
+// one. Plans are those of few rows among many, whatever the tables look like when they are made.
 const beginUnit = `SELECT set_config('lock_timeout', '1s', true), set_config('statement_timeout', '0', true),
 	set_config('idle_in_transaction_session_timeout', '10s', true),
 	set_config('enable_seqscan', 'off', true), set_config('enable_hashjoin', 'off', true),
 	set_config('enable_mergejoin', 'off', true), set_config('plan_cache_mode', 'force_generic_plan', true),
-	set_config('jit', 'off', true), set_config('synchronous_commit', CASE WHEN current_setting('synchronous_commit') IN ('off', 'local')
+	set_config('jit', 'off', true), set_config('synchronous_commit',
+		CASE WHEN current_setting('synchronous_commit') IN ('off', 'local')
 		THEN 'on' ELSE current_setting('synchronous_commit') END, true)`
 
 func (l *lane) try(batch []*operation) error {
@@ -391,7 +394,8 @@ func (l *lane) run(u *unit, op *operation) error {
 				return err
 			}
 		}
-		done, err := u.exists(`SELECT 1 FROM acts WHERE account = $1 AND seq = $2 AND hash = $3`, d.Account, d.Seq, d.Hash[:])
+		done, err := u.exists(`SELECT 1 FROM acts WHERE account = $1 AND seq = $2 AND hash = $3`, d.Account, d.Seq,
+			d.Hash[:])
 		if err != nil || done {
 			u.repeats = true
 			return err
@@ -495,6 +499,8 @@ func (l *lane) answer(op *operation, batch int, doubted bool) {
 		if op.begins != "" {
 			l.s.unmade.Store(op.begins, true)
 		}
+	case op.fresh: // there is no hold
+		l.s.held.Delete(op.holds)
 	}
 	close(op.done)
 }

@@ -20,8 +20,9 @@ import (
 var schemas embed.FS
 
 // migrate brings the tables to the version of this program, or finds that they are. One node does it, and others wait
-// meanwhile: the lock is a row of a table, for a lock of a session would not survive PgBouncer. A schema that is newer by
-// one is a newer node's, beside which this one works; one that is newer by more is an error, and nothing is undone.
+// meanwhile: the lock is a row of a table, for a lock of a session would not survive PgBouncer. A schema that is
+// newer by one is a newer node's, beside which this one works; one that is newer by more is an error, and nothing is
+// undone.
 func migrate(ctx context.Context, pool *pgxpool.Pool, options Options) error {
 	files, err := fs.Sub(schemas, "schema")
 	if err != nil {

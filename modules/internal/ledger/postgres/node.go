@@ -55,6 +55,12 @@ func (s *Store) renew() {
 	}
 }
 
+// endRenewals stops the renewals, and waits until none is on its way.
+func (s *Store) endRenewals() {
+	s.ending.Do(func() { close(s.ended) })
+	s.renewed.Wait()
+}
+
 func hangUp(conn *pgx.Conn) {
 	if conn == nil {
 		return
@@ -70,12 +76,14 @@ func (s *Store) renewOnce(ctx context.Context, conn *pgx.Conn) error {
 	err := conn.QueryRow(ctx, `WITH was AS (SELECT ended IS NOT NULL AS ended FROM nodes WHERE node = $1)
 		INSERT INTO nodes AS n (node, name, expires) VALUES ($1, $3, clock_timestamp() + $2 * interval '1 microsecond')
 		ON CONFLICT (node) DO UPDATE SET expires = excluded.expires, ended = NULL
-		RETURNING coalesce((SELECT ended FROM was), true)`, s.o.BootID, s.o.Lease.Microseconds(), machineName()).Scan(&lapsed)
+		RETURNING coalesce((SELECT ended FROM was), true)`, s.o.BootID, s.o.Lease.Microseconds(),
+		machineName()).Scan(&lapsed)
 	if err != nil {
 		return unavailable(err)
 	}
 	if lapsed {
-		s.o.Logger.Warn("this node's lease of the ledger had lapsed, and other nodes may have released its holds; it has a new one")
+		s.o.Logger.Warn("this node's lease of the ledger had lapsed, and other nodes may have released its " +
+			"holds; it has a new one")
 	}
 	s.expires.Store(int64(asked + s.o.Lease))
 	return nil
@@ -84,8 +92,9 @@ func (s *Store) renewOnce(ctx context.Context, conn *pgx.Conn) error {
 // leaseSeen is a lease as this process has seen it first.
 type leaseSeen struct{ expires, at time.Time }
 
-// endLapsed ends the leases of nodes that have not renewed theirs for as long as one lasts, by this process's own clock and
-// with the database there to renew them in: behind an outage of the database all leases have lapsed, and all nodes live.
+// endLapsed ends the leases of nodes that have not renewed theirs for as long as one lasts, by this process's own
+// clock and with the database there to renew them in: behind an outage of the database all leases have lapsed, and
+// all nodes live.
 func (s *Store) endLapsed(ctx context.Context) error {
 	var due []string
 	now := time.Now()

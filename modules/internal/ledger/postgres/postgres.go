@@ -66,6 +66,7 @@ type Store struct {
 	seen    sync.Map // leaseSeen, by node: since when this process has seen another node's lease not renewed
 	renewed sync.WaitGroup
 
+	ending   sync.Once // of the renewals
 	closing  sync.Once
 	closeErr error
 }
@@ -91,8 +92,8 @@ func (o *Options) fill() {
 	}
 }
 
-// Open connects to the database, brings its tables to this version, and takes a lease as a node of its own. Other nodes may
-// have the same ledger open.
+// Open connects to the database, brings its tables to this version, and takes a lease as a node of its own. Other
+// nodes may have the same ledger open.
 func Open(ctx context.Context, o Options) (_ *Store, err error) {
 	o.fill()
 	s := &Store{o: o, opened: time.Now(), ended: make(chan struct{})}
@@ -132,8 +133,8 @@ func Open(ctx context.Context, o Options) (_ *Store, err error) {
 	return s, nil
 }
 
-// prepare has what the server warns of kept (see noticeOf), and no connection ever cancel what the server does: a commit
-// that is cancelled while it waits for its standby is there, and lost by a failover.
+// prepare has what the server warns of kept (see noticeOf), and no connection ever cancel what the server does: a
+// commit that is cancelled while it waits for its standby is there, and lost by a failover.
 func prepare(c *pgx.ConnConfig) {
 	c.ValidateConnect = pgconn.ValidateConnectTargetSessionAttrsReadWrite
 	c.OnNotice = func(conn *pgconn.PgConn, n *pgconn.Notice) {
@@ -152,8 +153,8 @@ func prepare(c *pgx.ConnConfig) {
 	}
 }
 
-// silence is how long the network may say nothing, before a connection is given up. A server that works on a commit answers
-// the network's own questions, so that bounds no commit.
+// silence is how long the network may say nothing, before a connection is given up. A server that works on a commit
+// answers the network's own questions, so that bounds no commit.
 const silence = 10 * time.Second
 
 // connecting marks a context in which a connection is made.
@@ -192,8 +193,8 @@ func isElsewhere(err error) bool {
 	return errors.As(err, &e) && (e.Code == "25006" || strings.HasPrefix(e.Code, "57P0"))
 }
 
-// isRetryable reports whether the same transaction may succeed at once: it met another one (40001, 40P01), or another node
-// has recorded the same price.
+// isRetryable reports whether the same transaction may succeed at once: it met another one (40001, 40P01), or another
+// node has recorded the same price.
 func isRetryable(err error) bool {
 	var e *pgconn.PgError
 	return errors.As(err, &e) && (e.Code == "40001" || e.Code == "40P01" || e.ConstraintName == "prices_pkey")
@@ -277,7 +278,8 @@ func unavailable(err error) error {
 		}
 	}
 	var e *pgconn.PgError
-	if errors.As(err, &e) && slices.Contains([]string{"names_pkey", "hashes_pkey", "keys_account_name_key"}, e.ConstraintName) {
+	if errors.As(err, &e) && slices.Contains([]string{"names_pkey", "hashes_pkey", "keys_account_name_key"},
+		e.ConstraintName) {
 		return fmt.Errorf("%w: %s", ledger.ErrExists, e.ConstraintName)
 	}
 	return fmt.Errorf("%w: %w", ledger.ErrUnavailable, explain(err))
@@ -296,8 +298,7 @@ func (s *Store) Close() error {
 		for _, l := range s.lanes {
 			l.close()
 		}
-		close(s.ended)
-		s.renewed.Wait()
+		s.endRenewals()
 		if s.pool != nil {
 			s.closeErr = s.signOut()
 			s.pool.Close()

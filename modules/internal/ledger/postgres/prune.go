@@ -17,9 +17,9 @@ import (
 // pruneBatch is how many requests are looked for at once.
 const pruneBatch = 256
 
-// addMonths makes the partitions of this month and the two that follow, where they are missing. Ids of requests begin with
-// the time in milliseconds (gateway.NewID); what has another id lies in the partitions of the rest.
-// It is tried again with each EndPeriods; until then, and where it fails, rows lie in the rest.
+// addMonths makes the partitions of this month and the two that follow, where they are missing. Ids of requests begin
+// with the time in milliseconds (gateway.NewID); what has another id lies in the partitions of the rest. It is tried
+// again with each EndPeriods; until then, and where it fails, rows lie in the rest.
 func (s *Store) addMonths(ctx context.Context) {
 	var clock int64
 	err := queryRows(ctx, s.pool, to(&clock), selectClock)
@@ -75,7 +75,10 @@ func (s *Store) Prune(ctx context.Context, before time.Time) (requests int64, er
 	some := false
 	err = queryRows(ctx, s.pool, to(&some), `SELECT true FROM requests WHERE NOT pending AND settled < $1 LIMIT 1`, bound)
 	if err == nil && some {
-		err = s.perform(ctx, "prune", &operation{alone: true, run: func(u *unit) error { return u.movePrunedBefore(ctx, before) }})
+		err = s.perform(ctx, "prune", &operation{alone: true, run: func(u *unit) error {
+			return u.movePrunedBefore(ctx,
+				before)
+		}})
 	}
 	for after := (requestID{}); err == nil; {
 		var found []requestID
@@ -117,7 +120,8 @@ func (s *Store) pruneAccount(ctx context.Context, before time.Time, requests []r
 		removed = 0
 		cells, tokens := map[cell]*book.Usage{}, map[cell]int64{}
 		var divider book.Divider
-		err := s.eachDetail(u.ctx, u.conn, `WHERE r.account = $1 AND r.request = ANY($2) AND NOT r.pending AND r.settled < $3`,
+		err := s.eachDetail(u.ctx, u.conn, `WHERE r.account = $1 AND r.request = ANY($2) AND NOT r.pending
+			AND r.settled < $3`,
 			func(d *detail) error {
 				removed++
 				last := cell{}
@@ -139,7 +143,8 @@ func (s *Store) pruneAccount(ctx context.Context, before time.Time, requests []r
 		for c, sum := range cells {
 			args := []any{account, c.key, c.day, c.route, tokens[c]}
 			for i, n := range sum.Columns() {
-				args = append(args, [...]any{n, n, n, n, n, n, n, n, n, n, n, n, sum.Input, sum.CacheRead, sum.CacheWrite, sum.Output,
+				args = append(args, [...]any{n, n, n, n, n, n, n, n, n, n, n, n, sum.Input, sum.CacheRead, sum.CacheWrite,
+					sum.Output,
 					sum.Reasoning, n}[i])
 			}
 			u.write(addPruned, args...)
@@ -157,11 +162,15 @@ type cell struct {
 	route string
 }
 
-const addPruned = `INSERT INTO pruned AS p (account, key, day, route, tokens, parts, settled, requests, pending, whole_requests,
+const addPruned = `INSERT INTO pruned AS p (account, key, day, route, tokens, parts, settled, requests, pending,
+	whole_requests,
 	whole_pending, attempts, microcents, waived, over, refunded, cost, input, cache_read, cache_write, output, reasoning,
-	estimated) VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13, $14, $15, $16, $17, $18, $19, $20, $21, $22, $23)
-	ON CONFLICT (account, key, day, route) DO UPDATE SET tokens = p.tokens + excluded.tokens, parts = p.parts + excluded.parts,
-	settled = p.settled + excluded.settled, requests = p.requests + excluded.requests, pending = p.pending + excluded.pending,
+	estimated) VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13, $14, $15, $16, $17, $18, $19, $20, $21,
+		$22, $23)
+	ON CONFLICT (account, key, day, route) DO UPDATE SET tokens = p.tokens + excluded.tokens,
+		parts = p.parts + excluded.parts,
+	settled = p.settled + excluded.settled, requests = p.requests + excluded.requests,
+		pending = p.pending + excluded.pending,
 	whole_requests = p.whole_requests + excluded.whole_requests, whole_pending = p.whole_pending + excluded.whole_pending,
 	attempts = p.attempts + excluded.attempts, microcents = p.microcents + excluded.microcents,
 	waived = p.waived + excluded.waived, over = p.over + excluded.over, refunded = p.refunded + excluded.refunded,

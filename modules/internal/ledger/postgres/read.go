@@ -2,6 +2,7 @@ package postgres
 
 import (
 	"fmt"
+	"slices"
 	"strings"
 
 	"github.com/jackc/pgx/v5"
@@ -15,19 +16,21 @@ import (
 const (
 	balanceColumns = `b.account, b.credits, b.accrued, b.held, b.head, b.entries, b.requests, b.spent, b.tokens, b.waived,
 		b.spent_before, b.tokens_before, b.waived_before, b.period, b.period_end, b.allotted, b.acts, b.trail`
-	// Rows are locked in the order of their ids, so that two nodes never wait for one another. What FOR UPDATE returns is the
-	// row as the one who had the lock before has left it; anything else is read behind it, by statements of their own.
-	// They are found by a join, and not by `= ANY`: only that passes over partitions that have none of them. The others are
-	// found row by row (LATERAL, OFFSET 0), whatever the tables looked like when the plan was made: of a table that was empty
-	// then, all of it would be read.
+	// Rows are locked in the order of the array, which is that of their ids, so that two nodes never wait for one
+	// another. What FOR UPDATE returns is the row as the one who had the lock before has left it; anything else is read
+	// behind it, by statements of their own. All are found row by row (LATERAL, OFFSET 0), whatever the tables looked
+	// like when the plan was made: of a table that was empty then, all of it would be read. And so none of partitions is
+	// that has none of them.
 	lockBalances = `SELECT ` + balanceColumns + ` FROM unnest($1::text[]) AS q (account)
-		JOIN balances AS b ON b.account = q.account ORDER BY b.account FOR UPDATE OF b`
+		CROSS JOIN LATERAL (SELECT * FROM balances AS o WHERE o.account = q.account OFFSET 0 FOR UPDATE) AS b`
 	settingColumns = `a.name, a.plan, a.state, a.created, a.spend_cap, a.token_budget, a.fair_use, a.concurrent_requests,
 		a.key_requests, a.account_requests, a.address_requests, a.profile, a.requires_region, a.requires_retention`
-	fromAccounts  = ` FROM accounts AS a JOIN balances AS b ON b.account = a.account `
-	selectAccount = `SELECT ` + balanceColumns + `, ` + settingColumns + fromAccounts
-	selectLines   = `SELECT l.account, l.root, l.spend_cap, l.spent, l.spent_before, l.held`
-	linesOfKeys   = selectLines + `, k.key FROM unnest($1::text[], $2::text[]) AS q (account, key)
+	fromAccounts       = ` FROM accounts AS a JOIN balances AS b ON b.account = a.account `
+	selectAccount      = `SELECT ` + balanceColumns + `, ` + settingColumns + fromAccounts
+	settingsOfAccounts = `SELECT ` + settingColumns + `, a.account FROM unnest($1::text[]) AS q (account)
+		CROSS JOIN LATERAL (SELECT * FROM accounts AS o WHERE o.account = q.account OFFSET 0) AS a`
+	selectLines = `SELECT l.account, l.root, l.spend_cap, l.spent, l.spent_before, l.held`
+	linesOfKeys = selectLines + `, k.key FROM unnest($1::text[], $2::text[]) AS q (account, key)
 		CROSS JOIN LATERAL (SELECT * FROM keys AS o WHERE o.account = q.account AND o.key = q.key OFFSET 0) AS k
 		CROSS JOIN LATERAL (SELECT * FROM lines AS o WHERE o.account = k.account AND o.root = k.root OFFSET 0) AS l`
 	linesOfRoots = selectLines + ` FROM unnest($1::text[], $2::text[]) AS q (account, root)
@@ -37,18 +40,20 @@ const (
 	holdsOfRequests = selectHolds + `unnest($1::text[], $2::text[]) AS q (account, request)
 		CROSS JOIN LATERAL (SELECT * FROM holds AS o WHERE o.account = q.account AND o.request = q.request OFFSET 0) AS h
 		ORDER BY h.request, h.seq`
-	selectSettled = `SELECT r.account, r.request, r.hold, r.service_limit, r.surcharge, r.charge, r.waived, r.over, r.refunded,
+	selectSettled = `SELECT r.account, r.request, r.hold, r.service_limit, r.surcharge, r.charge, r.waived, r.over,
+		r.refunded,
 		r.pending, r.key, r.tokens, r.entry, r.reason FROM `
 	settledRequests = selectSettled + `unnest($1::text[], $2::text[]) AS q (account, request)
 		CROSS JOIN LATERAL (SELECT * FROM requests AS o WHERE o.account = q.account AND o.request = q.request OFFSET 0) AS r`
-	// selectNode reads the database's clock, and whether the node may write. It comes behind the locks: who has found that a
-	// lease has lapsed looks at the account behind this transaction, or this one sees that.
-	selectNode = `SELECT (extract(epoch FROM clock_timestamp()) * 1000000)::bigint, ended IS NULL AND expires > clock_timestamp()
+	// selectNode reads the database's clock, and whether the node may write. It comes behind the locks: who has found
+	// that a lease has lapsed looks at the account behind this transaction, or this one sees that.
+	selectNode = `SELECT (extract(epoch FROM clock_timestamp()) * 1000000)::bigint, ended IS NULL
+		AND expires > clock_timestamp()
 		FROM nodes WHERE node = $1`
 )
 
-// read locks accounts and reads the lines of keys and what there is of requests, in one round trip. Requests and keys are of
-// accounts that are locked by then.
+// read locks accounts and reads the lines of keys and what there is of requests, in one round trip. Requests and keys
+// are of accounts that are locked by then.
 func (u *unit) read(accounts []string, keys []keyID, requests []requestID) error {
 	var b pgx.Batch
 	u.queueRead(&b, accounts, keys, requests)
@@ -60,6 +65,7 @@ func (u *unit) read(accounts []string, keys []keyID, requests []requestID) error
 
 func (u *unit) queueRead(b *pgx.Batch, accounts []string, keys []keyID, requests []requestID) {
 	if len(accounts) > 0 {
+		slices.Sort(accounts)
 		for _, id := range accounts {
 			u.accounts[id] = nil
 		}
@@ -137,7 +143,8 @@ func (u *unit) readNode(rows pgx.Rows) error {
 	return nil
 }
 
-// readBalance reads an account that is locked. What operators have set for it is remembered, until an act has changed it.
+// readBalance reads an account that is locked. What operators have set for it is remembered, until an act has changed
+// it.
 func (u *unit) readBalance(row pgx.Rows) error {
 	var b balanceRow
 	if err := row.Scan(b.values()...); err != nil {
@@ -179,8 +186,7 @@ func (u *unit) fillSettings() error {
 		set.fill(&a.Account)
 		u.s.settings.Store(id, set)
 		return nil
-	}, `SELECT `+settingColumns+`, a.account FROM unnest($1::text[]) AS q (account)
-		CROSS JOIN LATERAL (SELECT * FROM accounts AS o WHERE o.account = q.account OFFSET 0) AS a`, bare)
+	}, settingsOfAccounts, bare)
 }
 
 // balanceRow are balanceColumns.
@@ -284,7 +290,7 @@ func (u *unit) readHold(row pgx.Rows) error {
 		is = &running{Running: r}
 		u.running[r.ID] = is
 	}
-	is.rows++
+	is.rows, is.last = is.rows+1, max(is.last, seq)
 	if seq == 0 {
 		return nil
 	}
@@ -299,7 +305,8 @@ func (u *unit) readHold(row pgx.Rows) error {
 func scanHold(row pgx.Rows, r *book.Running) (a book.Attempt, seq int64, err error) {
 	var held, created int64
 	var most *int64
-	err = row.Scan(&r.Account, &r.ID, &seq, &r.Key, &r.Owner, &r.Endpoint, &r.Profile, &r.Held, &held, &a.Route, &a.Provider,
+	err = row.Scan(&r.Account, &r.ID, &seq, &r.Key, &r.Owner, &r.Endpoint, &r.Profile, &r.Held, &held, &a.Route,
+		&a.Provider,
 		&a.Model, &a.PriceVersion, &created, &most, &a.Beside, &a.Reference)
 	r.Created, a.Created, a.Worst = moment(held), moment(created), worstOf(most)
 	a.ID = ledger.AttemptID(r.ID, seq)
@@ -308,7 +315,8 @@ func scanHold(row pgx.Rows, r *book.Running) (a book.Attempt, seq int64, err err
 
 func (u *unit) readSettled(row pgx.Rows) error {
 	s := &settled{}
-	if err := row.Scan(&s.Account, &s.ID, &s.Held, &s.ServiceLimit, &s.Surcharge, &s.Charge, &s.Waived, &s.Over, &s.Refunded,
+	if err := row.Scan(&s.Account, &s.ID, &s.Held, &s.ServiceLimit, &s.Surcharge, &s.Charge, &s.Waived, &s.Over,
+		&s.Refunded,
 		&s.Pending, &s.key, &s.tokens, &s.entry, &s.reason); err != nil {
 		return err
 	}
@@ -348,10 +356,12 @@ func scanAttempt(row pgx.Rows, request string, more ...any) (a ledger.AttemptRec
 	var seq, created int64
 	var receipt, most, input, output *int64
 	u := &a.Usage
-	err = row.Scan(append([]any{&seq, &a.Route, &a.Provider, &a.Model, &a.PriceVersion, &a.Outcome, &u.Input, &u.CacheRead,
+	err = row.Scan(append([]any{&seq, &a.Route, &a.Provider, &a.Model, &a.PriceVersion, &a.Outcome, &u.Input,
+		&u.CacheRead,
 		&u.CacheWrite, &u.Output, &u.Reasoning, &u.Estimated, &created, &receipt, &most, &input, &output, &a.Key,
 		&a.Operator}, more...)...)
-	a.ID, a.Created, a.Receipt, a.Worst = ledger.AttemptID(request, seq), moment(created), optionalMoment(receipt), worstOf(most)
+	a.ID, a.Created, a.Receipt, a.Worst = ledger.AttemptID(request, seq), moment(created), optionalMoment(receipt),
+		worstOf(most)
 	a.Estimate = estimateOf(input, output)
 	return a, err
 }

@@ -36,7 +36,8 @@ func (s *Store) AddReceipt(ctx context.Context, attempt string, usage llm.Usage)
 	return c, applied, nil
 }
 
-func (u *unit) addReceipt(account, request string, seq int64, usage llm.Usage) (c ledger.Charge, applied bool, err error) {
+func (u *unit) addReceipt(account, request string, seq int64, usage llm.Usage) (c ledger.Charge, applied bool,
+	err error) {
 	r, on, err := u.request(account, request)
 	if err != nil {
 		return c, false, err
@@ -146,7 +147,8 @@ func (s *Store) CloseUnproven(ctx context.Context, before time.Time) (ledger.Clo
 		err := row.Scan(&a.account, &a.request, &a.seq, &a.route)
 		due = append(due, a)
 		return err
-	}, `SELECT account, request, seq, route FROM waiting WHERE created < $1 ORDER BY created, request, seq`, before.UnixNano())
+	}, `SELECT account, request, seq, route FROM waiting WHERE created < $1 ORDER BY created, request, seq`,
+		before.UnixNano())
 	for _, w := range due {
 		if err != nil {
 			break

@@ -46,9 +46,10 @@ func (s *Store) Hold(ctx context.Context, h ledger.Hold) (b ledger.Balance, err 
 	}
 	if err == nil {
 		_, known := s.held.LoadOrStore(h.Request, &held{keyID: keyID{h.Account, h.Key}})
+		op.fresh = !known
 		err = s.perform(ctx, "hold", op)
-		if err != nil && !known && !errors.Is(err, ledger.ErrUnavailable) {
-			s.held.Delete(h.Request) // it was refused
+		if state := op.state.Load(); op.fresh && (state == queued || state == cancelled) {
+			s.held.Delete(h.Request) // it never runs
 		}
 	}
 	if err != nil {
@@ -294,7 +295,8 @@ func (u *unit) settleLate(on *settled, st *ledger.Settlement) error {
 			p = u.payer(a, on.line)
 		case st.Results[i].Reference != "": // it waits, and this is what its upstream is asked by
 			_, seq, _ := ledger.ParseAttemptID(st.Results[i].Attempt)
-			u.write(`UPDATE waiting SET reference = $4 WHERE account = $1 AND request = $2 AND seq = $3`, on.Account, on.ID, seq,
+			u.write(`UPDATE waiting SET reference = $4 WHERE account = $1 AND request = $2 AND seq = $3`, on.Account, on.ID,
+				seq,
 				st.Results[i].Reference)
 		}
 	}

@@ -4,7 +4,6 @@ import (
 	"time"
 
 	"github.com/jackc/pgx/v5"
-	"github.com/jackc/pgx/v5/pgconn"
 
 	"github.com/fareway/fareway/modules/internal/ledger"
 	"github.com/fareway/fareway/modules/internal/ledger/book"
@@ -126,6 +125,21 @@ var holdTable = table[holdRow]{
 	},
 }
 
+// checkRows looks at whether the rows that were deleted are those that were read, or remembered.
+func (r *running) checkRows(rows pgx.Rows) error {
+	var n, seq, last int64
+	err := each(func(row pgx.Rows) error {
+		n++
+		err := row.Scan(&seq)
+		last = max(last, seq)
+		return err
+	})(rows)
+	if err == nil && (n != r.rows || last != r.last) {
+		err = errStale
+	}
+	return err
+}
+
 // holdRows are the rows of a running request.
 func holdRows(r *running) (rows []holdRow) {
 	if len(r.Attempts) == 0 {
@@ -141,9 +155,9 @@ func holdRows(r *running) (rows []holdRow) {
 
 type requestID struct{ account, request string }
 
-// deleteHold deletes the rows of one request. Those of many are deleted one by one: whoever plans a join with a table that
-// is mostly empty would have it read as a whole.
-const deleteHold = `DELETE FROM holds WHERE account = $1 AND request = $2`
+// deleteHold deletes the rows of one request. Those of many are deleted one by one: whoever plans a join with a table
+// that is mostly empty would have it read as a whole.
+const deleteHold = `DELETE FROM holds WHERE account = $1 AND request = $2 RETURNING seq`
 
 var requestTable = table[*running]{
 	`INSERT INTO requests (account, request, key, owner, endpoint, profile, hold, status, reason, free, service_limit,
@@ -223,7 +237,8 @@ func estimate(u *llm.Usage) llm.Usage {
 
 var waitingTable = table[attemptRow]{
 	`INSERT INTO waiting (account, request, seq, provider, route, created, reference, provider_key)
-		SELECT * FROM unnest($1::text[], $2::text[], $3::int8[], $4::text[], $5::text[], $6::int8[], $7::text[], $8::text[])`,
+		SELECT * FROM unnest($1::text[], $2::text[], $3::int8[], $4::text[], $5::text[], $6::int8[], $7::text[],
+			$8::text[])`,
 	[]column[attemptRow]{
 		of(func(r *attemptRow) string { return r.account }),
 		of(func(r *attemptRow) string { return r.request }),
@@ -289,16 +304,19 @@ var actTable = table[book.Act]{
 	},
 }
 
+// balanceTable and lineTable write rows that are there. By ON CONFLICT each is found by its key, whatever the table looked like
+// when the plan was made; an UPDATE would join, and read all of a table that was empty then.
 var balanceTable = table[*account]{
-	`UPDATE balances AS b SET credits = q.credits, accrued = q.accrued, held = q.held, head = q.head, entries = q.entries,
-		requests = q.requests, spent = q.spent, tokens = q.tokens, waived = q.waived, spent_before = q.spent_before,
-		tokens_before = q.tokens_before, waived_before = q.waived_before, period = q.period, period_end = q.period_end,
-		allotted = q.allotted, acts = q.acts, trail = q.trail
-		FROM unnest($1::text[], $2::int8[], $3::int8[], $4::int8[], $5::bytea[], $6::int8[], $7::int8[], $8::int8[],
-		$9::int8[], $10::int8[], $11::int8[], $12::int8[], $13::int8[], $14::int8[], $15::int8[], $16::bool[], $17::int8[],
-		$18::bytea[]) AS q (account, credits, accrued, held, head, entries, requests, spent, tokens, waived, spent_before,
+	`INSERT INTO balances (account, credits, accrued, held, head, entries, requests, spent, tokens, waived, spent_before,
 		tokens_before, waived_before, period, period_end, allotted, acts, trail)
-		WHERE b.account = q.account`,
+		SELECT * FROM unnest($1::text[], $2::int8[], $3::int8[], $4::int8[], $5::bytea[], $6::int8[], $7::int8[], $8::int8[],
+		$9::int8[], $10::int8[], $11::int8[], $12::int8[], $13::int8[], $14::int8[], $15::int8[], $16::bool[], $17::int8[],
+		$18::bytea[])
+		ON CONFLICT (account) DO UPDATE SET credits = excluded.credits, accrued = excluded.accrued, held = excluded.held,
+		head = excluded.head, entries = excluded.entries, requests = excluded.requests, spent = excluded.spent,
+		tokens = excluded.tokens, waived = excluded.waived, spent_before = excluded.spent_before,
+		tokens_before = excluded.tokens_before, waived_before = excluded.waived_before, period = excluded.period,
+		period_end = excluded.period_end, allotted = excluded.allotted, acts = excluded.acts, trail = excluded.trail`,
 	[]column[*account]{
 		of(func(a **account) string { return (*a).ID }),
 		of(func(a **account) int64 { return (*a).Credits }),
@@ -332,9 +350,10 @@ var balanceTable = table[*account]{
 }
 
 var lineTable = table[*line]{
-	`UPDATE lines AS l SET spend_cap = q.spend_cap, spent = q.spent, spent_before = q.spent_before, held = q.held
-		FROM unnest($1::text[], $2::text[], $3::int8[], $4::int8[], $5::int8[], $6::int8[])
-		AS q (account, root, spend_cap, spent, spent_before, held) WHERE l.account = q.account AND l.root = q.root`,
+	`INSERT INTO lines (account, root, spend_cap, spent, spent_before, held)
+		SELECT * FROM unnest($1::text[], $2::text[], $3::int8[], $4::int8[], $5::int8[], $6::int8[])
+		ON CONFLICT (account, root) DO UPDATE SET spend_cap = excluded.spend_cap, spent = excluded.spent,
+		spent_before = excluded.spent_before, held = excluded.held`,
 	[]column[*line]{
 		of(func(l **line) string { return (*l).id.account }),
 		of(func(l **line) string { return (*l).id.root }),
@@ -364,13 +383,8 @@ func (u *unit) queueRows(b *pgx.Batch) {
 		if r == nil || !r.dirty {
 			continue
 		}
-		if rows := r.rows; rows > 0 {
-			b.Queue(deleteHold, r.Account, r.ID).Exec(func(tag pgconn.CommandTag) error {
-				if tag.RowsAffected() != rows {
-					return errStale
-				}
-				return nil
-			})
+		if r.rows > 0 {
+			b.Queue(deleteHold, r.Account, r.ID).Query(r.checkRows)
 		}
 		if r.end == nil {
 			holds = append(holds, holdRows(r)...)

@@ -9,7 +9,6 @@ import (
 	"time"
 
 	"github.com/jackc/pgx/v5"
-	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
 	"github.com/fareway/fareway/modules/internal/ledger"
@@ -29,7 +28,8 @@ func spreadSchema(t *testing.T) string {
 	text = table.ReplaceAllStringFunc(text, func(create string) string {
 		name := table.FindStringSubmatch(create)[1]
 		for i := range parts {
-			fmt.Fprintf(&made, "CREATE TABLE %s_h%d PARTITION OF %s FOR VALUES WITH (MODULUS %d, REMAINDER %d);\n", name, i, name,
+			fmt.Fprintf(&made, "CREATE TABLE %s_h%d PARTITION OF %s FOR VALUES WITH (MODULUS %d, REMAINDER %d);\n", name, i,
+				name,
 				parts, i)
 		}
 		return create[:strings.LastIndex(create, "\n)")] + "\n) PARTITION BY HASH (account);"
@@ -45,8 +45,9 @@ func spreadSchema(t *testing.T) string {
 		INSERT INTO goose_db_version (version_id, is_applied) VALUES (0, true), (1, true);`
 }
 
-// TestSpreadByAccount has the tables partitioned by account, as a database does that spreads them over machines, and looks
-// at which partitions the way of a request and the operations about an account have touched: those of the account alone.
+// TestSpreadByAccount has the tables partitioned by account, as a database does that spreads them over machines, and
+// looks at which partitions the way of a request and the operations about an account have touched: those of the
+// account alone.
 func TestSpreadByAccount(t *testing.T) {
 	t.Parallel()
 	ctx := context.Background()
@@ -64,7 +65,8 @@ func TestSpreadByAccount(t *testing.T) {
 	require.NoError(t, store.Close())
 	alone := func() bool { // who leaves says what he did as he does
 		var others int
-		err := conn.QueryRow(ctx, `SELECT count(*) FROM pg_stat_activity WHERE datname = 'spread' AND pid <> pg_backend_pid()`).
+		err := conn.QueryRow(ctx, `SELECT count(*) FROM pg_stat_activity WHERE datname = 'spread'
+			AND pid <> pg_backend_pid()`).
 			Scan(&others)
 		return err == nil && others == 0
 	}
@@ -79,7 +81,8 @@ func TestSpreadByAccount(t *testing.T) {
 		_, err := store.Hold(ctx, c.hold(request, 1_000))
 		require.NoError(t, err)
 		require.NoError(t, store.Begin(ctx, ledger.Next{Request: request, Microcents: 2_000, Attempt: ledger.Attempt{
-			ID: ledger.AttemptID(request, 2), Route: "unit", Provider: "p", Model: "m", PriceVersion: c.version, Worst: 1_000}}))
+			ID: ledger.AttemptID(request, 2), Route: "unit", Provider: "p", Model: "m", PriceVersion: c.version,
+			Worst: 1_000}}))
 		store.Refer(ledger.AttemptID(request, 1), "gen-1")
 		require.NoError(t, store.Check(ctx, c.account, c.key, 1, 1))
 		_, err = store.Settle(ctx, settlement(request, 700))
@@ -98,9 +101,11 @@ func TestSpreadByAccount(t *testing.T) {
 
 	require.Eventually(t, alone, 10*time.Second, 5*time.Millisecond)
 	var own int
-	require.NoError(t, conn.QueryRow(ctx, `SELECT right(tableoid::regclass::text, 1)::int FROM balances WHERE account = $1`,
+	require.NoError(t, conn.QueryRow(ctx, `SELECT right(tableoid::regclass::text, 1)::int FROM balances
+		WHERE account = $1`,
 		c.account).Scan(&own))
-	rows, err := conn.Query(ctx, `SELECT relname, coalesce(seq_scan, 0) + coalesce(idx_scan, 0) + n_tup_ins + n_tup_upd + n_tup_del
+	rows, err := conn.Query(ctx, `SELECT relname, coalesce(seq_scan, 0) + coalesce(idx_scan,
+		0) + n_tup_ins + n_tup_upd + n_tup_del
 		FROM pg_stat_user_tables WHERE relname ~ '_h[0-9]$'`)
 	require.NoError(t, err)
 	touched := 0
@@ -114,7 +119,7 @@ func TestSpreadByAccount(t *testing.T) {
 			}
 			continue
 		}
-		assert.Zero(t, n, "%s has none of the account, and was looked at", name)
+		require.Zero(t, n, "%s has none of the account, and was looked at", name)
 	}
 	require.NoError(t, rows.Err())
 	require.Greater(t, touched, 8, "those of the account were")

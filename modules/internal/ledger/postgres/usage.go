@@ -146,7 +146,8 @@ func (u *usage) countPruned(ctx context.Context, tx pgx.Tx) error {
 			s.pruned += p.Wholes
 		}
 		return nil
-	}, `SELECT account, key, day, route, parts, settled, requests, pending, whole_requests, whole_pending, attempts, microcents,
+	}, `SELECT account, key, day, route, parts, settled, requests, pending, whole_requests, whole_pending, attempts,
+		microcents,
 		waived, over, refunded, cost, input, cache_read, cache_write, output, reasoning, estimated FROM pruned`)
 }
 
@@ -171,7 +172,8 @@ func addUsage(to, more *book.Usage) {
 		to   **int64
 		more *int64
 	}{
-		{&to.Input, more.Input}, {&to.CacheRead, more.CacheRead}, {&to.CacheWrite, more.CacheWrite}, {&to.Output, more.Output},
+		{&to.Input, more.Input}, {&to.CacheRead, more.CacheRead}, {&to.CacheWrite, more.CacheWrite}, {&to.Output,
+			more.Output},
 		{&to.Reasoning, more.Reasoning},
 	} {
 		switch {

@@ -1,5 +1,5 @@
-// Package postgrestest starts PostgreSQL servers for tests: of this machine's packages, in a temporary folder, reached by a
-// socket there.
+// Package postgrestest starts PostgreSQL servers for tests: of this machine's packages, in a temporary folder,
+// reached by a socket there.
 package postgrestest
 
 import (
@@ -44,8 +44,8 @@ func findPrograms() (string, error) {
 	return filepath.Dir(found[len(found)-1]), nil
 }
 
-// Start starts a server. settings are lines of postgresql.conf, which come after those that make it quick and unsafe for
-// a machine that fails.
+// Start starts a server. settings are lines of postgresql.conf, which come after those that make it quick and unsafe
+// for a machine that fails.
 func Start(settings ...string) (_ *Server, err error) {
 	s := &Server{}
 	if s.bin, err = findPrograms(); err != nil {
@@ -201,6 +201,9 @@ func (s *Server) Stop() (err error) {
 	}
 	return errors.Join(err, os.RemoveAll(s.dir))
 }
+
+// Dir is the folder of the server's socket.
+func (s *Server) Dir() string { return s.dir }
 
 // URL is that of a database.
 func (s *Server) URL(database string) string {
