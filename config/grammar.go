@@ -190,8 +190,8 @@ var postgresGrammar = grammar{
 	noun: "attribute",
 	attributes: []attributeRule{{name: "url", kind: aText(4096), required: true, secret: true,
 		example: `env("DATABASE_URL")`,
-		doc: "The database, as libpq takes it: `postgres://user:password@host/database`. Nothing prints it. The user has to " +
-			"own the database, which is fareway's alone; several gateways may share it."},
+		doc: "The database, as libpq takes it: `postgres://user:password@host/database`. Nothing prints it. The user has " +
+			"to own the database, which is fareway's alone; several gateways may share it."},
 	},
 }
 

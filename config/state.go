@@ -33,8 +33,8 @@ const besidePostgres = "fareway"
 // DefaultStore is where the ledger is unless the file says otherwise.
 func DefaultStore() Store { return Store{Kind: SQLite, Path: "fareway.db", Durability: DurablePower} }
 
-// File is the path of the database in a data folder. What else survives a restart lies beside it, under its name: where the
-// database is a server's, File is that name alone, and there is no such file.
+// File is the path of the database in a data folder. What else survives a restart lies beside it, under its name:
+// where the database is a server's, File is that name alone, and there is no such file.
 func (s Store) File(data string) string {
 	if s.Kind == Postgres {
 		return filepath.Join(data, besidePostgres)

@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"cmp"
 	"context"
+	"errors"
 	"fmt"
 	"io"
 	"log/slog"
@@ -35,6 +36,7 @@ import (
 	"github.com/fareway/fareway/modules/internal/ledger"
 	"github.com/fareway/fareway/modules/internal/ledger/postgrestest"
 	"github.com/fareway/fareway/modules/internal/ratelimit"
+	"github.com/fareway/fareway/modules/internal/stores"
 	"github.com/fareway/fareway/modules/limits"
 	"github.com/fareway/fareway/modules/verify/wire"
 	"github.com/fareway/fareway/plugins/families"
@@ -346,8 +348,24 @@ func storeOf(t testing.TB, s *setup) string {
 	if cmp.Or(s.Store, kind) != config.Postgres {
 		return ""
 	}
-	return fmt.Sprintf("store %q {\n  url = %q\n}\n", config.Postgres, postgrestest.Database(t))
+	require.NoError(t, makeTables())
+	return fmt.Sprintf("store %q {\n  url = %q\n}\n", config.Postgres, postgrestest.Copy(t, "tables"))
 }
+
+// makeTables makes the database with the tables of a ledger, which gateways have copies of.
+var makeTables = sync.OnceValue(func() error {
+	return postgrestest.CreateTemplate("tables", func(url string) error {
+		dir, err := os.MkdirTemp("", "contracttest")
+		if err != nil {
+			return err
+		}
+		store, err := stores.Open(config.Store{Kind: config.Postgres, URL: url}, dir, ledger.Options{})
+		if err == nil {
+			err = store.Close()
+		}
+		return errors.Join(err, os.RemoveAll(dir))
+	})
+})
 
 // Reload makes another configuration take effect, as saving the file does: what edit makes of the current one.
 func (s *service) Reload(edit func(hcl string) string) {

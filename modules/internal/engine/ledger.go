@@ -108,8 +108,8 @@ func (e *Engine) openLive(ctx context.Context, store live.Store, options ledger.
 	return nil
 }
 
-// openShared opens the ledger over a store that other processes have open, too: the settlements of this one's spool come
-// first, for the others may have released their holds already, and then what nodes hold that are gone.
+// openShared opens the ledger over a store that other processes have open, too: the settlements of this one's spool
+// come first, for the others may have released their holds already, and then what nodes hold that are gone.
 func (e *Engine) openShared(ctx context.Context, store shared.Store, o *Options) error {
 	if err := e.reopenUnbooked(ctx); err != nil {
 		return err

@@ -20,8 +20,8 @@ import (
 )
 
 // Open opens the ledger that a store block names, for a gateway with this data folder: a live.Store, or for several
-// processes at a time a shared.Store. It returns ledger.ErrLocked when another process admits requests on it, or has this
-// data folder.
+// processes at a time a shared.Store. It returns ledger.ErrLocked when another process admits requests on it, or has
+// this data folder.
 func Open(at config.Store, data string, o ledger.Options) (ledger.Store, error) {
 	switch at.Kind {
 	case config.SQLite:

@@ -1,10 +1,10 @@
-// Package shared is the ledger of a process that shares its store with others. The store decides; while it is away, what has
-// ended is kept in a log of this process, the spool, and given to the store when it is back.
+// Package shared is the ledger of a process that shares its store with others. The store decides; while it is away,
+// what has ended is kept in a log of this process, the spool, and given to the store when it is back.
 //
 // Holds and attempts never go there: without the store nobody knows what an account has left, so they are refused with
-// ledger.ErrUnavailable, before anything is called upstream (GAP-45). A settlement is answered as soon as the store or the
-// spool has it. It may come to the store late, when another node has released the request already: the store charges it
-// once then. What fair use leaves free (GAP-135) of one that is in the spool the store decides when it comes.
+// ledger.ErrUnavailable, before anything is called upstream (GAP-45). A settlement is answered as soon as the store or
+// the spool has it. It may come to the store late, when another node has released the request already: the store
+// charges it once then. What fair use leaves free (GAP-135) of one that is in the spool the store decides when it comes.
 package shared
 
 import (
@@ -95,7 +95,8 @@ func Open(store Store, log Log, o Options) *Ledger {
 		o.After = time.After
 	}
 	ctx, stop := context.WithCancel(context.Background())
-	l := &Ledger{Store: store, log: log, o: o, wake: make(chan struct{}, 1), running: make(map[string]*request), stop: stop}
+	l := &Ledger{Store: store, log: log, o: o, wake: make(chan struct{}, 1), running: make(map[string]*request),
+		stop: stop}
 	if log.Len() > 0 {
 		l.wake <- struct{}{}
 	}
@@ -245,7 +246,8 @@ func (r *request) record(s *ledger.Settlement, now time.Time) (spool.Record, led
 		}
 		return config.Price{}, 0 // the store refuses such a settlement
 	})
-	record := spool.Record{Settlement: *s, Account: r.account, Key: r.key, Charge: &c.Microcents, Pending: c.Pending, Time: now}
+	record := spool.Record{Settlement: *s, Account: r.account, Key: r.key, Charge: &c.Microcents,
+		Pending: c.Pending, Time: now}
 	for i := range r.attempts {
 		a := &r.attempts[i]
 		record.Attempts = append(record.Attempts, spool.Attempt{ID: a.ID, Route: a.Route, Provider: a.Provider,
