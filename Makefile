@@ -62,14 +62,20 @@ test race soak: | .cache/bin/redis-server
 
 .cache/bin/redis-server:
 	@.ci/redis
+# Tests start PostgreSQL servers of their own, of this machine's packages.
+.PHONY: postgresql
+postgresql:
+	@ls /usr/lib/postgresql/*/bin/initdb >/dev/null 2>&1 || if command -v apt-get >/dev/null && [ "$$(id -u)" = 0 ]; then \
+		apt-get update -qq >/dev/null && apt-get install -qq -y --no-install-recommends postgresql >/dev/null; \
+	else echo 'PostgreSQL is not installed; tests of store "postgres" need it: apt-get install postgresql'; exit 1; fi
 
 .PHONY: test
-test: ## run all tests (or those of PKG), and those of the examples that are modules of their own
+test: postgresql ## run all tests (or those of PKG), and those of the examples that are modules of their own
 	$(GOTESTSUM) --packages '$(PKG)' -- -vet=off -timeout 30m
 	@for dir in $(EXAMPLES); do (set -x; cd $$dir && go test -timeout 30m ./...); done
 
 .PHONY: race
-race: ## run all tests (or those of PKG) under the race detector
+race: postgresql ## run all tests (or those of PKG) under the race detector
 	CGO_ENABLED=1 $(GOTESTSUM) --packages '$(PKG)' -- -race -vet=off -timeout 20m
 
 .PHONY: check

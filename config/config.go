@@ -78,10 +78,12 @@ type Gateway struct {
 
 // Store says where the ledger is.
 type Store struct {
-	Kind string `json:"kind"` // SQLite
-	Path string `json:"path"` // as written; relative to the data folder
-	// Durability is what an acknowledged charge survives; "" is DurablePower.
-	Durability Durability `json:"durability"`
+	Kind string // SQLite or Postgres
+	// Of SQLite.
+	Path       string     // as written; relative to the data folder
+	Durability Durability // what an acknowledged charge survives; "" is DurablePower
+	// URL is where Postgres is. It is a secret.
+	URL string
 }
 
 // Durability says what a charge that was acknowledged survives.

@@ -60,8 +60,9 @@ var fileGrammar = grammar{
 			many: true, example: localsExample},
 		{name: "gateway", doc: "The settings of the service as a whole.",
 			body: &gatewayGrammar, example: "gateway {\n}"},
-		{name: "store", doc: "Where the ledger is. The label is `sqlite`.",
-			body: &storeGrammar, label: "kind", example: storeExample},
+		{name: "store", bodies: map[string]*grammar{SQLite: &sqliteGrammar, Postgres: &postgresGrammar},
+			doc:   "Where the ledger is: `sqlite` or `postgres`.",
+			label: "kind", example: storeExample},
 		{name: "limiter", doc: "Where requests are counted. The label is `memory`, or `redis` for several nodes.",
 			bodies: map[string]*grammar{Memory: &limiterGrammar, RedisKind: &redisLimiterGrammar},
 			label:  "kind", example: limiterExample},
@@ -173,7 +174,7 @@ var gatewayGrammar = grammar{
 	},
 }
 
-var storeGrammar = grammar{
+var sqliteGrammar = grammar{
 	noun: "attribute",
 	attributes: []attributeRule{{name: "path", kind: aPath, fallback: `"fareway.db"`, example: `"fareway.db"`,
 		doc: "The database file, relative to the data folder; an absolute path is refused."},
@@ -185,6 +186,15 @@ var storeGrammar = grammar{
 				"what was charged, paid in and decided since. Nothing is damaged then, the start and `ledger verify` say what " +
 				"is gone, as far as anything still tells, and it is booked on the audit trail. No request waits for the disk, " +
 				"which pays where syncs take long: see below."},
+	},
+}
+
+var postgresGrammar = grammar{
+	noun: "attribute",
+	attributes: []attributeRule{{name: "url", kind: aText(4096), required: true, secret: true,
+		example: `env("DATABASE_URL")`,
+		doc: "The database, as libpq takes it: `postgres://user:password@host/database`. Nothing prints it. The user has " +
+			"to own the database, which is fareway's alone; several gateways may share it."},
 	},
 }
 
@@ -817,7 +827,8 @@ var places = []place{
 	{"at the top of the file", &fileGrammar},
 	{"in a variable block", &variableGrammar},
 	{"in the gateway block", &gatewayGrammar},
-	{"in a store block", &storeGrammar},
+	{"in store \"sqlite\"", &sqliteGrammar},
+	{"in store \"postgres\"", &postgresGrammar},
 	{"in a limiter \"memory\" block", &limiterGrammar},
 	{"in a limiter \"redis\" block", &redisLimiterGrammar},
 	{"in a provider block", &providerGrammar},

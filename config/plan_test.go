@@ -90,7 +90,7 @@ route "small" {
 func TestAnotherKindOfStoreStaysUnread(t *testing.T) {
 	t.Parallel()
 	for _, block := range []string{
-		`store "postgres" { dsn = env("NOT_SET_ANYWHERE") }`,
+		`store "mysql" { dsn = env("NOT_SET_ANYWHERE") }`,
 		`limiter "etcd" { url = "etcd://:hunter2@cache" }`,
 	} {
 		_, diags := loadText(t, block+"\n"+minimal)

@@ -1,7 +1,10 @@
 package config
 
 import (
+	"encoding/json"
 	"fmt"
+	"io"
+	"log/slog"
 	"path/filepath"
 	"slices"
 	"strconv"
@@ -12,44 +15,105 @@ import (
 
 // What the gateway remembers, and where: the ledger in a store, the rate limits in a limiter.
 
-// SQLite and Memory are the kinds of stores and limiters that there are.
+// SQLite and Postgres are the kinds of stores, and Memory is that of limiters.
 const (
-	SQLite = "sqlite"
-	Memory = "memory"
+	SQLite   = "sqlite"
+	Postgres = "postgres"
+	Memory   = "memory"
 )
 
 const (
-	storeExample   = "store \"" + SQLite + "\" {\n  path = \"fareway.db\"\n}"
-	limiterExample = "limiter \"" + Memory + "\" {}"
+	storeExample    = "store \"" + SQLite + "\" {\n  path = \"fareway.db\"\n}"
+	postgresExample = "store \"" + Postgres + "\" {\n  url = env(\"DATABASE_URL\")\n}"
+	limiterExample  = "limiter \"" + Memory + "\" {}"
 )
+
+// besidePostgres is what the data folder's own files are called after where the ledger is not among them.
+const besidePostgres = "fareway"
 
 // DefaultStore is where the ledger is unless the file says otherwise.
 func DefaultStore() Store { return Store{Kind: SQLite, Path: "fareway.db", Durability: DurablePower} }
 
-// File is the path of the database in a data folder.
-func (s Store) File(data string) string { return filepath.Join(data, s.Path) }
+// File is the path of the database in a data folder. What else survives a restart lies beside it, under its name:
+// where the database is a server's, File is that name alone, and there is no such file.
+func (s Store) File(data string) string {
+	if s.Kind == Postgres {
+		return filepath.Join(data, besidePostgres)
+	}
+	return filepath.Join(data, s.Path)
+}
+
+// MarshalJSON prints the store without its url, which holds a password.
+func (s Store) MarshalJSON() ([]byte, error) {
+	url := ""
+	if s.URL != "" {
+		url = hidden
+	}
+	return json.Marshal(struct {
+		Kind       string     `json:"kind"`
+		Path       string     `json:"path,omitempty"`
+		Durability Durability `json:"durability,omitempty"`
+		URL        string     `json:"url,omitempty"`
+	}{s.Kind, s.Path, s.Durability, url})
+}
+
+// Format prints the store without its url under every verb, as Provider's does.
+func (s Store) Format(f fmt.State, _ rune) {
+	text, err := s.MarshalJSON()
+	if err != nil {
+		text = []byte(hidden)
+	}
+	// An error of the writer reaches whoever gave the writer to fmt.
+	_, _ = io.WriteString(f, "store "+string(text))
+}
+
+// LogValue keeps the url out of logs.
+func (s Store) LogValue() slog.Value { return slog.StringValue(fmt.Sprint(s)) }
 
 func (l *loader) store(file *section) Store {
 	st := DefaultStore()
 	for _, block := range file.blocks["store"] {
-		if !l.kind(block, storeExample, st.Kind) {
-			continue
-		}
-		s := l.open(block, &storeGrammar)
-		var path string
-		v, ok := s.text("path", &path)
 		switch {
-		case !ok:
-		case strings.HasSuffix(path, "/"):
-			s.refuse(v, "must name a file, not a folder")
-		case filepath.IsAbs(path):
-			s.refuse(v, "must be relative to the data folder, such as \"fareway.db\"")
-		default:
-			st.Path = path
+		case block.Labels[0] == Postgres:
+			st = l.postgres(block)
+		case l.kind(block, storeExample+"\nor:\n"+postgresExample, SQLite, Postgres):
+			st = l.sqlite(block)
 		}
-		durability := string(st.Durability)
-		s.oneOf("durability", &durability)
-		st.Durability = Durability(durability)
+	}
+	return st
+}
+
+func (l *loader) sqlite(block *hclsyntax.Block) Store {
+	st := DefaultStore()
+	s := l.open(block, &sqliteGrammar)
+	var path string
+	v, ok := s.text("path", &path)
+	switch {
+	case !ok:
+	case strings.HasSuffix(path, "/"):
+		s.refuse(v, "must name a file, not a folder")
+	case filepath.IsAbs(path):
+		s.refuse(v, "must be relative to the data folder, such as \"fareway.db\"")
+	default:
+		st.Path = path
+	}
+	durability := string(st.Durability)
+	s.oneOf("durability", &durability)
+	st.Durability = Durability(durability)
+	return st
+}
+
+// postgresSchemes are how a url of PostgreSQL begins (libpq, "Connection URIs").
+var postgresSchemes = []string{"postgres://", "postgresql://"}
+
+func (l *loader) postgres(block *hclsyntax.Block) Store {
+	s := l.open(block, &postgresGrammar)
+	s.public = false
+	st := Store{Kind: Postgres}
+	if v, ok := s.text("url", &st.URL); ok && !slices.ContainsFunc(postgresSchemes, func(scheme string) bool {
+		return strings.HasPrefix(st.URL, scheme)
+	}) {
+		s.refuse(v, "must look like postgres://user:password@host/database")
 	}
 	return st
 }

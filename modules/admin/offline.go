@@ -27,6 +27,7 @@ import (
 type Offline struct {
 	Data   string         // the data folder
 	Ledger string         // the database's file
+	Shared bool           // there is none: the ledger is a server's, and Ledger the name of what the folder has beside
 	Config *config.Config // of the gateway, nil when it cannot be read
 	// Tell is told up to which moment Read sees, where the ledger's file is behind.
 	Tell func(text string)

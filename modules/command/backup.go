@@ -46,7 +46,7 @@ The configuration and the keys of providers are not in it.`,
 			"  fareway gateway backup - | ssh elsewhere 'cat > fareway.tar'",
 		Args: exactly("FILE"),
 		RunE: func(cmd *cobra.Command, args []string) error {
-			place, err := to.place()
+			place, err := to.file()
 			if err != nil {
 				return err
 			}
@@ -167,7 +167,7 @@ audit trail.`,
 			if replace && reason == "" {
 				return errors.New("--reason is missing: a ledger that is there is replaced for one")
 			}
-			place, err := to.place()
+			place, err := to.file()
 			if err != nil {
 				return err
 			}

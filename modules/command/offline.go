@@ -52,8 +52,12 @@ func (t *target) decide(cmd *cobra.Command, ask func(c *admin.Client) error) err
 // offline is the ledger on the data folder, where no gateway runs.
 func (t *target) offline() (admin.Offline, error) {
 	o, err := t.place()
-	if err != nil {
+	switch {
+	case err != nil:
 		return o, fmt.Errorf("no gateway is running on %s, and %w", o.Data, err)
+	case o.Shared:
+		return o, fmt.Errorf("no gateway is running on %s, and its ledger is in PostgreSQL, which a gateway alone reads: "+
+			"start one with the same store block, or ask one that runs with --admin ADDRESS", o.Data)
 	}
 	if _, err := os.Stat(o.Ledger); err != nil {
 		return o, fmt.Errorf("no gateway is running on %s, and there is no ledger to read: %w; "+
@@ -78,8 +82,19 @@ func (t *target) place() (admin.Offline, error) {
 		return o, fmt.Errorf("where its ledger is cannot be read: %w", diags)
 	}
 	o.Config = cfg
-	o.Ledger = store.File(data)
+	o.Ledger, o.Shared = store.File(data), store.Kind == config.Postgres
 	return o, nil
+}
+
+// file is place for what copies the ledger's file, and takes one alone.
+func (t *target) file() (admin.Offline, error) {
+	o, err := t.place()
+	if err == nil && o.Shared {
+		err = fmt.Errorf("the ledger of %s is in PostgreSQL, which is backed up and restored with its own tools: pgBackRest, "+
+			"WAL-G or pg_dump (see store \"postgres\" in config/README.md); `fareway gateway ledger verify --checkpoint FILE` "+
+			"says afterwards what is missing", o.Data)
+	}
+	return o, err
 }
 
 // hcl is the HCL file of the gateway on a data folder: what the Caddyfile of --config says, or the one in the folder,

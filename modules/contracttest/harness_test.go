@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"cmp"
 	"context"
+	"errors"
 	"fmt"
 	"io"
 	"log/slog"
@@ -33,7 +34,9 @@ import (
 	"github.com/fareway/fareway/modules/exchange"
 	"github.com/fareway/fareway/modules/internal/engine"
 	"github.com/fareway/fareway/modules/internal/ledger"
+	"github.com/fareway/fareway/modules/internal/ledger/postgrestest"
 	"github.com/fareway/fareway/modules/internal/ratelimit"
+	"github.com/fareway/fareway/modules/internal/stores"
 	"github.com/fareway/fareway/modules/limits"
 	"github.com/fareway/fareway/modules/verify/wire"
 	"github.com/fareway/fareway/plugins/families"
@@ -54,6 +57,10 @@ var providers = []string{"anthropic", "bedrock", "echo", "gemini", "guard", "lat
 
 func TestMain(m *testing.M) {
 	code := m.Run()
+	if err := postgrestest.StopOwn(); err != nil {
+		fmt.Fprintln(os.Stderr, err)
+		code = 1
+	}
 	if dir := providersDir.Load(); dir != nil {
 		_ = os.RemoveAll(*dir)
 	}
@@ -194,6 +201,7 @@ type setup struct {
 	Limiter       ratelimit.Limiter // nil: nobody is refused
 	Plugin        string            // of the provider "up"; "" for openai
 	Carry         string            // "" for FAREWAY_TEST_CARRY, which runs all tests in the other way, or "host"
+	Store         string            // "" for FAREWAY_TEST_STORE, which runs all tests on the other one, or "sqlite"
 	Settings      string            // more of them, as HCL
 	Keys          string            // of the provider "up", as HCL
 	Breaker       string            // the blocks breaker and retry_budget, as HCL
@@ -222,6 +230,7 @@ func start(t testing.TB, s setup) *service {
 	if way != "" && s.Carry != "" {
 		t.Skip("it names its way itself") //nolint:forbidigo // the ordinary run has run it so already
 	}
+	storeBlock := storeOf(t, &s)
 	up := upstream.Start(t, s.Script)
 	if s.Limiter == nil {
 		s.Limiter = boundless{ratelimit.NewMemory(ratelimit.Options{})}
@@ -230,7 +239,7 @@ func start(t testing.TB, s setup) *service {
 		s.Routes = []route{{Name: "standard"}}
 	}
 	var hcl strings.Builder
-	fmt.Fprintf(&hcl, "gateway {\n%s\n}\n", s.Gateway)
+	fmt.Fprintf(&hcl, "gateway {\n%s\n}\n%s", s.Gateway, storeBlock)
 	carry := cmp.Or(s.Carry, way, "host")
 	for i, name := range append([]string{"up"}, s.Providers...) {
 		plugin, settings, keys, address := "openai", "", "", up.BaseURL()
@@ -328,6 +337,35 @@ func start(t testing.TB, s setup) *service {
 	})
 	return sv
 }
+
+// storeOf is the store block of a gateway, "" for the default one.
+func storeOf(t testing.TB, s *setup) string {
+	t.Helper()
+	kind := os.Getenv("FAREWAY_TEST_STORE")
+	if kind != "" && (s.Store != "" && s.Store != kind || s.Data != "") {
+		t.Skip("it is about the other store") //nolint:forbidigo // the ordinary run has run it so already
+	}
+	if cmp.Or(s.Store, kind) != config.Postgres {
+		return ""
+	}
+	require.NoError(t, makeTables())
+	return fmt.Sprintf("store %q {\n  url = %q\n}\n", config.Postgres, postgrestest.Copy(t, "tables"))
+}
+
+// makeTables makes the database with the tables of a ledger, which gateways have copies of.
+var makeTables = sync.OnceValue(func() error {
+	return postgrestest.CreateTemplate("tables", func(url string) error {
+		dir, err := os.MkdirTemp("", "contracttest")
+		if err != nil {
+			return err
+		}
+		store, err := stores.Open(config.Store{Kind: config.Postgres, URL: url}, dir, ledger.Options{})
+		if err == nil {
+			err = store.Close()
+		}
+		return errors.Join(err, os.RemoveAll(dir))
+	})
+})
 
 // Reload makes another configuration take effect, as saving the file does: what edit makes of the current one.
 func (s *service) Reload(edit func(hcl string) string) {

@@ -1,5 +1,5 @@
-store "postgres" {
-  dsn = "postgres://u:hunter2@db/fareway"
+store "mysql" {
+  dsn = "mysql://u:hunter2@db/fareway"
 }
 
 provider "local" {

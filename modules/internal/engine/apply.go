@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"sync"
 
 	"github.com/fareway/fareway/modules/internal/ledger"
 	"github.com/fareway/fareway/modules/internal/ledger/book"
@@ -104,6 +105,14 @@ func (t *settler) apply(ctx context.Context, written *lines) (int64, error) {
 // takeUpBatch gives the store settlements of the spool, those together that say what was held for their requests.
 func (t *settler) takeUpBatch(ctx context.Context, records []spool.Record) []verdict {
 	verdicts := make([]verdict, len(records))
+	if t.courses == nil {
+		var asking sync.WaitGroup // so that they share transactions
+		for i := range records {
+			asking.Go(func() { verdicts[i] = settleOrFree(ctx, t.store, &records[i]) })
+		}
+		asking.Wait()
+		return verdicts
+	}
 	var courses []book.Course
 	var indexes []int
 	for i := range records {
@@ -117,7 +126,7 @@ func (t *settler) takeUpBatch(ctx context.Context, records []spool.Record) []ver
 			courses, indexes = append(courses, c), append(indexes, i)
 		}
 	}
-	taken, err := live.TakeUp(ctx, t.store, courses)
+	taken, err := live.TakeUp(ctx, t.courses, courses)
 	for n, i := range indexes {
 		if err != nil {
 			verdicts[i].away = err

@@ -25,6 +25,7 @@ import (
 	"github.com/fareway/fareway/modules/internal/history"
 	"github.com/fareway/fareway/modules/internal/ledger"
 	"github.com/fareway/fareway/modules/internal/ledger/live"
+	"github.com/fareway/fareway/modules/internal/ledger/shared"
 	"github.com/fareway/fareway/modules/internal/ratelimit"
 	"github.com/fareway/fareway/modules/internal/requestlog"
 	"github.com/fareway/fareway/modules/internal/routing"
@@ -40,8 +41,9 @@ import (
 type Options struct {
 	// DataDir is the folder of the ledger and of everything else that survives a restart.
 	DataDir string
-	// OpenStore opens the ledger that the configuration names, with a data folder.
-	OpenStore func(at config.Store, data string, o ledger.Options) (live.Store, error)
+	// OpenStore opens the ledger that the configuration names, with a data folder: a live.Store, which is this process's
+	// alone, or a shared.Store.
+	OpenStore func(at config.Store, data string, o ledger.Options) (ledger.Store, error)
 	// Logger is where the engine logs until SetLogger gives it another.
 	Logger *slog.Logger
 	// Builtin says how a built-in provider is started; nil for this executable's own command.
@@ -113,10 +115,12 @@ type core struct {
 	dataDir string
 	log     *swapLogger
 	store   ledger.Store
-	base    live.Store // below it
 	settler *settler
-	live    *live.Ledger // which store is, once it is open
-	syncer  *syncer      // nil where what is acknowledged is on the disk before
+	// What store is, once it is open: live, over base, where it is this process's alone, and else shared.
+	base    live.Store
+	live    *live.Ledger
+	shared  *shared.Ledger
+	syncer  *syncer // nil where what is acknowledged is on the disk before
 	away    func() (away bool, waiting live.Backlog)
 	plans   *plans
 	host    *host.Host
@@ -272,14 +276,21 @@ func (e *Engine) setBackground(o *Options) {
 	keeper := &housekeeper{ledger: e.store, acquire: e.life.acquire, metrics: e.metrics, log: log, now: o.Now}
 	receipts := &reconciler{ledger: e.store, acquire: e.life.acquire, metrics: e.metrics, log: log, now: o.Now}
 	inTurn := func(chores ...*chore) *loop { return &loop{chores: chores, log: log, now: o.Now, after: o.After} }
-	e.background.loops = []*loop{
+	if e.shared != nil {
+		keeper.claim, receipts.claim = e.shared.ClaimChore, e.shared.ClaimChore
+		e.background.loops = []*loop{inTurn(&chore{name: "releasing the holds of nodes that are gone", every: recoverEvery,
+			do: func(ctx context.Context) error {
+				_, err := e.shared.Recover(ctx)
+				return err
+			}})}
+	}
+	e.background.loops = append(e.background.loops,
 		inTurn(append(keeper.chores(), &chore{name: "keeping what was learned of routes", every: learnEvery,
 			do: e.saveCounts})...),
 		// In a loop of its own: a provider may take its time.
 		inTurn(&chore{name: "charging receipts", every: receiptsEvery, do: receipts.look}),
 		// It takes minutes.
-		inTurn(&chore{name: "training by outcomes", every: trainingEvery, do: e.train}),
-	}
+		inTurn(&chore{name: "training by outcomes", every: trainingEvery, do: e.train}))
 }
 
 func (l *learning) open(o *Options) {
@@ -453,6 +464,9 @@ func (e *Engine) Leaving() <-chan struct{} { return e.life.leaving.Done() }
 // WaitsFor is how many requests run, and when a drain that has begun tells them to end.
 func (e *Engine) WaitsFor() (running int, until time.Time) { return e.life.waitsFor() }
 
+// isHandedOver reports whether another process has the ledger by now.
+func (e *Engine) isHandedOver() bool { return e.live != nil && e.live.IsHandedOver() }
+
 // Drain begins a drain and waits until nothing runs.
 func (e *Engine) Drain() {
 	e.life.drain(0)
@@ -466,7 +480,7 @@ func (e *Engine) Close() error {
 	e.offered.Wait()
 	e.predecessors.watchers.Wait()
 	e.background.wait()
-	if !e.live.IsHandedOver() {
+	if !e.isHandedOver() {
 		if err := e.saveCounts(context.Background()); err != nil {
 			e.Logger().Warn("what was learned of routes in the last minute is lost", "error", err)
 		}

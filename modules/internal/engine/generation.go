@@ -88,7 +88,7 @@ func (c *configuration) refusals(ctx context.Context, cfg *config.Config) error 
 	if cfg.Store != c.where {
 		errs = append(errs, objection{"store", "The store block has changed",
 			fmt.Sprintf("It was %s and is %s. A running gateway keeps its store: restart it to change that.",
-				storeText(c.where), storeText(cfg.Store))})
+				storeText(c.where), storeChange(c.where, cfg.Store))})
 	}
 	if cfg.Limiter != c.counts {
 		errs = append(errs, objection{"limiter", "The limiter block has changed",
@@ -106,13 +106,24 @@ func limiterText(l config.Limiter) string {
 	return l.Kind
 }
 
-// storeText says where a store is, and its durability where that is not the usual one.
+// storeText says where a store is, without a secret, and its durability where that is not the usual one.
 func storeText(s config.Store) string {
+	if s.Kind == config.Postgres {
+		return s.Kind + " at a url that is not shown"
+	}
 	text := fmt.Sprintf("%s %q", s.Kind, s.Path)
 	if s.Durability == config.DurableProcess {
 		text += fmt.Sprintf(" (durability %q)", s.Durability)
 	}
 	return text
+}
+
+// storeChange says where a store is that was somewhere else.
+func storeChange(was, is config.Store) string {
+	if was.Kind == config.Postgres && is.Kind == config.Postgres {
+		return is.Kind + " at another one"
+	}
+	return storeText(is)
 }
 
 func (c *configuration) fill(ctx context.Context, g *Generation) error {

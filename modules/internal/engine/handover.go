@@ -140,7 +140,7 @@ func (e *Engine) awaitPredecessor(owner string, lock *flock.Flock) {
 	for {
 		got, err := lock.TryLockContext(e.life.ctx, handOverEvery)
 		_ = lock.Close() // lockEnded locks it
-		if got && !e.live.IsHandedOver() && e.store.Loss() == nil {
+		if got && !e.isHandedOver() && e.store.Loss() == nil {
 			err = e.live.ExcludeAll(context.Background(), func() error { return e.takeUpLeft(context.Background()) })
 			if err == nil {
 				e.Logger().Info("what an earlier process has left is taken up", "owner", owner)
@@ -150,7 +150,7 @@ func (e *Engine) awaitPredecessor(owner string, lock *flock.Flock) {
 		if got && err != nil {
 			e.Logger().Error("what an earlier process has left could not be taken up yet", "owner", owner, "error", err)
 		}
-		if e.live.IsHandedOver() || !e.pause(tryAgain) {
+		if e.isHandedOver() || !e.pause(tryAgain) {
 			return
 		}
 	}

@@ -17,7 +17,35 @@ const (
 	// checkpointEvery bounds what an attacker who rewrites the ledger can hide from whoever keeps checkpoints.
 	checkpointEvery = 10 * time.Minute
 	unprovenEvery   = 30 * time.Second
+	// recoverEvery is how often a node looks for others whose lease has lapsed.
+	recoverEvery = 5 * time.Second
+	// claimFor is how much longer a chore is a node's than until it does it again.
+	claimFor = 15 * time.Second
 )
+
+// claimer makes a chore this node's for a duration, where several nodes have the ledger; false where it is another's.
+type claimer func(ctx context.Context, name string, d time.Duration) (bool, error)
+
+// isOurs claims a chore that is done each so often. Without other nodes each is ours.
+func (c claimer) isOurs(ctx context.Context, name string, every time.Duration) (bool, error) {
+	if c == nil {
+		return true, nil
+	}
+	return c(ctx, name, every+claimFor)
+}
+
+// once is a chore that one node does for all.
+func (c claimer) once(of *chore) *chore {
+	do := of.do
+	of.do = func(ctx context.Context) error {
+		ours, err := c.isOurs(ctx, of.name, of.every)
+		if err != nil || !ours {
+			return err
+		}
+		return do(ctx)
+	}
+	return of
+}
 
 // upkeep is the part of the ledger that asks for time by itself.
 type upkeep interface {
@@ -34,15 +62,17 @@ type housekeeper struct {
 	metrics *Metrics
 	log     *slog.Logger
 	now     func() time.Time
+	claim   claimer
 
 	counted map[string]int64 // providers whose attempts the metric has
 }
 
 func (h *housekeeper) chores() []*chore {
 	return []*chore{
-		{name: "ending periods", every: periodsEvery, do: h.endPeriods},
-		{name: "closing unproven attempts", every: closeEvery, first: closeEvery, do: h.closeUnproven},
-		{name: "recording a checkpoint of the ledger", every: checkpointEvery, first: checkpointEvery, do: h.makeCheckpoint},
+		h.claim.once(&chore{name: "ending periods", every: periodsEvery, do: h.endPeriods}),
+		h.claim.once(&chore{name: "closing unproven attempts", every: closeEvery, first: closeEvery, do: h.closeUnproven}),
+		h.claim.once(&chore{name: "recording a checkpoint of the ledger", every: checkpointEvery, first: checkpointEvery,
+			do: h.makeCheckpoint}),
 		{name: "counting unproven attempts", every: unprovenEvery, do: h.countUnproven},
 	}
 }

@@ -13,6 +13,7 @@ import (
 	"github.com/fareway/fareway/modules/internal/files"
 	"github.com/fareway/fareway/modules/internal/ledger"
 	"github.com/fareway/fareway/modules/internal/ledger/live"
+	"github.com/fareway/fareway/modules/internal/ledger/shared"
 	"github.com/fareway/fareway/modules/internal/spool"
 )
 
@@ -34,7 +35,7 @@ func (e *Engine) openLedger(o *Options, cfg *config.Config) (err error) {
 	if err != nil {
 		return fmt.Errorf("opening the ledger: %w", err)
 	}
-	e.store, e.base = store, store // until there is the ledger over it
+	e.store = store // until there is the ledger over it
 	e.predecessors.spool = spool.Path(path)
 	for _, left := range []string{backup.BackupWork, backup.RestoreWork} {
 		files.RemoveLeftWork(o.DataDir, left) // by commands that were killed
@@ -53,22 +54,36 @@ func (e *Engine) openLedger(o *Options, cfg *config.Config) (err error) {
 	if e.settler, err = openSettler(spool.Path(path), store, e.metrics, log, o); err != nil {
 		return err
 	}
+	e.aside = &Aside{file: e.settler.spool.Aside(), ledger: store, now: o.Now, changed: e.settler.countAside}
+	switch store := store.(type) {
+	case live.Store:
+		err = e.openLive(ctx, store, options, o)
+	case shared.Store:
+		err = e.openShared(ctx, store, o)
+	default:
+		err = fmt.Errorf("opening the ledger: a store of kind %q can neither be decided over nor shared", cfg.Store.Kind)
+	}
+	if err != nil {
+		return err
+	}
+	e.metrics.watchSpool(func() int64 { return e.spooled().Settlements })
+	e.awaitPredecessors()
+	return nil
+}
+
+// openLive opens the ledger that decides in this process's memory, over a store of its own.
+func (e *Engine) openLive(ctx context.Context, store live.Store, options ledger.Options, o *Options) (err error) {
+	e.base = store
 	if options.Behind {
 		e.settler.spool.SyncBehind()
 	}
-	unbooked, err := findUnbooked(ctx, store, e.settler.spool.Aside().Items())
-	if err != nil {
+	if err := e.reopenUnbooked(ctx); err != nil {
 		return err
 	}
 	if store.PowerCut() {
 		if err := e.settler.bookTorn(ctx); err != nil {
 			return err
 		}
-	}
-	if len(unbooked) > 0 {
-		log.Error("what was decided about the spool was decided in another copy of the ledger: it is to be applied to this "+
-			"one, or decided anew: "+toDecide, "items", len(unbooked))
-		e.settler.spool.Aside().Reopen(unbooked)
 	}
 	e.settler.countAside()
 	if store.Loss() == nil { // else what dead processes left belongs to the ledger that is missing, which may be put back
@@ -87,13 +102,44 @@ func (e *Engine) openLedger(o *Options, cfg *config.Config) (err error) {
 	}
 	e.settler.spool.SetWitness(store.WitnessLog)
 	if options.Behind {
-		e.syncer = startSyncer(e.settler.spool, store, e.timer, log)
+		e.syncer = startSyncer(e.settler.spool, store, e.timer, options.Logger)
 	}
-	e.store, e.away = e.live, e.live.Away
-	e.aside = &Aside{file: e.settler.spool.Aside(), ledger: e.live, now: o.Now, changed: e.settler.countAside}
-	e.metrics.watchSpool(func() int64 { return e.spooled().Settlements })
-	e.awaitPredecessors()
+	e.store, e.away, e.aside.ledger = e.live, e.live.Away, e.live
 	return nil
+}
+
+// openShared opens the ledger over a store that other processes have open, too: the settlements of this one's spool
+// come first, for the others may have released their holds already, and then what nodes hold that are gone.
+func (e *Engine) openShared(ctx context.Context, store shared.Store, o *Options) error {
+	if err := e.reopenUnbooked(ctx); err != nil {
+		return err
+	}
+	e.settler.countAside()
+	if err := e.settler.takeUp(ctx); err != nil {
+		return err
+	}
+	if _, err := store.Recover(ctx); err != nil {
+		return err
+	}
+	e.shared = shared.Open(store, e.settler.spool, shared.Options{Now: o.Now, After: o.After, Logger: e.Logger(),
+		Apply: func(ctx context.Context) (int64, error) { return e.settler.apply(ctx, nil) }})
+	e.away = func() (bool, live.Backlog) {
+		away, waiting, since := e.shared.Away()
+		return away, live.Backlog{Settlements: waiting, Since: since}
+	}
+	e.store = e.shared // and decisions about what is aside go by the store itself, so that none comes into the spool
+	return nil
+}
+
+// reopenUnbooked has what was decided about the spool in another copy of the ledger decided anew.
+func (e *Engine) reopenUnbooked(ctx context.Context) error {
+	unbooked, err := findUnbooked(ctx, e.store, e.settler.spool.Aside().Items())
+	if err == nil && len(unbooked) > 0 {
+		e.Logger().Error("what was decided about the spool was decided in another copy of the ledger: it is to be applied "+
+			"to this one, or decided anew: "+toDecide, "items", len(unbooked))
+		e.settler.spool.Aside().Reopen(unbooked)
+	}
+	return err
 }
 
 // takeUpEverything takes up what dead processes left: the ledger's own spool, then what takeUpLeft does. Nobody decides
@@ -121,8 +167,8 @@ func (e *Engine) spooled() live.Backlog {
 
 // AcceptLoss goes on without what the ledger has lost (see ledger.Store), and takes up what was left for it.
 func (e *Engine) AcceptLoss(ctx context.Context, reason string) (ledger.Loss, error) {
-	loss, err := e.live.AcceptLoss(ctx, reason)
-	if err != nil {
+	loss, err := e.store.AcceptLoss(ctx, reason)
+	if err != nil || e.live == nil {
 		return loss, err
 	}
 	ctx = context.WithoutCancel(ctx)

@@ -4,11 +4,13 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
+	"fmt"
 	"io/fs"
 	"os"
 	"path/filepath"
 	"testing"
 
+	"github.com/fareway/fareway/modules/internal/ledger/postgrestest"
 	"github.com/fareway/fareway/plugins/llm"
 	"github.com/fareway/fareway/plugins/provider"
 )
@@ -23,7 +25,12 @@ func TestMain(m *testing.M) {
 		provider.Serve(new(archivist))
 		return
 	}
-	os.Exit(m.Run())
+	code := m.Run()
+	if err := postgrestest.StopOwn(); err != nil {
+		fmt.Fprintln(os.Stderr, err)
+		code = 1
+	}
+	os.Exit(code)
 }
 
 // builtinArchivist starts the test binary as a provider.

@@ -20,7 +20,8 @@ const (
 )
 
 // errLedgerAway is why a gateway is not ready whose ledger is away.
-var errLedgerAway = errors.New("the ledger does not take operations: see the log, and the disk of the data folder")
+var errLedgerAway = errors.New("the ledger does not take operations: see the log, and the disk of the data folder " +
+	"or the database")
 
 // storeProbe asks the store whether it takes operations.
 type storeProbe struct {

@@ -47,6 +47,7 @@ type reconciler struct {
 	metrics *Metrics
 	log     *slog.Logger
 	now     func() time.Time
+	claim   claimer // of each provider's receipts: nodes may have different ones
 
 	walks map[string]*walk // by provider; each is used by one goroutine at a time
 }
@@ -90,7 +91,11 @@ func (r *reconciler) look(ctx context.Context) error {
 			continue
 		}
 		asking.Go(func() {
-			if err := r.ask(ctx, name, backend, w); err != nil {
+			ours, err := r.claim.isOurs(ctx, "receipts of "+name, receiptsEvery)
+			if ours && err == nil {
+				err = r.ask(ctx, name, backend, w)
+			}
+			if err != nil {
 				mu.Lock()
 				defer mu.Unlock()
 				errs = append(errs, err)

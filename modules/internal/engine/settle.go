@@ -28,14 +28,14 @@ type requestSettler interface {
 
 // courseTaker is the part of a store that takes up what is in the spool.
 type courseTaker interface {
-	requestSettler
 	TakeUp(ctx context.Context, courses []book.Course) ([]book.TakenUp, error)
 }
 
 // settler has the spool, into which requests end before the store takes them up, and brings into the store what an
 // earlier process left there. What cannot be taken up it keeps aside.
 type settler struct {
-	store   courseTaker
+	store   requestSettler
+	courses courseTaker // the store, where it takes up what was decided; nil where it decides itself, as a shared one
 	spool   *spool.Spool
 	metrics *Metrics
 	log     *slog.Logger
@@ -43,7 +43,7 @@ type settler struct {
 }
 
 // openSettler opens the spool at path.
-func openSettler(path string, store courseTaker, m *Metrics, log *slog.Logger, o *Options) (*settler, error) {
+func openSettler(path string, store requestSettler, m *Metrics, log *slog.Logger, o *Options) (*settler, error) {
 	s, err := spool.Open(path, o.SpoolSize)
 	if err != nil {
 		return nil, err
@@ -52,7 +52,8 @@ func openSettler(path string, store courseTaker, m *Metrics, log *slog.Logger, o
 		log.Warn("the spool ends in a settlement that was not written to its end; its hold is released",
 			"path", path, "bytes", n)
 	}
-	t := &settler{store: store, spool: s, metrics: m, log: log, now: o.Now}
+	courses, _ := store.(courseTaker)
+	t := &settler{store: store, courses: courses, spool: s, metrics: m, log: log, now: o.Now}
 	if n := s.Aside().Undecided(); n > 0 {
 		log.Error("what was in the spool could not be applied or read and is kept aside; an operator has to decide: "+
 			toDecide, "undecided", n, "file", s.Aside().Path())

@@ -6,6 +6,8 @@ package stores
 import (
 	"cmp"
 	"context"
+	"crypto/rand"
+	"errors"
 	"fmt"
 	"io"
 	"log/slog"
@@ -16,6 +18,8 @@ import (
 	rediscache "github.com/fareway/fareway/modules/internal/cache/redis"
 	"github.com/fareway/fareway/modules/internal/ledger"
 	"github.com/fareway/fareway/modules/internal/ledger/live"
+	"github.com/fareway/fareway/modules/internal/ledger/postgres"
+	"github.com/fareway/fareway/modules/internal/ledger/shared"
 	"github.com/fareway/fareway/modules/internal/ledger/sqlite"
 	"github.com/fareway/fareway/modules/internal/ratelimit"
 	"github.com/fareway/fareway/modules/internal/ratelimit/redis"
@@ -24,15 +28,41 @@ import (
 	redisaffinity "github.com/fareway/fareway/modules/internal/routing/affinity/redis"
 )
 
-// Open opens the ledger that a store block names, for a gateway with this data folder. It returns ledger.ErrLocked
-// when another process admits requests on it.
-func Open(at config.Store, data string, o ledger.Options) (live.Store, error) {
-	if at.Kind != config.SQLite {
-		return nil, fmt.Errorf("opening the ledger: there is no store of kind %q", at.Kind)
+// Open opens the ledger that a store block names, for a gateway with this data folder: a live.Store, or for several
+// processes at a time a shared.Store. It returns ledger.ErrLocked when another process admits requests on it, or has
+// this data folder.
+func Open(at config.Store, data string, o ledger.Options) (ledger.Store, error) {
+	switch at.Kind {
+	case config.SQLite:
+		o.Behind = at.Durability == config.DurableProcess
+		return File(at.File(data)).Open(o)
+	case config.Postgres:
+		return openPostgres(at, File(at.File(data)), o)
 	}
-	o.Behind = at.Durability == config.DurableProcess
-	return File(at.File(data)).Open(o)
+	return nil, fmt.Errorf("opening the ledger: there is no store of kind %q", at.Kind)
 }
+
+// node is a store in PostgreSQL, by a process with a data folder of its own.
+type node struct {
+	*postgres.Store
+	unlock func() error // the data folder
+}
+
+// openPostgres opens the store as a node, to which what lies in the data folder beside a file belongs.
+func openPostgres(at config.Store, beside File, o ledger.Options) (shared.Store, error) {
+	unlock, err := beside.Lock()
+	if err != nil {
+		return nil, err
+	}
+	store, err := postgres.Open(context.Background(), postgres.Options{Options: o, URL: at.URL, BootID: rand.Text()})
+	if err != nil {
+		return nil, errors.Join(err, unlock())
+	}
+	return &node{Store: store, unlock: unlock}, nil
+}
+
+// Close implements ledger.Store.
+func (n *node) Close() error { return errors.Join(n.Store.Close(), n.unlock()) }
 
 // OpenLimiter opens the counts that a limiter block names. A server need not be there; log says when it is not. What
 // has a Close is to be closed.

@@ -1,0 +1,19 @@
+store "postgres" {
+  url = "postgres://u:hunter2@db/fareway"
+}
+
+provider "local" {
+  plugin = "echo"
+}
+
+route "small" {
+  provider       = "local"
+  model          = "echo"
+  context_window = 32768
+  max_output     = 8192
+  quality        = 0.45
+  price {
+    input  = 0.05
+    output = 0.20
+  }
+}
