@@ -289,15 +289,7 @@ func TestLockedAccount(t *testing.T) {
 	t.Cleanup(func() { require.NoError(t, store.Close()) })
 	customers := []customer{newCustomer(t, dead, 10)}
 	for i := range 3 {
-		c := customers[0]
-		a, err := store.CreateAccount(ctx, fmt.Sprint("other ", i), "")
-		require.NoError(t, err)
-		k, err := store.CreateKey(ctx, a.ID, "k", [32]byte{9, byte(i)}, "abcd", ledger.KeyChange{})
-		require.NoError(t, err)
-		_, _, err = store.AddCredit(ctx, ledger.Credit{Account: a.ID, Credits: 10})
-		require.NoError(t, err)
-		c.account, c.key = a.ID, k.ID
-		customers = append(customers, c)
+		customers = append(customers, customers[0].another(t, i, 10))
 	}
 	for i, c := range customers {
 		_, err := dead.Hold(ctx, c.hold(fmt.Sprint("req_dead", i), 1_000))
