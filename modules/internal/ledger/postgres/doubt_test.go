@@ -54,14 +54,21 @@ func (c customer) hold(request string, microcents int64) ledger.Hold {
 			PriceVersion: c.version, Worst: microcents}}
 }
 
+// next is a second attempt of a request, which may come to so much with it.
+func (c customer) next(request string, microcents int64) ledger.Next {
+	return ledger.Next{Request: request, Microcents: microcents, Attempt: ledger.Attempt{ID: ledger.AttemptID(request, 2),
+		Route: "unit", Provider: "p", Model: "m", PriceVersion: c.version, Worst: microcents / 2}}
+}
+
 func settlement(request string, microcents int64) ledger.Settlement {
 	return ledger.Settlement{Request: request, Status: 200, Reason: "ok", Results: []ledger.Result{{
 		Attempt: ledger.AttemptID(request, 1), Outcome: ledger.Finished,
 		Usage: &llm.Usage{Input: llm.Count(0), Output: llm.Count(microcents)}}}}
 }
 
-// TestCommitWithoutItsStandby has the wait of a commit for its synchronous standby cancelled, which leaves the commit on the
-// primary alone: the server says so by a warning, and a repetition that writes nothing would be answered at once.
+// TestCommitWithoutItsStandby has the wait of a commit for its synchronous standby cancelled, which leaves the commit
+// on the primary alone: the server says so by a warning, and a repetition that writes nothing would be answered at
+// once.
 func TestCommitWithoutItsStandby(t *testing.T) {
 	t.Parallel()
 	ctx := context.Background()

@@ -16,8 +16,8 @@ import (
 	"github.com/fareway/fareway/modules/internal/ledger/postgrestest"
 )
 
-// TestFrozenServer stops the server under load: whoever waits is told that it is unavailable while it is, and once it goes
-// on, requests do, no hold is left and each is charged at most once.
+// TestFrozenServer stops the server under load: whoever waits is told that it is unavailable while it is, and once it
+// goes on, requests do, no hold is left and each is charged at most once.
 func TestFrozenServer(t *testing.T) {
 	t.Parallel()
 	ctx := context.Background()
@@ -85,6 +85,9 @@ func TestFrozenServer(t *testing.T) {
 	isSoon(t, func() bool { return count(ctx, t, conn, `SELECT count(*) FROM holds`) == 0 }, "no hold is left")
 	require.Equal(t, settled.Load(), count(ctx, t, conn, `SELECT count(*) FROM requests WHERE reason = 'ok'`))
 	require.Equal(t, settled.Load()*700, count(ctx, t, conn, `SELECT sum(charge)::bigint FROM requests`))
-	isSoon(t, func() bool { requests, unmade := store.Remembered(); return requests+unmade == 0 }, "nothing is remembered")
+	isSoon(t, func() bool {
+		requests, unmade := store.Remembered()
+		return requests+unmade == 0
+	}, "nothing is remembered")
 	verifyOK(ctx, t, store)
 }

@@ -52,8 +52,8 @@ type operation struct {
 	recalls bool
 	// alone: it looks at more than unit.request finds of what its neighbours do.
 	alone bool
-	// decided is the act that run has recorded last, of an operation alone: how it is found again where nobody knows whether
-	// its commit is, for not everything that operators do can be repeated.
+	// decided is the act that run has recorded last, of an operation alone: how it is found again where nobody knows
+	// whether its commit is, for not everything that operators do can be repeated.
 	decided book.Act
 
 	state atomic.Int32
@@ -100,8 +100,8 @@ func (s *Store) laneOf(account string) *lane {
 	return s.lanes[maphash.String(s.seed, account)%uint64(last)]
 }
 
-// perform runs an operation. When ctx ends while it waits, it never runs; once it is in a transaction, its true outcome is
-// waited for. Neither takes longer than the time-out.
+// perform runs an operation. When ctx ends while it waits, it never runs; once it is in a transaction, its true
+// outcome is waited for. Neither takes longer than the time-out.
 func (s *Store) perform(ctx context.Context, name string, op *operation) error {
 	start := time.Now()
 	err := s.wait(ctx, op)
@@ -250,8 +250,8 @@ func (l *lane) collect(batch []*operation, op *operation) []*operation {
 	}
 }
 
-// commit runs a batch and answers it. Where the server refuses what it writes, or an account is locked for too long, each
-// account's operations run alone, and then each operation.
+// commit runs a batch and answers it. Where the server refuses what it writes, or an account is locked for too long,
+// each account's operations run alone, and then each operation.
 func (l *lane) commit(batch []*operation) {
 	l.commitOf(batch, func(op *operation) string { return op.account })
 }
@@ -333,8 +333,8 @@ func (l *lane) awaited(batch []*operation) bool {
 	return false
 }
 
-// beginUnit begins a transaction. Nothing bounds its statements, for that would cancel a commit, but a wait for a lock, and
-// the time between statements, in which a process that is stopped would keep its accounts locked. And
+// beginUnit begins a transaction. Nothing bounds its statements, for that would cancel a commit, but a wait for a
+// lock, and the time between statements, in which a process that is stopped would keep its accounts locked. And
 // whatever the database or the user is set to, its commit is durable, on the standby where there is a synchronous one.
 // Plans are those of few rows among many, whatever the tables look like when they are made.
 const beginUnit = `SELECT set_config('lock_timeout', '1s', true), set_config('statement_timeout', '0', true),

@@ -90,8 +90,9 @@ func (s *Store) renewOnce(ctx context.Context, conn *pgx.Conn) error {
 // leaseSeen is a lease as this process has seen it first.
 type leaseSeen struct{ expires, at time.Time }
 
-// endLapsed ends the leases of nodes that have not renewed theirs for as long as one lasts, by this process's own clock and
-// with the database there to renew them in: behind an outage of the database all leases have lapsed, and all nodes live.
+// endLapsed ends the leases of nodes that have not renewed theirs for as long as one lasts, by this process's own
+// clock and with the database there to renew them in: behind an outage of the database all leases have lapsed, and all
+// nodes live.
 func (s *Store) endLapsed(ctx context.Context) error {
 	var due []string
 	now := time.Now()

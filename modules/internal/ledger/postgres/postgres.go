@@ -94,8 +94,8 @@ func (o *Options) fill() {
 	}
 }
 
-// Open connects to the database, brings its tables to this version, and takes a lease as a node of its own. Other nodes may
-// have the same ledger open.
+// Open connects to the database, brings its tables to this version, and takes a lease as a node of its own. Other
+// nodes may have the same ledger open.
 func Open(ctx context.Context, o Options) (_ *Store, err error) {
 	o.fill()
 	s := &Store{o: o, seed: maphash.MakeSeed(), opened: time.Now(), ended: make(chan struct{})}
@@ -135,8 +135,8 @@ func Open(ctx context.Context, o Options) (_ *Store, err error) {
 	return s, nil
 }
 
-// prepare has what the server warns of kept (see noticeOf), and no connection ever cancel what the server does: a commit
-// that is cancelled while it waits for its standby is there, and lost by a failover.
+// prepare has what the server warns of kept (see noticeOf), and no connection ever cancel what the server does: a
+// commit that is cancelled while it waits for its standby is there, and lost by a failover.
 func prepare(c *pgx.ConnConfig) {
 	c.ValidateConnect = pgconn.ValidateConnectTargetSessionAttrsReadWrite
 	c.OnNotice = func(conn *pgconn.PgConn, n *pgconn.Notice) {
@@ -155,8 +155,8 @@ func prepare(c *pgx.ConnConfig) {
 	}
 }
 
-// silence is how long the network may say nothing, before a connection is given up. A server that works on a commit answers
-// the network's own questions, so that bounds no commit.
+// silence is how long the network may say nothing, before a connection is given up. A server that works on a commit
+// answers the network's own questions, so that bounds no commit.
 const silence = 10 * time.Second
 
 // connecting marks a context in which a connection is made.
@@ -195,8 +195,8 @@ func isElsewhere(err error) bool {
 	return errors.As(err, &e) && (e.Code == "25006" || strings.HasPrefix(e.Code, "57P0"))
 }
 
-// isRetryable reports whether the same transaction may succeed at once: it met another one (40001, 40P01), or another node
-// has recorded the same price.
+// isRetryable reports whether the same transaction may succeed at once: it met another one (40001, 40P01), or another
+// node has recorded the same price.
 func isRetryable(err error) bool {
 	var e *pgconn.PgError
 	return errors.As(err, &e) && (e.Code == "40001" || e.Code == "40P01" || e.ConstraintName == "prices_pkey")

@@ -17,9 +17,9 @@ import (
 // pruneBatch is how many requests are looked for at once.
 const pruneBatch = 256
 
-// addMonths makes the partitions of this month and the two that follow, where they are missing. Ids of requests begin with
-// the time in milliseconds (gateway.NewID); what has another id lies in the partitions of the rest.
-// It is tried again with each EndPeriods; until then, and where it fails, rows lie in the rest.
+// addMonths makes the partitions of this month and the two that follow, where they are missing. Ids of requests begin
+// with the time in milliseconds (gateway.NewID); what has another id lies in the partitions of the rest. It is tried
+// again with each EndPeriods; until then, and where it fails, rows lie in the rest.
 func (s *Store) addMonths(ctx context.Context) {
 	var clock int64
 	err := queryRows(ctx, s.pool, to(&clock), selectClock)

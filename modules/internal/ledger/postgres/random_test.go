@@ -54,8 +54,9 @@ func randomRun(t *testing.T, operations int64) {
 	killing.Go(func() {
 		for range kills {
 			var n int64
-			err := killer.QueryRow(ctx, `SELECT count(*) FILTER (WHERE pg_terminate_backend(pid)) FROM (SELECT pid FROM pg_stat_activity
-				WHERE datname = current_database() AND pid <> pg_backend_pid() ORDER BY random() LIMIT 2) AS _`).Scan(&n)
+			err := killer.QueryRow(ctx, `SELECT count(*) FILTER (WHERE pg_terminate_backend(pid))
+				FROM (SELECT pid FROM pg_stat_activity WHERE datname = current_database() AND pid <> pg_backend_pid()
+					ORDER BY random() LIMIT 2) AS _`).Scan(&n)
 			if err != nil {
 				t.Error(err)
 				return
@@ -120,7 +121,8 @@ func randomRun(t *testing.T, operations int64) {
 	for request := range paid.Range {
 		require.Fail(t, "a request was charged for, and is not on record", "%v", request)
 	}
-	require.EqualValues(t, charged.Load(), count(ctx, t, killer, `SELECT sum(-microcents)::bigint FROM entries WHERE kind = 'charge'`))
+	require.EqualValues(t, charged.Load(), count(ctx, t, killer,
+		`SELECT sum(-microcents)::bigint FROM entries WHERE kind = 'charge'`))
 	require.EqualValues(t, 5*1_000_000+added.Load(), count(ctx, t, killer,
 		`SELECT sum(microcents)::bigint / 1000000 FROM entries WHERE kind = 'top_up'`))
 	require.EqualValues(t, (5*1_000_000+added.Load())*1_000_000-charged.Load(), count(ctx, t, killer,
@@ -157,8 +159,8 @@ func (w walk) may(do func() error) bool {
 	return err == nil
 }
 
-// pay has a request held and settled, with one or two attempts, and settles it again and again until it is, as the spool
-// does. Sometimes it is asked for again.
+// pay has a request held and settled, with one or two attempts, and settles it again and again until it is, as the
+// spool does. Sometimes it is asked for again.
 func (w walk) pay(ctx context.Context, request string) (microcents int64, held bool) {
 	if !w.may(func() error { _, err := w.node.Hold(ctx, w.c.hold(request, 10_000)); return err }) {
 		return 0, false
@@ -169,8 +171,7 @@ func (w walk) pay(ctx context.Context, request string) (microcents int64, held b
 	microcents = 1 + w.r.Int64N(5_000)
 	s := settlement(request, microcents)
 	if w.r.IntN(3) == 0 && w.may(func() error {
-		return w.node.Begin(ctx, ledger.Next{Request: request, Microcents: 20_000, Attempt: ledger.Attempt{
-			ID: ledger.AttemptID(request, 2), Route: "unit", Provider: "p", Model: "m", PriceVersion: w.c.version, Worst: 10_000}})
+		return w.node.Begin(ctx, w.c.next(request, 20_000))
 	}) {
 		s.Results = append(s.Results, settlement(request, microcents).Results[0])
 		s.Results[1].Attempt = ledger.AttemptID(request, 2)

@@ -16,10 +16,11 @@ import (
 const (
 	balanceColumns = `b.account, b.credits, b.accrued, b.held, b.head, b.entries, b.requests, b.spent, b.tokens, b.waived,
 		b.spent_before, b.tokens_before, b.waived_before, b.period, b.period_end, b.allotted, b.acts, b.trail`
-	// Rows are locked in the order of the array, which is that of their ids, so that two nodes never wait for one another. What
-	// FOR UPDATE returns is the row as the one who had the lock before has left it; anything else is read behind it, by
-	// statements of their own. All are found row by row (LATERAL, OFFSET 0), whatever the tables looked like when the plan was
-	// made: of a table that was empty then, all of it would be read. And so none of partitions is that has none of them.
+	// Rows are locked in the order of the array, which is that of their ids, so that two nodes never wait for one
+	// another. What FOR UPDATE returns is the row as the one who had the lock before has left it; anything else is read
+	// behind it, by statements of their own. All are found row by row (LATERAL, OFFSET 0), whatever the tables looked
+	// like when the plan was made: of a table that was empty then, all of it would be read. And so none of partitions is
+	// that has none of them.
 	lockBalances = `SELECT ` + balanceColumns + ` FROM unnest($1::text[]) AS q (account)
 		CROSS JOIN LATERAL (SELECT * FROM balances AS o WHERE o.account = q.account OFFSET 0 FOR UPDATE) AS b`
 	settingColumns = `a.name, a.plan, a.state, a.created, a.spend_cap, a.token_budget, a.fair_use, a.concurrent_requests,
@@ -43,14 +44,14 @@ const (
 		r.pending, r.key, r.tokens, r.entry, r.reason FROM `
 	settledRequests = selectSettled + `unnest($1::text[], $2::text[]) AS q (account, request)
 		CROSS JOIN LATERAL (SELECT * FROM requests AS o WHERE o.account = q.account AND o.request = q.request OFFSET 0) AS r`
-	// selectNode reads the database's clock, and whether the node may write. It comes behind the locks: who has found that a
-	// lease has lapsed looks at the account behind this transaction, or this one sees that.
+	// selectNode reads the database's clock, and whether the node may write. It comes behind the locks: who has found
+	// that a lease has lapsed looks at the account behind this transaction, or this one sees that.
 	selectNode = `SELECT (extract(epoch FROM clock_timestamp()) * 1000000)::bigint, ended IS NULL AND expires > clock_timestamp()
 		FROM nodes WHERE node = $1`
 )
 
-// read locks accounts and reads the lines of keys and what there is of requests, in one round trip. Requests and keys are of
-// accounts that are locked by then.
+// read locks accounts and reads the lines of keys and what there is of requests, in one round trip. Requests and keys
+// are of accounts that are locked by then.
 func (u *unit) read(accounts []string, keys []keyID, requests []requestID) error {
 	var b pgx.Batch
 	u.queueRead(&b, accounts, keys, requests)
@@ -140,7 +141,8 @@ func (u *unit) readNode(rows pgx.Rows) error {
 	return nil
 }
 
-// readBalance reads an account that is locked. What operators have set for it is remembered, until an act has changed it.
+// readBalance reads an account that is locked. What operators have set for it is remembered, until an act has changed
+// it.
 func (u *unit) readBalance(row pgx.Rows) error {
 	var b balanceRow
 	if err := row.Scan(b.values()...); err != nil {

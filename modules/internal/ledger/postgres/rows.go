@@ -141,8 +141,8 @@ func holdRows(r *running) (rows []holdRow) {
 
 type requestID struct{ account, request string }
 
-// deleteHold deletes the rows of one request. Those of many are deleted one by one: whoever plans a join with a table that
-// is mostly empty would have it read as a whole.
+// deleteHold deletes the rows of one request. Those of many are deleted one by one: whoever plans a join with a table
+// that is mostly empty would have it read as a whole.
 const deleteHold = `DELETE FROM holds WHERE account = $1 AND request = $2`
 
 var requestTable = table[*running]{
@@ -289,8 +289,8 @@ var actTable = table[book.Act]{
 	},
 }
 
-// balanceTable and lineTable write rows that are there. By ON CONFLICT each is found by its key, whatever the table looked like
-// when the plan was made; an UPDATE would join, and read all of a table that was empty then.
+// balanceTable and lineTable write rows that are there. By ON CONFLICT each is found by its key, whatever the table
+// looked like when the plan was made; an UPDATE would join, and read all of a table that was empty then.
 var balanceTable = table[*account]{
 	`INSERT INTO balances (account, credits, accrued, held, head, entries, requests, spent, tokens, waived, spent_before,
 		tokens_before, waived_before, period, period_end, allotted, acts, trail)

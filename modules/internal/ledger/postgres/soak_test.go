@@ -4,4 +4,7 @@ package postgres_test
 
 import "testing"
 
-func TestSoakRandomRun(t *testing.T) { randomRun(t, 500_000) }
+func TestSoakRandomRun(t *testing.T) {
+	t.Parallel()
+	randomRun(t, 500_000)
+}

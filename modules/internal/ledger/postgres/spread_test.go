@@ -45,8 +45,9 @@ func spreadSchema(t *testing.T) string {
 		INSERT INTO goose_db_version (version_id, is_applied) VALUES (0, true), (1, true);`
 }
 
-// TestSpreadByAccount has the tables partitioned by account, as a database does that spreads them over machines, and looks
-// at which partitions the way of a request and the operations about an account have touched: those of the account alone.
+// TestSpreadByAccount has the tables partitioned by account, as a database does that spreads them over machines, and
+// looks at which partitions the way of a request and the operations about an account have touched: those of the
+// account alone.
 func TestSpreadByAccount(t *testing.T) {
 	t.Parallel()
 	ctx := context.Background()
@@ -78,8 +79,7 @@ func TestSpreadByAccount(t *testing.T) {
 		request := fmt.Sprintf("req_%02d", i)
 		_, err := store.Hold(ctx, c.hold(request, 1_000))
 		require.NoError(t, err)
-		require.NoError(t, store.Begin(ctx, ledger.Next{Request: request, Microcents: 2_000, Attempt: ledger.Attempt{
-			ID: ledger.AttemptID(request, 2), Route: "unit", Provider: "p", Model: "m", PriceVersion: c.version, Worst: 1_000}}))
+		require.NoError(t, store.Begin(ctx, c.next(request, 2_000)))
 		store.Refer(ledger.AttemptID(request, 1), "gen-1")
 		require.NoError(t, store.Check(ctx, c.account, c.key, 1, 1))
 		_, err = store.Settle(ctx, settlement(request, 700))

@@ -16,8 +16,8 @@ import (
 	"github.com/fareway/fareway/modules/internal/ledger/book"
 )
 
-// unit is one transaction: the rows that its operations have read, as they have left them, and what is to be written at
-// its end. An account's row of balances is its lock, which is taken before anything else of the account is read. An
+// unit is one transaction: the rows that its operations have read, as they have left them, and what is to be written
+// at its end. An account's row of balances is its lock, which is taken before anything else of the account is read. An
 // operation decides before it changes anything here, so one that is refused leaves its neighbours alone.
 type unit struct {
 	ctx  context.Context
@@ -239,9 +239,9 @@ func (u *unit) request(account, request string) (*running, *settled, error) {
 	return r, u.settled[request], nil
 }
 
-// finish writes what the operations have changed, and commits. confirm is set where a commit with the same operations may
-// have happened already, of which nobody knows whether its standby has it: something is written then even if all was
-// done, for only a commit that writes waits for the standby.
+// finish writes what the operations have changed, and commits. confirm is set where a commit with the same operations
+// may have happened already, of which nobody knows whether its standby has it: something is written then even if all
+// was done, for only a commit that writes waits for the standby.
 func (u *unit) finish(confirm bool) error {
 	var b pgx.Batch
 	if confirm || u.repeats {
@@ -274,8 +274,8 @@ type held struct {
 	running *book.Running
 }
 
-// recall takes requests from memory that this process holds, so that nothing has to be read of them. Their rows are looked
-// at when they are deleted.
+// recall takes requests from memory that this process holds, so that nothing has to be read of them. Their rows are
+// looked at when they are deleted.
 func (u *unit) recall(request string) bool {
 	kept, is := u.s.held.Load(request)
 	if !is {
@@ -323,8 +323,8 @@ func (u *unit) forget() {
 // errInDoubt: nobody knows whether the commit is, or is where it has to be.
 var errInDoubt = errors.New("whether it was committed is not known")
 
-// commit commits. The time that it takes is not bounded: who stops to wait for a standby makes a commit that a failover
-// loses.
+// commit commits. The time that it takes is not bounded: who stops to wait for a standby makes a commit that a
+// failover loses.
 func (s *Store) commit(ctx context.Context, conn *pgx.Conn) error {
 	notice := noticeOf(conn)
 	notice.Store(nil)
