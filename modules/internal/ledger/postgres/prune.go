@@ -107,7 +107,8 @@ func (s *Store) Prune(ctx context.Context, before time.Time) (requests int64, er
 }
 
 // pruneAccount removes the detail of requests of one account.
-func (s *Store) pruneAccount(ctx context.Context, before time.Time, requests []requestID) (removed int64, err error) {
+func (s *Store) pruneAccount(ctx context.Context, before time.Time, requests []requestID) (int64, error) {
+	var removed int64
 	account := requests[0].account
 	ids := make([]string, len(requests))
 	for i, r := range requests {
@@ -147,8 +148,10 @@ func (s *Store) pruneAccount(ctx context.Context, before time.Time, requests []r
 		}
 		return nil
 	}
-	err = s.perform(ctx, "prune", op)
-	return removed, err
+	if err := s.perform(ctx, "prune", op); err != nil {
+		return 0, err
+	}
+	return removed, nil
 }
 
 // cell is a row of pruned.

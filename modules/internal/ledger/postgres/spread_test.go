@@ -56,6 +56,9 @@ func TestSpreadByAccount(t *testing.T) {
 	require.NoError(t, err)
 	_, err = conn.Exec(ctx, spreadSchema(t))
 	require.NoError(t, err)
+	require.NoError(t, conn.Close(ctx)) // who made the tables says so when he leaves
+	conn, err = pgx.Connect(ctx, url)
+	require.NoError(t, err)
 	store := openSpread(t, url, "first")
 	c := newCustomer(t, store, 10)
 	for i := range 30 {
