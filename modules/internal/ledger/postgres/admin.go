@@ -22,8 +22,10 @@ type decision func(u *unit, a *account, by book.By) (book.Change, error)
 
 // change has an operator's decision about an account written. on is a request that it is about, "" for none.
 func (s *Store) change(ctx context.Context, name, id, on string, decide decision) (
-	v ledger.Account, c book.Change, err error,
+	_ ledger.Account, _ book.Change, err error,
 ) {
+	var v ledger.Account
+	var c book.Change
 	op := &operation{account: id, alone: true}
 	if on != "" {
 		op.request = []requestID{{id, on}}
@@ -108,7 +110,8 @@ func (u *unit) writeSettings(a *account) {
 }
 
 // CreateAccount implements ledger.Store.
-func (s *Store) CreateAccount(ctx context.Context, name, plan string) (v ledger.Account, err error) {
+func (s *Store) CreateAccount(ctx context.Context, name, plan string) (ledger.Account, error) {
+	var v ledger.Account
 	op := &operation{account: newID(book.AccountPrefix), alone: true}
 	op.run = func(u *unit) error {
 		taken, err := u.exists(`SELECT 1 FROM names WHERE name = $1`, name)
@@ -131,8 +134,10 @@ func (s *Store) CreateAccount(ctx context.Context, name, plan string) (v ledger.
 		v = a.Show()
 		return nil
 	}
-	err = s.perform(ctx, "create_account", op)
-	return v, wrap(err, "creating account %q", name)
+	if err := s.perform(ctx, "create_account", op); err != nil {
+		return ledger.Account{}, wrap(err, "creating account %q", name)
+	}
+	return v, nil
 }
 
 // insertAccount makes the rows of an account at once, which are written as all others are.
@@ -408,7 +413,8 @@ func readPrices(ctx context.Context, conn querier, each func(route string, p boo
 }
 
 // PriceVersion implements ledger.Store.
-func (s *Store) PriceVersion(ctx context.Context, route string, price, cost config.Price) (version int64, err error) {
+func (s *Store) PriceVersion(ctx context.Context, route string, price, cost config.Price) (int64, error) {
+	var version int64
 	op := &operation{alone: true}
 	op.run = func(u *unit) error {
 		var known []book.Price
@@ -428,8 +434,10 @@ func (s *Store) PriceVersion(ctx context.Context, route string, price, cost conf
 			cost.CacheWrite, cost.Output, tiersText(cost.Tiers), u.now.UnixNano())
 		return nil
 	}
-	err = s.perform(ctx, "price_version", op)
-	return version, wrap(err, "recording the price of route %q", route)
+	if err := s.perform(ctx, "price_version", op); err != nil {
+		return 0, wrap(err, "recording the price of route %q", route)
+	}
+	return version, nil
 }
 
 // Learn implements ledger.Store.

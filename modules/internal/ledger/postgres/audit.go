@@ -418,7 +418,8 @@ func (s *Store) Checkpoints(ctx context.Context, each func(ledger.Checkpoint) er
 
 // MakeCheckpoint implements ledger.Store. It hashes the heads of the chains that grew since the last one, as one
 // moment has them, and keeps which these were: nothing else says which entries a checkpoint covers.
-func (s *Store) MakeCheckpoint(ctx context.Context) (c ledger.Checkpoint, err error) {
+func (s *Store) MakeCheckpoint(ctx context.Context) (ledger.Checkpoint, error) {
+	var c ledger.Checkpoint
 	op := &operation{alone: true}
 	op.run = func(u *unit) error {
 		if _, err := u.exists(`SELECT 1 FROM ledger FOR UPDATE`); err != nil {
@@ -463,8 +464,10 @@ func (s *Store) MakeCheckpoint(ctx context.Context) (c ledger.Checkpoint, err er
 		c = next
 		return nil
 	}
-	err = s.perform(ctx, "make_checkpoint", op)
-	return c, wrap(err, "making a checkpoint")
+	if err := s.perform(ctx, "make_checkpoint", op); err != nil {
+		return ledger.Checkpoint{}, wrap(err, "making a checkpoint")
+	}
+	return c, nil
 }
 
 // grownHeads are the heads of the chains that grew since the last checkpoint, and by how much in all.

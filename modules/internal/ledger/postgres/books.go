@@ -54,9 +54,10 @@ func eachRow[T any](ctx context.Context, conn querier, scan func(pgx.Rows) (T, e
 }
 
 // Account implements ledger.Books. Its periods are up to date.
-func (s *Store) Account(ctx context.Context, idOrName string) (v ledger.Account, err error) {
+func (s *Store) Account(ctx context.Context, idOrName string) (ledger.Account, error) {
+	var v ledger.Account
 	id := ""
-	err = queryRows(ctx, s.pool, to(&id), `SELECT account FROM accounts WHERE account = $1
+	err := queryRows(ctx, s.pool, to(&id), `SELECT account FROM accounts WHERE account = $1
 		UNION ALL SELECT account FROM names WHERE name = $1`, idOrName)
 	switch {
 	case err != nil:
@@ -74,7 +75,10 @@ func (s *Store) Account(ctx context.Context, idOrName string) (v ledger.Account,
 		}
 		err = s.perform(ctx, "account", op)
 	}
-	return v, wrap(err, "reading account %q", idOrName)
+	if err != nil {
+		return ledger.Account{}, wrap(err, "reading account %q", idOrName)
+	}
+	return v, nil
 }
 
 // Accounts implements ledger.Books; they are in the order of their creation.

@@ -19,8 +19,8 @@ func (s *Store) ReadPrice(ctx context.Context, route string, version int64) (pri
 	return price, cost, unavailable(err)
 }
 
-// ClaimChore makes a chore this node's for a duration from now, by the database's clock, and reports whether it is: another
-// node's it stays until its time is over.
+// ClaimChore makes a chore this node's for a duration from now, by the database's clock, and reports whether it is:
+// another node's it stays until its time is over.
 func (s *Store) ClaimChore(ctx context.Context, name string, d time.Duration) (bool, error) {
 	ctx, cancel := context.WithTimeout(ctx, s.o.WaitTimeout)
 	defer cancel()

@@ -55,6 +55,12 @@ func (c customer) hold(request string, microcents int64) ledger.Hold {
 			PriceVersion: c.version, Worst: microcents}}
 }
 
+// next is a second attempt of a request, which may come to so much with it.
+func (c customer) next(request string, microcents int64) ledger.Next {
+	return ledger.Next{Request: request, Microcents: microcents, Attempt: ledger.Attempt{ID: ledger.AttemptID(request, 2),
+		Route: "unit", Provider: "p", Model: "m", PriceVersion: c.version, Worst: microcents / 2}}
+}
+
 func settlement(request string, microcents int64) ledger.Settlement {
 	return ledger.Settlement{Request: request, Status: 200, Reason: "ok", Results: []ledger.Result{{
 		Attempt: ledger.AttemptID(request, 1), Outcome: ledger.Finished,

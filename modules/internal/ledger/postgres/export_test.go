@@ -39,6 +39,7 @@ func (s *Store) Remembered() (requests, unmade int) {
 const BeginUnit = beginUnit
 
 var ByArrays = map[string]string{
-	"balances": lockBalances, "settings": settingsOfAccounts, "lines of keys": linesOfKeys, "lines of roots": linesOfRoots,
-	"holds": holdsOfRequests, "requests": settledRequests, "balances written": balanceTable.sql, "lines written": lineTable.sql,
+	"balances": lockBalances, "settings": settingsOfAccounts, "lines of keys": linesOfKeys,
+	"lines of roots": linesOfRoots, "holds": holdsOfRequests, "requests": settledRequests,
+	"balances written": balanceTable.sql, "lines written": lineTable.sql,
 }

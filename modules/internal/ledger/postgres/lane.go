@@ -42,7 +42,8 @@ type operation struct {
 	account string      // that it is about, "" for none
 	keys    []keyID     // that it reads, of that account
 	request []requestID // likewise
-	// run decides, and changes the unit's rows. It may be called again, in another unit, so it sets its results anew.
+	// run decides, and changes the unit's rows. It may be called again, in another unit, so it sets its results anew; and
+	// also when its caller has given up, who leaves them alone then.
 	run func(*unit) error
 	// holds is the request that it makes a hold for, begins the attempt that it records: see lane.answer.
 	holds, begins string
@@ -108,7 +109,11 @@ func (s *Store) laneOf(account string) *lane {
 func (s *Store) perform(ctx context.Context, name string, op *operation) error {
 	start := time.Now()
 	err := s.wait(ctx, op)
-	s.o.Observe(name, time.Since(start), op.batch)
+	batch := 0
+	if op.state.Load() == answered { // else the lane may be writing it
+		batch = op.batch
+	}
+	s.o.Observe(name, time.Since(start), batch)
 	return err
 }
 

@@ -72,8 +72,8 @@ func (e effect) plus(more effect) effect {
 		e.credits + more.credits, e.holds + more.holds, e.requests + more.requests}
 }
 
-// TestOnceThoughTheAnswerIsLost loses the connection behind the server's commit: whoever repeats finds what he did, also what
-// has no name of its own to be found by.
+// TestOnceThoughTheAnswerIsLost loses the connection behind the server's commit: whoever repeats finds what he did,
+// also what has no name of its own to be found by.
 func TestOnceThoughTheAnswerIsLost(t *testing.T) {
 	t.Parallel()
 	ctx := context.Background()
@@ -96,8 +96,8 @@ func TestOnceThoughTheAnswerIsLost(t *testing.T) {
 	require.NoError(t, conn.Close(ctx))
 }
 
-// TestOnceThoughTheStandbyWasNotWaitedFor cancels the commit's wait for the standby, and that of the repetition: it is said
-// to be done when the standby has it, and is done once.
+// TestOnceThoughTheStandbyWasNotWaitedFor cancels the commit's wait for the standby, and that of the repetition: it is
+// said to be done when the standby has it, and is done once.
 func TestOnceThoughTheStandbyWasNotWaitedFor(t *testing.T) {
 	t.Parallel()
 	ctx := context.Background()
@@ -128,7 +128,7 @@ func startPair(t *testing.T) (primary, standby *postgrestest.Server, url string)
 	primary, err := postgrestest.Start()
 	require.NoError(t, err)
 	t.Cleanup(func() { require.NoError(t, primary.Stop()) })
-	require.NoError(t, primary.Exec(`CREATE DATABASE ledger`)) // dropped with the server, for that would wait for the standby
+	require.NoError(t, primary.Exec(`CREATE DATABASE ledger`)) // never dropped, for that would wait for the standby
 	standby, err = primary.Follow()
 	require.NoError(t, err)
 	t.Cleanup(func() { require.NoError(t, standby.Stop()) })

@@ -9,7 +9,6 @@ import (
 	"testing"
 
 	"github.com/jackc/pgx/v5"
-	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
 	"github.com/fareway/fareway/modules/internal/ledger/postgres"
@@ -43,7 +42,8 @@ func execute(name, sql, first, second string) string {
 // explain is the plan that a statement has run by.
 func explain(ctx context.Context, t *testing.T, tx pgx.Tx, sql string) map[string]any {
 	var text []byte
-	require.NoError(t, tx.QueryRow(ctx, `EXPLAIN (ANALYZE, FORMAT JSON) `+sql, pgx.QueryExecModeSimpleProtocol).Scan(&text), sql)
+	err := tx.QueryRow(ctx, `EXPLAIN (ANALYZE, FORMAT JSON) `+sql, pgx.QueryExecModeSimpleProtocol).Scan(&text)
+	require.NoError(t, err, sql)
 	var plans []struct{ Plan map[string]any }
 	require.NoError(t, json.Unmarshal(text, &plans), sql)
 	return plans[0].Plan
@@ -60,8 +60,8 @@ func eachNode(node map[string]any, visit func(map[string]any)) {
 	}
 }
 
-// TestPlansOfGrowingTables plans all statements that find rows by arrays while the tables are empty and known to be so, and
-// has 20,000 rows come: each of the array's rows is found by an index, by the plan of before and by a new one.
+// TestPlansOfGrowingTables plans all statements that find rows by arrays while the tables are empty and known to be
+// so, and has 20,000 rows come: each of the array's rows is found by an index, by the plan of before and by a new one.
 func TestPlansOfGrowingTables(t *testing.T) {
 	t.Parallel()
 	ctx := context.Background()
@@ -132,8 +132,7 @@ func TestPlansOfGrowingTables(t *testing.T) {
 						read += number(of)
 					}
 				}
-				assert.LessOrEqual(t, read*number("Actual Loops"), 6.0, "%s, %s: more was read than the rows that were asked for: %v",
-					name, when, node)
+				require.LessOrEqual(t, read*number("Actual Loops"), 6.0, "%s, %s: more than was asked for: %v", name, when, node)
 			})
 		})
 	}

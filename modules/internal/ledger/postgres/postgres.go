@@ -244,6 +244,7 @@ func (s *Store) price(ctx context.Context, route string, version int64) (price, 
 	p := book.Price{}
 	err = s.readPrices(ctx, func(_ string, is book.Price) error { p = is; return nil },
 		`WHERE route = $1 AND version = $2`, route, version)
+	err = unavailable(err)
 	if err == nil && p.Version == 0 {
 		err = book.NoPrice(route, version)
 	}

@@ -54,6 +54,7 @@ func databaseOf(t testing.TB, dir string) string {
 	})
 	url := server.CreateDatabase(t, "t"+hex.EncodeToString(sum[:8]), "migrated")
 	databases.Store(dir, url)
+	t.Cleanup(func() { databases.Delete(dir) })
 	return url
 }
 

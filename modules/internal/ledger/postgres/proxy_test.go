@@ -32,7 +32,7 @@ type proxy struct {
 
 // startProxy starts one before a server, and returns the URL of a database behind it.
 func startProxy(t testing.TB, to *postgrestest.Server, database string) (*proxy, string) {
-	dir, err := os.MkdirTemp("", "fareway-px") // of a short name, for a socket
+	dir, err := os.MkdirTemp("", "fareway-px") //nolint:usetesting // sockets have short names
 	require.NoError(t, err)
 	p := &proxy{dir: dir, server: filepath.Join(to.Dir(), ".s.PGSQL.5432"), lost: make(chan struct{}, 100),
 		conns: map[net.Conn]bool{}}

@@ -28,8 +28,9 @@ func (s *Store) addMonths(ctx context.Context) {
 	for i := range monthsAhead {
 		from, until := first.AddDate(0, i, 0), first.AddDate(0, i+1, 0)
 		for _, of := range [...]string{"requests", "attempts"} {
-			if err == nil {
-				err = s.addMonth(ctx, of, of+from.Format("_2006_01"), firstID(from), firstID(until))
+			// One that cannot be made, for the rest has rows of it, hinders no others; behind a lock all would wait.
+			if clock > 0 && !isLocked(err) {
+				err = errors.Join(err, s.addMonth(ctx, of, of+from.Format("_2006_01"), firstID(from), firstID(until)))
 			}
 		}
 	}
@@ -109,7 +110,8 @@ func (s *Store) Prune(ctx context.Context, before time.Time) (requests int64, er
 }
 
 // pruneAccount removes the detail of requests of one account.
-func (s *Store) pruneAccount(ctx context.Context, before time.Time, requests []requestID) (removed int64, err error) {
+func (s *Store) pruneAccount(ctx context.Context, before time.Time, requests []requestID) (int64, error) {
+	var removed int64
 	account := requests[0].account
 	ids := make([]string, len(requests))
 	for i, r := range requests {
@@ -151,8 +153,10 @@ func (s *Store) pruneAccount(ctx context.Context, before time.Time, requests []r
 		}
 		return nil
 	}
-	err = s.perform(ctx, "prune", op)
-	return removed, err
+	if err := s.perform(ctx, "prune", op); err != nil {
+		return 0, err
+	}
+	return removed, nil
 }
 
 // cell is a row of pruned.

@@ -27,9 +27,10 @@ func openThree(t *testing.T) (nodes []*postgres.Store, url string) {
 	return nodes, url
 }
 
-// race has 1,000 requests of so many microcents each ask three nodes at once, and returns those that were admitted. All
-// others were refused for the reason.
-func race(ctx context.Context, t *testing.T, nodes []*postgres.Store, c customer, microcents int64, refusal error) []string {
+// race has 1,000 requests of so many microcents each ask three nodes at once, and returns those that were admitted.
+// All others were refused for the reason.
+func race(ctx context.Context, t *testing.T, nodes []*postgres.Store, c customer, microcents int64,
+	refusal error) []string {
 	t.Helper()
 	var mu sync.Mutex
 	var admitted []string
@@ -209,8 +210,8 @@ func TestTextsThatTheDatabaseCannotStore(t *testing.T) {
 	require.Zero(t, requests+unmade)
 }
 
-// TestStalledLists has more lists wait for their readers than there are connections: requests, lookups, prices and the lease
-// go on. Then many sum up what was used, with prices that nobody has read yet, and all come to an end.
+// TestStalledLists has more lists wait for their readers than there are connections: requests, lookups, prices and the
+// lease go on. Then many sum up what was used, with prices that nobody has read yet, and all come to an end.
 func TestStalledLists(t *testing.T) {
 	t.Parallel()
 	ctx := context.Background()
@@ -251,7 +252,7 @@ func TestStalledLists(t *testing.T) {
 		require.NoError(t, err)
 		require.NoError(t, store.Ping(ctx))
 	}
-	isSoon(t, func() bool { return count(ctx, t, conn, expiry) > lease+2_000_000 }, "the lease is renewed again and again")
+	isSoon(t, func() bool { return count(ctx, t, conn, expiry) > lease+2_000_000 }, "the lease is renewed on and on")
 	require.False(t, store.IsLapsed())
 	require.EqualValues(t, 4, entered.Load(), "the lists still stall")
 	close(goesOn)
@@ -275,29 +276,17 @@ func TestStalledLists(t *testing.T) {
 	require.EqualValues(t, 12*12, rows.Load())
 }
 
-// TestLockedAccount has one account locked by somebody else's session: other accounts of the same lane are answered while it
-// is, and Recover goes on with them.
+// TestLockedAccount has one account locked by somebody else's session: other accounts of the same lane are answered
+// while it is, and Recover goes on with them.
 func TestLockedAccount(t *testing.T) {
 	t.Parallel()
 	ctx := context.Background()
 	url := databaseOf(t, t.Name())
-	dead, err := postgres.Open(ctx, postgres.Options{Options: ledger.Options{Logger: quiet}, URL: url, BootID: "dead", Lanes: 1})
-	require.NoError(t, err)
-	store, err := postgres.Open(ctx, postgres.Options{Options: ledger.Options{Logger: quiet, WaitTimeout: time.Minute}, URL: url,
-		BootID: "node", Lanes: 1})
-	require.NoError(t, err)
+	dead, store := openOneLane(t, url, "dead"), openOneLane(t, url, "node")
 	t.Cleanup(func() { require.NoError(t, store.Close()) })
 	customers := []customer{newCustomer(t, dead, 10)}
 	for i := range 3 {
-		c := customers[0]
-		a, err := store.CreateAccount(ctx, fmt.Sprint("other ", i), "")
-		require.NoError(t, err)
-		k, err := store.CreateKey(ctx, a.ID, "k", [32]byte{9, byte(i)}, "abcd", ledger.KeyChange{})
-		require.NoError(t, err)
-		_, _, err = store.AddCredit(ctx, ledger.Credit{Account: a.ID, Credits: 10})
-		require.NoError(t, err)
-		c.account, c.key = a.ID, k.ID
-		customers = append(customers, c)
+		customers = append(customers, customers[0].another(t, i, 10))
 	}
 	for i, c := range customers {
 		_, err := dead.Hold(ctx, c.hold(fmt.Sprint("req_dead", i), 1_000))
@@ -330,4 +319,13 @@ func TestLockedAccount(t *testing.T) {
 	_, err = store.Hold(ctx, customers[0].hold("req_0", 1_000))
 	require.NoError(t, err)
 	verifyOK(ctx, t, store)
+}
+
+// openOneLane opens a node whose accounts all go through one lane.
+func openOneLane(t *testing.T, url, name string) *postgres.Store {
+	store, err := postgres.Open(context.Background(), postgres.Options{
+		Options: ledger.Options{Logger: quiet, WaitTimeout: time.Minute}, URL: url, BootID: name, Lanes: 1,
+	})
+	require.NoError(t, err)
+	return store
 }

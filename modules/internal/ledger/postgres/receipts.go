@@ -14,8 +14,10 @@ import (
 
 // AddReceipt implements ledger.Store.
 func (s *Store) AddReceipt(ctx context.Context, attempt string, usage llm.Usage) (
-	c ledger.Charge, applied bool, err error,
+	_ ledger.Charge, _ bool, err error,
 ) {
+	var c ledger.Charge
+	var applied bool
 	request, seq, _ := ledger.ParseAttemptID(attempt)
 	p, err := s.payerOf(ctx, request)
 	switch {

@@ -31,9 +31,10 @@ func (s *Store) Check(ctx context.Context, account, key string, microcents, toke
 }
 
 // Hold implements ledger.Store.
-func (s *Store) Hold(ctx context.Context, h ledger.Hold) (b ledger.Balance, err error) {
+func (s *Store) Hold(ctx context.Context, h ledger.Hold) (_ ledger.Balance, err error) {
 	op := &operation{account: h.Account, keys: []keyID{{h.Account, h.Key}}, request: []requestID{{h.Account, h.Request}},
 		holds: h.Request}
+	var b ledger.Balance
 	op.run = func(u *unit) (err error) {
 		b, err = u.hold(&h)
 		return err
@@ -222,7 +223,8 @@ func cleanResults(st *ledger.Settlement) {
 }
 
 // Settle implements ledger.Store.
-func (s *Store) Settle(ctx context.Context, st ledger.Settlement) (c ledger.Charge, err error) {
+func (s *Store) Settle(ctx context.Context, st ledger.Settlement) (_ ledger.Charge, err error) {
+	var c ledger.Charge
 	cleanResults(&st)
 	if err = book.CheckSettlement(&st); err == nil {
 		var p keyID

@@ -304,8 +304,8 @@ var actTable = table[book.Act]{
 	},
 }
 
-// balanceTable and lineTable write rows that are there. By ON CONFLICT each is found by its key, whatever the table looked like
-// when the plan was made; an UPDATE would join, and read all of a table that was empty then.
+// balanceTable and lineTable write rows that are there. By ON CONFLICT each is found by its key, whatever the table
+// looked like when the plan was made; an UPDATE would join, and read all of a table that was empty then.
 var balanceTable = table[*account]{
 	`INSERT INTO balances (account, credits, accrued, held, head, entries, requests, spent, tokens, waived, spent_before,
 		tokens_before, waived_before, period, period_end, allotted, acts, trail)

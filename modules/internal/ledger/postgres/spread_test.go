@@ -56,6 +56,9 @@ func TestSpreadByAccount(t *testing.T) {
 	require.NoError(t, err)
 	_, err = conn.Exec(ctx, spreadSchema(t))
 	require.NoError(t, err)
+	require.NoError(t, conn.Close(ctx)) // who made the tables says so when he leaves
+	conn, err = pgx.Connect(ctx, url)
+	require.NoError(t, err)
 	store := openSpread(t, url, "first")
 	c := newCustomer(t, store, 10)
 	for i := range 30 {
@@ -80,9 +83,7 @@ func TestSpreadByAccount(t *testing.T) {
 		request := fmt.Sprintf("req_%02d", i)
 		_, err := store.Hold(ctx, c.hold(request, 1_000))
 		require.NoError(t, err)
-		require.NoError(t, store.Begin(ctx, ledger.Next{Request: request, Microcents: 2_000, Attempt: ledger.Attempt{
-			ID: ledger.AttemptID(request, 2), Route: "unit", Provider: "p", Model: "m", PriceVersion: c.version,
-			Worst: 1_000}}))
+		require.NoError(t, store.Begin(ctx, c.next(request, 2_000)))
 		store.Refer(ledger.AttemptID(request, 1), "gen-1")
 		require.NoError(t, store.Check(ctx, c.account, c.key, 1, 1))
 		_, err = store.Settle(ctx, settlement(request, 700))
