@@ -396,8 +396,8 @@ func answerPeer(t *testing.T, e endpoint.Endpoint, req *llm.Request, begun strin
 	return call, conn, events
 }
 
-// TestTheHeadWaitsForNoBody: a reply in one piece is said to be accepted, and what the upstream calls it, when the head
-// has come, though it is long until the rest of the body has.
+// TestTheHeadWaitsForNoBody: that a reply in one piece is accepted, and what the upstream calls it, is said when the
+// head has come, though it is long until the rest of the body has.
 func TestTheHeadWaitsForNoBody(t *testing.T) {
 	t.Parallel()
 	const body = `{"id":"x","model":"m","choices":[{"index":0,"message":{"role":"assistant","content":"hi"},` +
