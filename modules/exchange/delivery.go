@@ -230,9 +230,15 @@ const maxWrite = 16 << 10
 // isFull reports whether the frames at hand are as much as one write takes.
 func (d *delivery) isFull() bool { return d.frames != nil && len(d.frames.b) >= maxWrite }
 
-// write hands bytes to the connection, and gives up when the client takes none for too long.
-func (d *delivery) write(who writer, b []byte) error {
+// write hands bytes to the connection, and gives up when the client takes none for too long. The exchange's frames are
+// not used again after an error: a connection of HTTP/2 may be reading from them still.
+func (d *delivery) write(who writer, b []byte) (err error) {
 	defer d.noteWritten()
+	defer func() {
+		if err != nil && who == theExchange {
+			d.frames = nil
+		}
+	}()
 	for len(b) > 0 {
 		d.noteWrite(who)
 		n := min(len(b), maxWrite)

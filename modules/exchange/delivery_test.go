@@ -269,9 +269,12 @@ func TestABrokenConnection(t *testing.T) {
 	close(conn.deadline)
 	d.w = conn
 	d.addEvent(llm.Event{Kind: llm.EventText, Text: "x"})
+	written := d.frames
 	d.flush()
 	require.True(t, d.gone.Load())
 	require.True(t, isClosed(d.broken))
+	require.Nil(t, d.frames)
+	require.NotEmpty(t, written.b, "nobody gets them, for the connection may be reading from them")
 	whole := newDelivery(t.Context(), conn, false, time.Minute, time.Minute)
 	whole.writeBody([]byte("{}")) // which nobody gets, and nobody held up
 	require.Equal(t, "2", conn.Header().Get("Content-Length"))

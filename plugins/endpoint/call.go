@@ -144,9 +144,7 @@ func (c *Call) Recv() ([]llm.Event, error) {
 	}
 	switch {
 	case c.resp == nil:
-		if c.err = c.open(); c.err == nil && c.form == whole && c.arrived != nil && c.arrived.Ready() {
-			c.err = c.read() // all of it has come, as a rule
-		}
+		c.err = c.open()
 	default:
 		c.err = c.read()
 	}

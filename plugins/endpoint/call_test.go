@@ -361,28 +361,68 @@ func TestUsageIsEstimatedWhereNoneIsReported(t *testing.T) {
 // callPeer begins a call of an upstream that is a bare connection, and has begun a stream in chunks on it.
 func callPeer(t *testing.T) (*endpoint.Call, net.Conn) {
 	t.Helper()
+	call, conn, events := answerPeer(t, endpoint.Endpoint{}, simple, "Content-Type: text/event-stream\r\n"+
+		"Transfer-Encoding: chunked\r\n\r\n")
+	require.Len(t, events, 1)
+	require.Equal(t, llm.EventAccepted, events[0].Kind)
+	return call, conn
+}
+
+// answerPeer begins a call of an upstream that is a bare connection, on which an answer begins with some headers and
+// what else is behind them. It returns the first events, too.
+func answerPeer(t *testing.T, e endpoint.Endpoint, req *llm.Request, begun string) (
+	*endpoint.Call, net.Conn, []llm.Event,
+) {
+	t.Helper()
 	peer, err := net.Listen("tcp", "127.0.0.1:0")
 	require.NoError(t, err)
 	t.Cleanup(func() { _ = peer.Close() })
 	accepted := make(chan net.Conn, 1)
 	go func() {
 		if conn, err := peer.Accept(); err == nil {
-			_, _ = io.WriteString(conn, "HTTP/1.1 200 OK\r\nContent-Type: text/event-stream\r\n"+
-				"Transfer-Encoding: chunked\r\n\r\n")
+			_, _ = io.WriteString(conn, "HTTP/1.1 200 OK\r\n"+begun)
 			accepted <- conn
 		}
 	}()
-	c := start(t, endpoint.Endpoint{URL: "http://" + peer.Addr().String()})
-	call, err := c.client.Call(withTimeout(t), &c.source, simple)
+	e.URL = "http://" + peer.Addr().String()
+	c := start(t, e)
+	call, err := c.client.Call(withTimeout(t), &c.source, req)
 	require.NoError(t, err)
 	t.Cleanup(call.Close)
 	events, err := call.Recv()
 	require.NoError(t, err)
-	require.Len(t, events, 1)
-	require.Equal(t, llm.EventAccepted, events[0].Kind)
 	conn := <-accepted
 	t.Cleanup(func() { _ = conn.Close() })
-	return call, conn
+	return call, conn, events
+}
+
+// TestTheHeadWaitsForNoBody: that a reply in one piece is accepted, and what the upstream calls it, is said when the
+// head has come, though it is long until the rest of the body has.
+func TestTheHeadWaitsForNoBody(t *testing.T) {
+	t.Parallel()
+	const body = `{"id":"x","model":"m","choices":[{"index":0,"message":{"role":"assistant","content":"hi"},` +
+		`"finish_reason":"stop"}],"usage":{"prompt_tokens":1,"completion_tokens":1}}`
+	for name, framing := range map[string]struct{ begun, rest string }{
+		"of a known size": {fmt.Sprintf("Content-Length: %d\r\n\r\n\n", 1+len(body)), body},
+		"in chunks": {"Transfer-Encoding: chunked\r\n\r\n1\r\n\n\r\n",
+			fmt.Sprintf("%x\r\n%s\r\n0\r\n\r\n", len(body), body)},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			req := *simple
+			req.Whole = true
+			call, conn, events := answerPeer(t, endpoint.Endpoint{References: true, ReferenceHeader: "Job"}, &req,
+				"Content-Type: application/json\r\nJob: job-1\r\n"+framing.begun)
+			require.Len(t, events, 2)
+			require.Equal(t, llm.EventAccepted, events[0].Kind)
+			require.Equal(t, llm.Event{Kind: llm.EventReference, ID: "job-1"}, events[1])
+			_, err := io.WriteString(conn, framing.rest)
+			require.NoError(t, err)
+			events, err = call.Recv()
+			require.ErrorIs(t, err, io.EOF)
+			require.Equal(t, "hi", events[0].Text)
+		})
+	}
 }
 
 // said is an event of a stream with a text.

@@ -95,5 +95,5 @@ func (l *life) Err() error {
 // Deadline implements context.Context.
 func (*life) Deadline() (deadline time.Time, ok bool) { return time.Time{}, false }
 
-// Value implements context.Context.
+// Value implements context.Context. By it context.Cause finds the caller: why this one has ended, why says.
 func (l *life) Value(key any) any { return l.caller.Value(key) }

@@ -41,6 +41,7 @@ func TestLife(t *testing.T) {
 	<-l.Done()
 	<-child.Done()
 	require.ErrorIs(t, l.why(), errIdle)
+	require.EqualError(t, context.Cause(l), "left", "its caller's, which is not asked for")
 	require.ErrorIs(t, l.Err(), context.Canceled)
 	require.False(t, stops[1](), "it has been called")
 	for i, want := range []int64{0, 1, 1} {

@@ -5,8 +5,10 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"reflect"
 	"runtime"
 	"runtime/debug"
+	"sync"
 	"unicode/utf8"
 
 	"github.com/fareway/fareway/plugins/internal/wire"
@@ -27,15 +29,20 @@ type attempt struct {
 	running context.Context
 	cancel  context.CancelCauseFunc // of running
 
+	mu   sync.Mutex // of what follows
+	over bool       // nothing is taken any more
+
 	// A Carried says when it is about to wait: until then its events gather here, and it writes them itself.
 	gathers bool
-	message wire.Events
-	size    int // bytes of text in it
+	message wire.Events // the outbox's writer's alone, once there is one; so is lost
+	size    int         // bytes of text in it
 
 	out     *outbox       // of what others send; nil until they do
 	written chan struct{} // closed when all of that has been written
-	lost    error         // why nothing can be written any more; of whoever writes
+	lost    error         // why nothing can be written any more
 }
+
+var errOver = errors.New("send was called after Generate had returned")
 
 // carry makes the attempt one that a Carried can be told to stop, as the gateway stops calls of its own.
 func (a *attempt) carry() (stop func()) {
@@ -46,21 +53,35 @@ func (a *attempt) carry() (stop func()) {
 
 // put sends an event, with size bytes of text in it, or has it sent. It gives up when ctx ends.
 func (a *attempt) put(ctx context.Context, ev wire.Said, size int) error {
-	if !a.gathers {
+	out, err := a.take(ev, size)
+	if out != nil {
+		return out.put(ctx, ev, size) // which may wait
+	}
+	return err
+}
+
+// take has an event gather, or returns the outbox that it is to be put into.
+func (a *attempt) take(ev wire.Said, size int) (*outbox, error) {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	switch {
+	case a.over: // nobody would close the outbox
+		return nil, errOver
+	case !a.gathers:
 		if a.out == nil {
 			a.out, a.written = newOutbox(), make(chan struct{})
 			go a.writeOutbox()
 		}
-		return a.out.put(ctx, ev, size)
+		return a.out, nil
 	}
 	if a.message.List == nil {
 		a.message.List = make([]wire.Said, 0, usualReply)
 	}
 	a.message.List, a.size = append(a.message.List, ev), a.size+size
 	if len(a.message.List) >= outboxEvents || a.size >= outboxBytes {
-		a.flush()
+		a.writeGathered()
 	}
-	return nil
+	return nil, nil
 }
 
 // usualReply is how many events a reply in one piece has, as a rule.
@@ -68,12 +89,21 @@ const usualReply = 4
 
 // gather says whether the events to come gather until flush. They do not once the outbox is used.
 func (a *attempt) gather(on bool) {
-	a.flush()
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	a.writeGathered()
 	a.gathers = on && a.out == nil
 }
 
 // flush writes the events that have gathered.
 func (a *attempt) flush() {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	a.writeGathered()
+}
+
+// writeGathered is flush, with the lock held.
+func (a *attempt) writeGathered() {
 	if a.out == nil && len(a.message.List) > 0 {
 		a.writeMessage()
 		clear(a.message.List)
@@ -101,9 +131,13 @@ func (a *attempt) writeMessage() {
 
 // end waits until all that was sent has been written, or cannot be.
 func (a *attempt) end() error {
-	a.flush()
-	if a.out != nil {
-		a.out.close()
+	a.mu.Lock()
+	a.over = true
+	a.writeGathered()
+	out := a.out
+	a.mu.Unlock()
+	if out != nil {
+		out.close()
 		<-a.written
 	}
 	return a.lost
@@ -146,6 +180,12 @@ func (a *attempt) send(ev llm.Event) error {
 	}
 	return a.put(a.running, wire.Said{Event: ev}, len(ev.Text))
 }
+
+// isOwn reports whether a function is an attempt's own send, and not one that a provider has put before it.
+func isOwn(send func(llm.Event) error) bool { return reflect.ValueOf(send).Pointer() == ownSend }
+
+// ownSend is where the code of any attempt's send begins.
+var ownSend = reflect.ValueOf((*attempt)(nil).send).Pointer()
 
 // proveCanceled ends a cancelled attempt with what the provider can prove.
 func (a *attempt) proveCanceled(id string) {

@@ -8,6 +8,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/fareway/fareway/plugins/internal/wire"
+	"github.com/fareway/fareway/plugins/llm"
 )
 
 // TestGatheredEvents: what comes together is one message, in the order of all that is sent.
@@ -66,5 +67,54 @@ func TestNobodyListens(t *testing.T) {
 		require.NoError(t, a.put(t.Context(), wire.Said{}, 0))
 		require.ErrorIs(t, a.end(), gone)
 		require.Equal(t, 1, tries)
+	}
+}
+
+// TestOwnSend: by it a Carried knows that nothing stands before an attempt.
+func TestOwnSend(t *testing.T) {
+	t.Parallel()
+	for _, a := range []*attempt{{}, {provider: generator(nil)}} {
+		require.True(t, isOwn(a.send))
+		require.False(t, isOwn(func(ev llm.Event) error { return a.send(ev) }))
+	}
+}
+
+// TestSendAfterTheEnd: it is refused, and no writer is started that nobody would close.
+func TestSendAfterTheEnd(t *testing.T) {
+	t.Parallel()
+	for _, gathers := range []bool{true, false} {
+		a := &attempt{running: t.Context(), write: func(any) error { panic("it is over") }}
+		a.gather(gathers)
+		require.NoError(t, a.end())
+		require.ErrorIs(t, a.send(accepted), errOver)
+		require.Nil(t, a.out)
+		a.flush()
+	}
+}
+
+// TestSendBesideTheEnd is a provider that returns while a goroutine of its own still calls a Carried's Generate.
+func TestSendBesideTheEnd(t *testing.T) {
+	t.Parallel()
+	for _, gathers := range []bool{true, false} {
+		writing := false
+		a := &attempt{stream: t.Context(), write: func(any) error {
+			require.False(t, writing, "one goroutine at a time")
+			writing = true
+			defer func() { writing = false }()
+			return nil
+		}}
+		a.gather(gathers)
+		begun, refused := make(chan struct{}), make(chan error, 1)
+		go func() {
+			err := a.put(t.Context(), wire.Said{}, 0)
+			for close(begun); err == nil; err = a.put(t.Context(), wire.Said{}, 0) {
+				a.flush()
+			}
+			refused <- err
+		}()
+		<-begun
+		a.fail(errors.New("left"))
+		require.NoError(t, a.end())
+		require.ErrorIs(t, <-refused, errOver)
 	}
 }

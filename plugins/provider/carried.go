@@ -64,6 +64,9 @@ func (c *Carried) Generate(ctx context.Context, req *llm.Request, send func(llm.
 		return call.Each(send)
 	}
 	carried.begin(call)
+	if !isOwn(send) {
+		return call.Each(send) // what stands before it may hand the events to another goroutine
+	}
 	carried.attempt.gather(true)
 	defer carried.attempt.gather(false)
 	return call.EachBatch(send, carried.attempt.flush)

@@ -41,10 +41,11 @@ var sent = new(rooms)
 
 type rooms struct{ pool sync.Pool }
 
-// What is kept for the next message, in bytes: gRPC gives nothing smaller back.
+// What is kept for the next message, in bytes: gRPC gives nothing smaller back. Nearly all messages are small, and one
+// that was large is not to leave its memory to each of them.
 const (
 	leastRoom = 2 << 10
-	mostRoom  = 1 << 20
+	mostRoom  = 128 << 10
 )
 
 // Get implements mem.BufferPool.
