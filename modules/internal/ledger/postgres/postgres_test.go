@@ -4,6 +4,7 @@ import (
 	"context"
 	"crypto/sha256"
 	"encoding/hex"
+	"flag"
 	"fmt"
 	"log/slog"
 	"os"
@@ -22,6 +23,10 @@ import (
 var server *postgrestest.Server
 
 func TestMain(m *testing.M) {
+	flag.Parse()
+	if checks := flag.Lookup("rapid.checks"); checks.Value.String() == checks.DefValue {
+		_ = checks.Value.Set("25") // a step takes a hundred times as long as in memory; soak tests make the others
+	}
 	var err error
 	if server, err = postgrestest.Start(); err != nil {
 		fmt.Fprintln(os.Stderr, err)
