@@ -164,8 +164,8 @@ func TestNodeThatLeft(t *testing.T) {
 	b.close()
 }
 
-// TestDatabaseAway stops the database while requests run: nothing is admitted, those that end are charged once, from the
-// spool, in the same process or in the next on that data folder, after another node has released them, too.
+// TestDatabaseAway stops the database while requests run: nothing is admitted, those that end are charged once, from
+// the spool, in the same process or in the next on that data folder, after another node has released them, too.
 func TestDatabaseAway(t *testing.T) {
 	t.Parallel()
 	for name, restarts := range map[string]bool{"GAP-45 GAP-99 it is back": false, "GAP-99 the process has ended": true} {

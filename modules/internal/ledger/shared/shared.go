@@ -4,7 +4,8 @@
 // Holds and attempts never go there: without the store nobody knows what an account has left, so they are refused with
 // ledger.ErrUnavailable, before anything is called upstream (GAP-45). A settlement is answered as soon as the store or
 // the spool has it. It may come to the store late, when another node has released the request already: the store
-// charges it once then. What fair use leaves free (GAP-135) of one that is in the spool the store decides when it comes.
+// charges it once then. What fair use leaves free (GAP-135) of one that is in the spool the store decides when it
+// comes.
 package shared
 
 import (
