@@ -91,8 +91,8 @@ func (t *target) file() (admin.Offline, error) {
 	o, err := t.place()
 	if err == nil && o.Shared {
 		err = fmt.Errorf("the ledger of %s is in PostgreSQL, which is backed up and restored with its own tools: "+
-			"pgBackRest, WAL-G or pg_dump (see store \"postgres\" in config/README.md); `fareway gateway ledger verify --checkpoint FILE` "+
-			"says afterwards what is missing", o.Data)
+			"pgBackRest, WAL-G or pg_dump (see store \"postgres\" in config/README.md); "+
+			"`fareway gateway ledger verify --checkpoint FILE` says afterwards what is missing", o.Data)
 	}
 	return o, err
 }
