@@ -208,7 +208,7 @@ func (l *Ledger) Settle(ctx context.Context, s ledger.Settlement) (c ledger.Char
 		return ledger.Charge{}, errors.Join(fmt.Errorf("%w: %w", ledger.ErrUnavailable, failed), err)
 	}
 	l.forget(s.Request)
-	if !l.away.Swap(true) {
+	if l.answersNobody(ctx) && !l.away.Swap(true) {
 		l.o.Logger.Error("the ledger is away; settlements are kept in the spool until it is back", "error", err)
 	}
 	select {
@@ -216,6 +216,16 @@ func (l *Ledger) Settle(ctx context.Context, s ledger.Settlement) (c ledger.Char
 	default:
 	}
 	return c, nil
+}
+
+// lookFor is how long a store may take to say that it is there.
+const lookFor = time.Second
+
+// answersNobody reports whether the store is away, and not only what one account waits for, which somebody has locked.
+func (l *Ledger) answersNobody(ctx context.Context) bool {
+	ctx, cancel := context.WithTimeout(ctx, lookFor)
+	defer cancel()
+	return l.Store.Ping(ctx) != nil
 }
 
 func (l *Ledger) find(id string) *request {
