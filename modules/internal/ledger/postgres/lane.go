@@ -23,8 +23,8 @@ const (
 	retries = 20
 	// pause is how long a lane waits until it connects again, and until it tries again to release orphans.
 	pause = 100 * time.Millisecond
-	// patience is how many time-outs of callers a transaction may take.
-	patience = 3
+	// maxTransaction is how many time-outs of callers a transaction may take.
+	maxTransaction = 3
 )
 
 // Of an operation's life: whoever moves it out of queued decides whether it runs, and whoever moves it out of taken
@@ -359,7 +359,7 @@ func (l *lane) try(batch []*operation) error {
 	}
 	ctx, conn := context.Background(), l.conn
 	// A server that says nothing for so long is given up without a word, and so without cancelling anything.
-	silent := time.AfterFunc(patience*l.s.o.WaitTimeout, func() { _ = conn.PgConn().Conn().Close() })
+	silent := time.AfterFunc(maxTransaction*l.s.o.WaitTimeout, func() { _ = conn.PgConn().Conn().Close() })
 	defer silent.Stop()
 	u := newUnit(ctx, l.s, conn)
 	err := l.begin(u, batch)

@@ -142,8 +142,8 @@ func prepare(c *pgx.ConnConfig) {
 			noticeOfConn(conn).Store(n)
 		}
 	}
-	dialer := &net.Dialer{Control: boundSilence, KeepAliveConfig: net.KeepAliveConfig{
-		Enable: true, Idle: silence / 4, Interval: silence / 4, Count: 3,
+	dialer := &net.Dialer{Control: setPeerTimeout, KeepAliveConfig: net.KeepAliveConfig{
+		Enable: true, Idle: peerTimeout / 4, Interval: peerTimeout / 4, Count: 3,
 	}}
 	c.DialFunc = func(ctx context.Context, network, address string) (net.Conn, error) {
 		if ctx.Value(connecting{}) == nil {
@@ -153,9 +153,9 @@ func prepare(c *pgx.ConnConfig) {
 	}
 }
 
-// silence is how long the network may say nothing, before a connection is given up. A server that works on a commit
+// peerTimeout is how long the network may say nothing, before a connection is given up. A server that works on a commit
 // answers the network's own questions, so that bounds no commit.
-const silence = 10 * time.Second
+const peerTimeout = 10 * time.Second
 
 // connecting marks a context in which a connection is made.
 type connecting struct{}
