@@ -21,6 +21,7 @@
 package audit
 
 import (
+	"errors"
 	"iter"
 	"time"
 
@@ -219,3 +220,22 @@ type Act struct {
 
 // terms are what a price version says.
 type terms struct{ price, cost config.Price }
+
+// errEnough: who reads rows needs no more of them.
+var errEnough = errors.New("enough was read")
+
+// Given are the rows that read gives, for stores that read with a function for each row. It stops read by an error.
+func Given[T any](read func(give func(T) error) error) iter.Seq2[T, error] {
+	return func(yield func(T, error) bool) {
+		err := read(func(row T) error {
+			if !yield(row, nil) {
+				return errEnough
+			}
+			return nil
+		})
+		if err != nil && !errors.Is(err, errEnough) {
+			var none T
+			yield(none, err)
+		}
+	}
+}

@@ -1,6 +1,7 @@
 package book
 
 import (
+	"encoding/json"
 	"fmt"
 
 	"github.com/fareway/fareway/config"
@@ -48,4 +49,27 @@ func CheckPrice(p config.Price) error {
 		return fmt.Errorf("%w: a negative price", ledger.ErrInvalid)
 	}
 	return nil
+}
+
+// TiersText is how stores keep tiers: as JSON, and no tiers as "".
+func TiersText(tiers []config.Tier) string {
+	if len(tiers) == 0 {
+		return ""
+	}
+	b, err := json.Marshal(tiers)
+	if err != nil {
+		panic(err) // numbers only
+	}
+	return string(b)
+}
+
+// ParseTiers reads what TiersText made into a price whose other parts are read, and checks the price where it has some.
+func ParseTiers(text string, p *config.Price) error {
+	if text == "" {
+		return nil
+	}
+	if err := json.Unmarshal([]byte(text), &p.Tiers); err != nil {
+		return fmt.Errorf("the tiers of a price cannot be read: %w", err)
+	}
+	return CheckPrice(*p)
 }

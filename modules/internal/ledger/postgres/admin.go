@@ -3,7 +3,6 @@ package postgres
 import (
 	"cmp"
 	"context"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"time"
@@ -401,7 +400,7 @@ func readPrices(ctx context.Context, conn querier, each func(route string, p boo
 		err := row.Scan(&route, &p.Version, &p.Price.Input, &p.Price.CacheRead, &p.Price.CacheWrite, &p.Price.Output, &tiers,
 			&p.Cost.Input, &p.Cost.CacheRead, &p.Cost.CacheWrite, &p.Cost.Output, &costTiers)
 		if err == nil {
-			err = cmp.Or(parseTiers(tiers, &p.Price), parseTiers(costTiers, &p.Cost))
+			err = cmp.Or(book.ParseTiers(tiers, &p.Price), book.ParseTiers(costTiers, &p.Cost))
 		}
 		if err != nil {
 			return err
@@ -430,8 +429,9 @@ func (s *Store) PriceVersion(ctx context.Context, route string, price, cost conf
 			return err
 		}
 		u.write(`INSERT INTO prices VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13)`, route, version,
-			price.Input, price.CacheRead, price.CacheWrite, price.Output, tiersText(price.Tiers), cost.Input, cost.CacheRead,
-			cost.CacheWrite, cost.Output, tiersText(cost.Tiers), u.now.UnixNano())
+			price.Input, price.CacheRead, price.CacheWrite, price.Output, book.TiersText(price.Tiers), cost.Input,
+			cost.CacheRead,
+			cost.CacheWrite, cost.Output, book.TiersText(cost.Tiers), u.now.UnixNano())
 		return nil
 	}
 	if err := s.perform(ctx, "price_version", op); err != nil {
@@ -480,26 +480,4 @@ func (s *Store) Loss() *ledger.Loss { return nil }
 func (s *Store) AcceptLoss(ctx context.Context, reason string) (ledger.Loss, error) {
 	_, err := book.AcceptLoss(book.Trail{}, nil, reason, book.By{Actor: ledger.ActorOf(ctx), Now: time.Now()})
 	return ledger.Loss{}, fmt.Errorf("accepting a loss: %w", err)
-}
-
-// tiersText is how tiers are stored: as JSON, and no tiers as "".
-func tiersText(tiers []config.Tier) string {
-	if len(tiers) == 0 {
-		return ""
-	}
-	b, err := json.Marshal(tiers)
-	if err != nil {
-		panic(err) // numbers only
-	}
-	return string(b)
-}
-
-func parseTiers(text string, p *config.Price) error {
-	if text == "" {
-		return nil
-	}
-	if err := json.Unmarshal([]byte(text), &p.Tiers); err != nil {
-		return fmt.Errorf("the tiers of a price cannot be read: %w", err)
-	}
-	return book.CheckPrice(*p)
 }

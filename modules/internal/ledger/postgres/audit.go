@@ -2,7 +2,6 @@ package postgres
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"iter"
 
@@ -53,28 +52,9 @@ func (r auditRows) number() error {
 	return nil
 }
 
-// errEnough: who reads rows needs no more of them.
-var errEnough = errors.New("enough was read")
-
-// given are the rows that read gives.
-func given[T any](read func(give func(T) error) error) iter.Seq2[T, error] {
-	return func(yield func(T, error) bool) {
-		err := read(func(row T) error {
-			if !yield(row, nil) {
-				return errEnough
-			}
-			return nil
-		})
-		if err != nil && !errors.Is(err, errEnough) {
-			var none T
-			yield(none, err)
-		}
-	}
-}
-
 // rowsOf are the rows of a query.
 func rowsOf[T any](r auditRows, scan func(pgx.Rows) (T, error), sql string, args ...any) iter.Seq2[T, error] {
-	return given(func(give func(T) error) error {
+	return audit.Given(func(give func(T) error) error {
 		return r.s.fetch(r.ctx, r.tx, func(row pgx.Rows) (func() error, error) {
 			v, err := scan(row)
 			return func() error { return give(v) }, err
@@ -125,7 +105,7 @@ func (r auditRows) Owners() iter.Seq2[string, error] {
 
 // Prices implements audit.Rows.
 func (r auditRows) Prices() iter.Seq2[audit.Price, error] {
-	return given(func(give func(audit.Price) error) error {
+	return audit.Given(func(give func(audit.Price) error) error {
 		var all []audit.Price
 		err := readPrices(r.ctx, r.tx, func(route string, p book.Price) error {
 			all = append(all, audit.Price{Route: route, Price: p})
@@ -219,7 +199,7 @@ func (r auditRows) Requests(s audit.Span) iter.Seq2[*audit.Request, error] {
 }
 
 func (r auditRows) requests(where string, args ...any) iter.Seq2[*audit.Request, error] {
-	return given(func(give func(*audit.Request) error) error {
+	return audit.Given(func(give func(*audit.Request) error) error {
 		return r.s.eachDetail(r.ctx, r.tx, where, func(d *detail) error {
 			is := &audit.Request{RequestRecord: d.RequestRecord, Tokens: d.tokens}
 			err := r.one(`SELECT coalesce((SELECT n FROM v_accounts WHERE account = $1), 0),

@@ -3,7 +3,6 @@ package postgres
 import (
 	"context"
 	"fmt"
-	"math"
 	"time"
 
 	"github.com/jackc/pgx/v5"
@@ -168,29 +167,6 @@ func scanMovement(row pgx.Rows) (ledger.Entry, error) {
 	return e.Entry, err
 }
 
-// between are the bounds of a query's times as the tables have them: from the first on and before the second.
-func between(q ledger.Query) (since, until int64) {
-	since, until = math.MinInt64, math.MaxInt64
-	if !q.Since.IsZero() {
-		since = nanoseconds(q.Since)
-	}
-	if !q.Until.IsZero() {
-		until = nanoseconds(q.Until)
-	}
-	return since, until
-}
-
-// nanoseconds since 1970; a time that has no such number is before or after all that have.
-func nanoseconds(t time.Time) int64 {
-	switch {
-	case t.Before(time.Unix(0, math.MinInt64)):
-		return math.MinInt64
-	case t.After(time.Unix(0, math.MaxInt64)):
-		return math.MaxInt64
-	}
-	return t.UnixNano()
-}
-
 // coveredBy is the checkpoint that covers an entry of entries AS e, a large number where none does yet.
 const coveredBy = `coalesce((SELECT h.checkpoint FROM heads AS h WHERE h.account = e.account AND NOT h.act
 	AND h.seq >= e.seq
@@ -201,7 +177,7 @@ const coveredBy = `coalesce((SELECT h.checkpoint FROM heads AS h WHERE h.account
 // also where a clock was put back.
 func (s *Store) Entries(ctx context.Context, q ledger.Query, each func(ledger.Entry) error) error {
 	err := s.list(ctx, "entries", func(ctx context.Context, tx pgx.Tx) error {
-		since, until := between(q)
+		since, until := q.Bounds()
 		where, args, order := `WHERE e.created >= $1 AND e.created < $2`, []any{since, until}, coveredBy+`,
 			max(e.created) OVER (PARTITION BY e.account ORDER BY e.seq), e.account, e.seq`
 		if q.Checkpoint != 0 {
@@ -249,7 +225,7 @@ func scanAct(row pgx.Rows, more ...any) (a book.Act, err error) {
 // Audit implements ledger.Books.
 func (s *Store) Audit(ctx context.Context, q ledger.Query, each func(ledger.Act) error) error {
 	err := s.list(ctx, "audit", func(ctx context.Context, tx pgx.Tx) error {
-		since, until := between(q)
+		since, until := q.Bounds()
 		where, args := `WHERE u.created >= $1 AND u.created < $2`, []any{since, until}
 		if q.Account != "" {
 			if err := checkAccount(ctx, tx, q.Account); err != nil {

@@ -70,12 +70,12 @@ func (op *operation) begin() bool {
 // lane runs the operations of some accounts, on a connection of its own: it takes all that wait, runs them in one
 // transaction, and answers them when that is committed.
 type lane struct {
-	s      *Store
-	config *pgx.ConnConfig
-	conn   *pgx.Conn
-	queue  chan *operation
-	held   *operation // taken from the queue, and to run next
-	ended  chan struct{}
+	s         *Store
+	config    *pgx.ConnConfig
+	conn      *pgx.Conn
+	queue     chan *operation
+	postponed *operation // taken from the queue, and to run next
+	ended     chan struct{}
 
 	mu     sync.RWMutex // held for reading while sending to queue
 	closed bool
@@ -218,7 +218,7 @@ func (l *lane) loop() {
 
 // next waits for an operation; nil when the time has come to look after orphans.
 func (l *lane) next() (op *operation, open bool) {
-	if op, l.held = l.held, nil; op != nil {
+	if op, l.postponed = l.postponed, nil; op != nil {
 		return op, true
 	}
 	if len(l.orphans) == 0 {
@@ -239,7 +239,7 @@ func (l *lane) next() (op *operation, open bool) {
 func (l *lane) collect(batch []*operation, op *operation) []*operation {
 	for {
 		if op.alone && len(batch) > 0 {
-			l.held = op
+			l.postponed = op
 			return batch
 		}
 		batch = append(batch, op)

@@ -11,6 +11,7 @@ import (
 	"github.com/jackc/pgx/v5"
 	"github.com/jackc/pgx/v5/pgconn"
 
+	"github.com/fareway/fareway/modules/internal/ledger"
 	"github.com/fareway/fareway/modules/internal/ledger/book"
 )
 
@@ -72,7 +73,7 @@ const selectClock = `SELECT (extract(epoch FROM clock_timestamp()) * 1000000)::b
 // Prune implements ledger.Store. What the requests of a key came to is kept, so that Verify can still recompute the
 // counters.
 func (s *Store) Prune(ctx context.Context, before time.Time) (requests int64, err error) {
-	bound := nanoseconds(before)
+	bound := ledger.Nanoseconds(before)
 	some := false
 	err = queryRows(ctx, s.pool, to(&some), `SELECT true FROM requests WHERE NOT pending AND settled < $1 LIMIT 1`, bound)
 	if err == nil && some {
@@ -138,7 +139,7 @@ func (s *Store) pruneAccount(ctx context.Context, before time.Time, requests []r
 				u.write(`DELETE FROM attempts WHERE account = $1 AND request = $2`, account, d.ID)
 				u.write(`DELETE FROM requests WHERE account = $1 AND request = $2`, account, d.ID)
 				return err
-			}, account, ids, nanoseconds(before))
+			}, account, ids, ledger.Nanoseconds(before))
 		if err != nil {
 			return &queryError{err}
 		}
@@ -201,9 +202,9 @@ func (u *unit) movePrunedBefore(ctx context.Context, before time.Time) error {
 		was = moment(bound)
 	}
 	return u.recordAct(func(t book.Trail) (book.Act, error) {
-		act, err := book.RecordPruning(t, was, moment(nanoseconds(before)), u.by(ctx))
+		act, err := book.RecordPruning(t, was, moment(ledger.Nanoseconds(before)), u.by(ctx))
 		if act.Seq > 0 {
-			u.write(`UPDATE ledger SET pruned_before = $1`, nanoseconds(before))
+			u.write(`UPDATE ledger SET pruned_before = $1`, ledger.Nanoseconds(before))
 		}
 		return act, err
 	})

@@ -46,7 +46,7 @@ func (s *Store) Usage(ctx context.Context, q ledger.UsageQuery, each func(ledger
 		u.groups[group{}] = &sums{}
 	}
 	err := s.list(ctx, "usage", func(ctx context.Context, tx pgx.Tx) error {
-		since, until := between(q.Query)
+		since, until := q.Bounds()
 		where, args := `WHERE r.settled >= $1 AND r.settled < $2`, []any{since, until}
 		if q.Account != "" {
 			if err := checkAccount(ctx, tx, q.Account); err != nil {
@@ -154,7 +154,7 @@ func (u *usage) countPruned(ctx context.Context, tx pgx.Tx) error {
 // covers reports whether the query asks for the whole of a day.
 func (u *usage) covers(day int64) bool {
 	const ns = int64(86_400_000_000_000)
-	since, until := between(u.query.Query)
+	since, until := u.query.Bounds()
 	return day*ns >= since && (day+1)*ns <= until
 }
 

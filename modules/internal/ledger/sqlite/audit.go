@@ -19,7 +19,7 @@ func (b *books) Audit(ctx context.Context, q ledger.Query, each func(ledger.Act)
 			}
 			account = n
 		}
-		since, until := between(q)
+		since, until := q.Bounds()
 		return run(conn, selectAct+`WHERE (?1 IS NULL OR u.account = ?1) AND u.created >= ?2 AND u.created < ?3 ORDER BY u.n`,
 			func(row *sqlite.Stmt) error { return give(each, scanAct(row)) }, account, since, until)
 	})

@@ -1,7 +1,6 @@
 package sqlite
 
 import (
-	"errors"
 	"iter"
 	"strings"
 
@@ -24,28 +23,9 @@ const recentNames = 1 << 13
 
 func newAuditRows(conn *sqlite.Conn) auditRows { return auditRows{conn, map[[2]int64][2]string{}} }
 
-// errEnough: who reads rows needs no more of them.
-var errEnough = errors.New("enough was read")
-
-// given are the rows that read gives.
-func given[T any](read func(give func(T) error) error) iter.Seq2[T, error] {
-	return func(yield func(T, error) bool) {
-		err := read(func(row T) error {
-			if !yield(row, nil) {
-				return errEnough
-			}
-			return nil
-		})
-		if err != nil && !errors.Is(err, errEnough) {
-			var none T
-			yield(none, err)
-		}
-	}
-}
-
 // rowsOf are the rows of a query. Statements that are open at the same time must differ in their text.
 func rowsOf[T any](conn *sqlite.Conn, query string, scan func(*sqlite.Stmt) T, args ...any) iter.Seq2[T, error] {
-	return given(func(give func(T) error) error {
+	return audit.Given(func(give func(T) error) error {
 		return run(conn, query, func(row *sqlite.Stmt) error { return give(scan(row)) }, args...)
 	})
 }
@@ -89,7 +69,7 @@ func (r auditRows) Owners() iter.Seq2[string, error] {
 
 // Prices implements audit.Rows.
 func (r auditRows) Prices() iter.Seq2[audit.Price, error] {
-	return given(func(give func(audit.Price) error) error {
+	return audit.Given(func(give func(audit.Price) error) error {
 		return run(r.conn, `SELECT route, version, `+priceColumns+` FROM prices ORDER BY route, version`,
 			func(row *sqlite.Stmt) (err error) {
 				var p audit.Price
@@ -169,7 +149,7 @@ func (r auditRows) Requests(s audit.Span) iter.Seq2[*audit.Request, error] {
 	if s.Pending {
 		where += ` AND r.pending`
 	}
-	return given(func(give func(*audit.Request) error) error {
+	return audit.Given(func(give func(*audit.Request) error) error {
 		return eachDetail(r.conn, where, func(d *audit.Request) error {
 			if err := r.named(d); err != nil {
 				return err

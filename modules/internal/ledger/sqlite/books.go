@@ -2,9 +2,7 @@ package sqlite
 
 import (
 	"context"
-	"math"
 	"strings"
-	"time"
 
 	"zombiezen.com/go/sqlite"
 
@@ -99,27 +97,4 @@ func accountNumber(conn *sqlite.Conn, id string) (n int64, err error) {
 		err = book.NoAccount(id)
 	}
 	return n, err
-}
-
-// between are the bounds of a query's times as the tables have them: from the first on and before the second.
-func between(q ledger.Query) (since, until int64) {
-	since, until = math.MinInt64, math.MaxInt64
-	if !q.Since.IsZero() {
-		since = nanoseconds(q.Since)
-	}
-	if !q.Until.IsZero() {
-		until = nanoseconds(q.Until)
-	}
-	return since, until
-}
-
-// nanoseconds since 1970; a time that has no such number is before or after all that have.
-func nanoseconds(t time.Time) int64 {
-	switch {
-	case t.Before(time.Unix(0, math.MinInt64)):
-		return math.MinInt64
-	case t.After(time.Unix(0, math.MaxInt64)):
-		return math.MaxInt64
-	}
-	return t.UnixNano()
 }

@@ -212,7 +212,7 @@ const usageOfDays = `INSERT INTO temp.usage_rows SELECT account, key, route, day
 // query's times cut a day, only what was pruned is read.
 func (u *usage) readDays() (whole bool, err error) {
 	const day = 24 * 60 * 60 * 1_000_000_000
-	since, until := between(u.query.Query)
+	since, until := u.query.Bounds()
 	first, last := int64(math.MinInt64), int64(math.MaxInt64)
 	whole = true
 	if since != math.MinInt64 {

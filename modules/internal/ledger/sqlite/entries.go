@@ -63,7 +63,7 @@ const (
 // Entries implements ledger.Books.
 func (b *books) Entries(ctx context.Context, q ledger.Query, each func(ledger.Entry) error) error {
 	err := b.list(ctx, "entries", func(conn *sqlite.Conn) error {
-		since, until := between(q)
+		since, until := q.Bounds()
 		covered, err := coveredBy(conn, q.Checkpoint)
 		if err != nil {
 			return err

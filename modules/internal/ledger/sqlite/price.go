@@ -2,8 +2,6 @@ package sqlite
 
 import (
 	"context"
-	"encoding/json"
-	"fmt"
 
 	"zombiezen.com/go/sqlite"
 
@@ -31,8 +29,8 @@ func (s *Store) PriceVersion(ctx context.Context, route string, price, cost conf
 		}
 		return t.exec(`INSERT INTO prices (route, version, `+priceColumns+`, since) `+
 			`VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)`,
-			route, version, price.Input, price.CacheRead, price.CacheWrite, price.Output, tiersText(price.Tiers),
-			cost.Input, cost.CacheRead, cost.CacheWrite, cost.Output, tiersText(cost.Tiers), t.now())
+			route, version, price.Input, price.CacheRead, price.CacheWrite, price.Output, book.TiersText(price.Tiers),
+			cost.Input, cost.CacheRead, cost.CacheWrite, cost.Output, book.TiersText(cost.Tiers), t.now())
 	})
 	return wrapResult(version, err, "recording the price of route %q", route)
 }
@@ -40,18 +38,6 @@ func (s *Store) PriceVersion(ctx context.Context, route string, price, cost conf
 // priceColumns are what scanPrices reads.
 const priceColumns = `input, cache_read, cache_write, output, tiers, ` +
 	`cost_input, cost_cache_read, cost_cache_write, cost_output, cost_tiers`
-
-// tiersText is how tiers are stored: as JSON, and no tiers as "".
-func tiersText(tiers []config.Tier) string {
-	if len(tiers) == 0 {
-		return ""
-	}
-	b, err := json.Marshal(tiers)
-	if err != nil {
-		panic(err) // numbers only
-	}
-	return string(b)
-}
 
 // scanPrices reads priceColumns from col on: what the account pays, and what the operator does.
 func scanPrices(row *sqlite.Stmt, col int) (price, cost config.Price, err error) {
@@ -64,13 +50,6 @@ func scanPrices(row *sqlite.Stmt, col int) (price, cost config.Price, err error)
 func scanPrice(row *sqlite.Stmt, col int) (config.Price, error) {
 	var p config.Price
 	readColumns(row, col, &p.Input, &p.CacheRead, &p.CacheWrite, &p.Output)
-	if text := row.ColumnText(col + 4); text != "" {
-		if err := json.Unmarshal([]byte(text), &p.Tiers); err != nil {
-			return p, fmt.Errorf("the tiers of a price cannot be read: %w", err)
-		}
-		if err := book.CheckPrice(p); err != nil {
-			return p, err
-		}
-	}
-	return p, nil
+	err := book.ParseTiers(row.ColumnText(col+4), &p)
+	return p, err
 }

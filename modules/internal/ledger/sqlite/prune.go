@@ -6,6 +6,7 @@ import (
 
 	"zombiezen.com/go/sqlite"
 
+	"github.com/fareway/fareway/modules/internal/ledger"
 	"github.com/fareway/fareway/modules/internal/ledger/book"
 )
 
@@ -20,7 +21,7 @@ const (
 // Prune implements ledger.Store. What the requests of a key came to is kept, so that Verify can still recompute the
 // counters.
 func (s *Store) Prune(ctx context.Context, before time.Time) (requests int64, err error) {
-	bound := nanoseconds(before)
+	bound := ledger.Nanoseconds(before)
 	for after, more := "", true; more; {
 		var ids []string
 		if ids, err = s.prunable(ctx, bound, after); err != nil || len(ids) == 0 {

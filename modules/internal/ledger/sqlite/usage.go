@@ -86,7 +86,7 @@ func newUsage(conn *sqlite.Conn, q ledger.UsageQuery) (*usage, error) {
 
 // narrow is a condition on requests AS r. The route is left to count, which sees the attempts.
 func (u *usage) narrow(conn *sqlite.Conn) (where string, args []any, err error) {
-	since, until := between(u.query.Query)
+	since, until := u.query.Bounds()
 	where, args = `WHERE r.settled >= ? AND r.settled < ?`, []any{since, until}
 	if u.query.Account != "" {
 		n, err := accountNumber(conn, u.query.Account)
