@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
+	"strings"
 
 	"github.com/jackc/pgx/v5/pgconn"
 	"github.com/jackc/pgx/v5/pgxpool"
@@ -74,6 +75,9 @@ var hints = map[string]string{
 // explain adds to an error of the server what to do about it.
 func explain(err error) error {
 	var e *pgconn.PgError
+	if unreached, is := errors.AsType[*pgconn.ConnectError](err); is && !errors.As(err, &e) {
+		return &unreachedError{unreached}
+	}
 	if !errors.As(err, &e) {
 		return err
 	}
@@ -83,4 +87,14 @@ func explain(err error) error {
 		}
 	}
 	return err
+}
+
+// unreachedError is that of a server that nobody reached, in one line and with what to do about it.
+type unreachedError struct{ error }
+
+func (e *unreachedError) Unwrap() error { return e.error }
+
+func (e *unreachedError) Error() string {
+	return strings.Join(strings.Fields(e.error.Error()), " ") +
+		"; look whether the server runs there, and lets this machine in"
 }

@@ -99,7 +99,7 @@ func Open(ctx context.Context, o Options) (_ *Store, err error) {
 	s := &Store{o: o, opened: time.Now(), ended: make(chan struct{})}
 	defer func() {
 		if err != nil {
-			err = errors.Join(fmt.Errorf("opening the ledger: %w", err), s.Close())
+			err = errors.Join(err, s.Close())
 		}
 	}()
 	c, err := pgxpool.ParseConfig(o.URL)
@@ -301,7 +301,9 @@ func (s *Store) Close() error {
 		}
 		s.endRenewals()
 		if s.pool != nil {
-			s.closeErr = s.signOut()
+			if s.expires.Load() > 0 { // it signed in
+				s.closeErr = s.signOut()
+			}
 			s.pool.Close()
 		}
 		if s.lists != nil {
