@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"github.com/stretchr/testify/require"
+	"golang.org/x/sync/errgroup"
 	"golang.org/x/sys/unix"
 
 	"github.com/fareway/fareway/config"
@@ -57,15 +58,24 @@ func holdAndSettle(b *testing.B, nodes, accounts, callers int) {
 	require.NoError(b, err)
 	type customer struct{ account, key string }
 	customers := make([]customer, accounts)
+	made := errgroup.Group{}
+	made.SetLimit(32)
 	for i := range customers {
-		a, err := stores[0].CreateAccount(ctx, fmt.Sprint("account ", i), "")
-		require.NoError(b, err)
-		k, err := stores[0].CreateKey(ctx, a.ID, "k", [32]byte{byte(i), byte(i >> 8), 1}, "", ledger.KeyChange{})
-		require.NoError(b, err)
-		_, _, err = stores[0].AddCredit(ctx, ledger.Credit{Account: a.ID, Credits: ledger.MaxTopUp})
-		require.NoError(b, err)
-		customers[i] = customer{a.ID, k.ID}
+		made.Go(func() error {
+			a, err := stores[0].CreateAccount(ctx, fmt.Sprint("account ", i), "")
+			if err != nil {
+				return err
+			}
+			k, err := stores[0].CreateKey(ctx, a.ID, "k", [32]byte{byte(i), byte(i >> 8), 1}, "", ledger.KeyChange{})
+			if err != nil {
+				return err
+			}
+			_, _, err = stores[0].AddCredit(ctx, ledger.Credit{Account: a.ID, Credits: ledger.MaxTopUp})
+			customers[i] = customer{a.ID, k.ID}
+			return err
+		})
 	}
+	require.NoError(b, made.Wait())
 	var next atomic.Int64
 	before, server := cpu(b), durable.CPU()
 	b.ReportAllocs()

@@ -94,50 +94,46 @@ type holdRow struct {
 	*book.Attempt
 }
 
-var holdTable = table[holdRow]{
-	`INSERT INTO holds (account, request, seq, key, owner, endpoint, profile, hold, held_at, route, provider, model,
-		price_version, created, worst, beside, reference)
-		SELECT * FROM unnest($1::text[], $2::text[], $3::int8[], $4::text[], $5::text[], $6::text[], $7::text[], $8::int8[],
-		$9::int8[], $10::text[], $11::text[], $12::text[], $13::int8[], $14::int8[], $15::int8[], $16::bool[], $17::text[])`,
-	[]column[holdRow]{
-		of(func(r *holdRow) string { return r.Account }),
-		of(func(r *holdRow) string { return r.running.ID }),
-		of(func(r *holdRow) int64 { return r.seq }),
-		of(func(r *holdRow) string { return r.running.Key }),
-		of(func(r *holdRow) string { return r.Owner }),
-		of(func(r *holdRow) string { return r.Endpoint }),
-		of(func(r *holdRow) string { return r.Profile }),
-		of(func(r *holdRow) int64 {
-			if r.first {
-				return r.Held
-			}
-			return 0
-		}),
-		of(func(r *holdRow) int64 { return r.running.Created.UnixNano() }),
-		of(func(r *holdRow) string { return r.Route }),
-		of(func(r *holdRow) string { return r.Provider }),
-		of(func(r *holdRow) string { return r.Model }),
-		of(func(r *holdRow) int64 { return r.PriceVersion }),
-		of(func(r *holdRow) int64 { return r.Attempt.Created.UnixNano() }),
-		of(func(r *holdRow) *int64 { return worst(r.Worst) }),
-		of(func(r *holdRow) bool { return r.Beside }),
-		of(func(r *holdRow) string { return r.Reference }),
+var holdTable = addition[holdRow]{
+	`COPY holds (account, request, seq, key, owner, endpoint, profile, hold, held_at, route, provider, model,
+		price_version, created, worst, beside, reference) FROM STDIN BINARY`,
+	func(b *copyBuffer, r *holdRow) {
+		hold := int64(0)
+		if r.first {
+			hold = r.Held
+		}
+		b.text(r.Account, r.running.ID)
+		b.number(r.seq)
+		b.text(r.running.Key, r.Owner, r.Endpoint, r.Profile)
+		b.number(hold, r.running.Created.UnixNano())
+		b.text(r.Route, r.Provider, r.Model)
+		b.number(r.PriceVersion, r.Attempt.Created.UnixNano())
+		b.optionalNumber(worst(r.Worst))
+		b.yes(r.Beside)
+		b.text(r.Reference)
 	},
 }
 
-// checkRows looks at whether the rows that were deleted are those that were read, or remembered.
-func (r *running) checkRows(rows pgx.Rows) error {
-	var n, seq, last int64
-	err := each(func(row pgx.Rows) error {
-		n++
-		err := row.Scan(&seq)
-		last = max(last, seq)
+// checkDeleted looks at whether the rows that were deleted are those that were read, or remembered.
+func (u *unit) checkDeleted(gone []*running) func(pgx.Rows) error {
+	return func(rows pgx.Rows) error {
+		type found struct{ rows, last int64 }
+		deleted := make(map[requestID]found, len(gone))
+		err := each(func(row pgx.Rows) error {
+			var id requestID
+			var seq int64
+			err := row.Scan(&id.account, &id.request, &seq)
+			f := deleted[id]
+			deleted[id] = found{f.rows + 1, max(f.last, seq)}
+			return err
+		})(rows)
+		for _, r := range gone {
+			if err == nil && deleted[requestID{r.Account, r.ID}] != (found{r.rows, r.last}) {
+				err = errStale
+			}
+		}
 		return err
-	})(rows)
-	if err == nil && (n != r.rows || last != r.last) {
-		err = errStale
 	}
-	return err
 }
 
 // holdRows are the rows of a running request.
@@ -155,38 +151,23 @@ func holdRows(r *running) (rows []holdRow) {
 
 type requestID struct{ account, request string }
 
-// deleteHold deletes the rows of one request. Those of many are deleted one by one: whoever plans a join with a table
-// that is mostly empty would have it read as a whole.
-const deleteHold = `DELETE FROM holds WHERE account = $1 AND request = $2 RETURNING seq`
+// deleteHolds deletes the rows of requests. They are compared as arrays so that each is found by the index: what the
+// planner knows as an equality it may join the other way around, and read all of a table that was empty when it planned.
+const deleteHolds = `DELETE FROM holds AS h USING unnest($1::text[], $2::text[]) AS q (account, request)
+	WHERE h.account = q.account AND h.request = ANY (ARRAY[q.request]) RETURNING h.account, h.request, h.seq`
 
-var requestTable = table[*running]{
-	`INSERT INTO requests (account, request, key, owner, endpoint, profile, hold, status, reason, free, service_limit,
-		surcharge, charge, waived, over, tokens, refunded, pending, created, settled, entry)
-		SELECT a, b, c, d, e, f, g, h, i, j, k, l, m, n, o, p, 0, q, r, s, t FROM unnest($1::text[], $2::text[], $3::text[],
-		$4::text[], $5::text[], $6::text[], $7::int8[], $8::int8[], $9::text[], $10::bool[], $11::bool[], $12::int8[],
-		$13::int8[], $14::int8[], $15::int8[], $16::int8[], $17::bool[], $18::int8[], $19::int8[], $20::int8[])
-		AS _ (a, b, c, d, e, f, g, h, i, j, k, l, m, n, o, p, q, r, s, t)`,
-	[]column[*running]{
-		of(func(r **running) string { return (*r).Account }),
-		of(func(r **running) string { return (*r).ID }),
-		of(func(r **running) string { return (*r).Key }),
-		of(func(r **running) string { return (*r).Owner }),
-		of(func(r **running) string { return (*r).Endpoint }),
-		of(func(r **running) string { return (*r).Profile }),
-		of(func(r **running) int64 { return (*r).Held }),
-		of(func(r **running) int64 { return int64((*r).end.Status) }),
-		of(func(r **running) string { return (*r).end.Reason }),
-		of(func(r **running) bool { return (*r).end.Free }),
-		of(func(r **running) bool { return (*r).end.ServiceLimit }),
-		of(func(r **running) int64 { return (*r).end.Surcharge }),
-		of(func(r **running) int64 { return (*r).settled.Charge }),
-		of(func(r **running) int64 { return (*r).settled.Waived }),
-		of(func(r **running) int64 { return (*r).settled.Over }),
-		of(func(r **running) int64 { return (*r).settled.Tokens }),
-		of(func(r **running) bool { return (*r).settled.Pending }),
-		of(func(r **running) int64 { return (*r).Created.UnixNano() }),
-		of(func(r **running) int64 { return (*r).settled.At.UnixNano() }),
-		of(func(r **running) int64 { return (*r).settled.Entry.Seq }),
+var requestTable = addition[*running]{
+	`COPY requests (account, request, key, owner, endpoint, profile, hold, status, reason, free, service_limit,
+		surcharge, charge, waived, over, tokens, refunded, pending, created, settled, entry) FROM STDIN BINARY`,
+	func(b *copyBuffer, of **running) {
+		r, end, is := *of, (*of).end, &(*of).settled
+		b.text(r.Account, r.ID, r.Key, r.Owner, r.Endpoint, r.Profile)
+		b.number(r.Held, int64(end.Status))
+		b.text(end.Reason)
+		b.yes(end.Free, end.ServiceLimit)
+		b.number(end.Surcharge, is.Charge, is.Waived, is.Over, is.Tokens, 0)
+		b.yes(is.Pending)
+		b.number(r.Created.UnixNano(), is.At.UnixNano(), is.Entry.Seq)
 	},
 }
 
@@ -196,35 +177,23 @@ type attemptRow struct {
 	*book.Attempt
 }
 
-var attemptTable = table[attemptRow]{
-	`INSERT INTO attempts (account, request, seq, route, provider, model, price_version, outcome, input, cache_read,
+var attemptTable = addition[attemptRow]{
+	`COPY attempts (account, request, seq, route, provider, model, price_version, outcome, input, cache_read,
 		cache_write, output, reasoning, estimated, created, receipt, worst, estimate_input, estimate_output, provider_key,
-		operator)
-		SELECT * FROM unnest($1::text[], $2::text[], $3::int8[], $4::text[], $5::text[], $6::text[], $7::int8[], $8::text[],
-		$9::int8[], $10::int8[], $11::int8[], $12::int8[], $13::int8[], $14::bool[], $15::int8[], $16::int8[], $17::int8[],
-		$18::int8[], $19::int8[], $20::text[], $21::bool[])`,
-	[]column[attemptRow]{
-		of(func(r *attemptRow) string { return r.account }),
-		of(func(r *attemptRow) string { return r.request }),
-		of(func(r *attemptRow) int64 { return r.seq }),
-		of(func(r *attemptRow) string { return r.Route }),
-		of(func(r *attemptRow) string { return r.Provider }),
-		of(func(r *attemptRow) string { return r.Model }),
-		of(func(r *attemptRow) int64 { return r.PriceVersion }),
-		of(func(r *attemptRow) string { return string(r.Outcome) }),
-		of(func(r *attemptRow) *int64 { return r.Usage.Input }),
-		of(func(r *attemptRow) *int64 { return r.Usage.CacheRead }),
-		of(func(r *attemptRow) *int64 { return r.Usage.CacheWrite }),
-		of(func(r *attemptRow) *int64 { return r.Usage.Output }),
-		of(func(r *attemptRow) *int64 { return r.Usage.Reasoning }),
-		of(func(r *attemptRow) bool { return r.Usage.Estimated }),
-		of(func(r *attemptRow) int64 { return r.Created.UnixNano() }),
-		of(func(r *attemptRow) *int64 { return optionalTime(r.Receipt) }),
-		of(func(r *attemptRow) *int64 { return worst(r.Worst) }),
-		of(func(r *attemptRow) *int64 { return estimate(r.Estimate).Input }),
-		of(func(r *attemptRow) *int64 { return estimate(r.Estimate).Output }),
-		of(func(r *attemptRow) string { return r.AttemptRecord.Key }),
-		of(func(r *attemptRow) bool { return r.Operator }),
+		operator) FROM STDIN BINARY`,
+	func(b *copyBuffer, r *attemptRow) {
+		u, estimated := &r.Usage, estimate(r.Estimate)
+		b.text(r.account, r.request)
+		b.number(r.seq)
+		b.text(r.Route, r.Provider, r.Model)
+		b.number(r.PriceVersion)
+		b.text(string(r.Outcome))
+		b.optionalNumber(u.Input, u.CacheRead, u.CacheWrite, u.Output, u.Reasoning)
+		b.yes(u.Estimated)
+		b.number(r.Created.UnixNano())
+		b.optionalNumber(optionalTime(r.Receipt), worst(r.Worst), estimated.Input, estimated.Output)
+		b.text(r.AttemptRecord.Key)
+		b.yes(r.Operator)
 	},
 }
 
@@ -235,72 +204,46 @@ func estimate(u *llm.Usage) llm.Usage {
 	return *u
 }
 
-var waitingTable = table[attemptRow]{
-	`INSERT INTO waiting (account, request, seq, provider, route, created, reference, provider_key)
-		SELECT * FROM unnest($1::text[], $2::text[], $3::int8[], $4::text[], $5::text[], $6::int8[], $7::text[],
-			$8::text[])`,
-	[]column[attemptRow]{
-		of(func(r *attemptRow) string { return r.account }),
-		of(func(r *attemptRow) string { return r.request }),
-		of(func(r *attemptRow) int64 { return r.seq }),
-		of(func(r *attemptRow) string { return r.Provider }),
-		of(func(r *attemptRow) string { return r.Route }),
-		of(func(r *attemptRow) int64 { return r.Created.UnixNano() }),
-		of(func(r *attemptRow) string { return r.Reference }),
-		of(func(r *attemptRow) string { return r.AttemptRecord.Key }),
+var waitingTable = addition[attemptRow]{
+	`COPY waiting (account, request, seq, provider, route, created, reference, provider_key) FROM STDIN BINARY`,
+	func(b *copyBuffer, r *attemptRow) {
+		b.text(r.account, r.request)
+		b.number(r.seq)
+		b.text(r.Provider, r.Route)
+		b.number(r.Created.UnixNano())
+		b.text(r.Reference, r.AttemptRecord.Key)
 	},
 }
 
-var entryTable = table[book.Entry]{
-	`INSERT INTO entries (account, seq, kind, book, request, reference, reason, prices, microcents, waived, over, tokens,
-		detail, credits, accrued, created, format, prev, hash)
-		SELECT * FROM unnest($1::text[], $2::int8[], $3::text[], $4::text[], $5::text[], $6::text[], $7::text[], $8::text[],
-		$9::int8[], $10::int8[], $11::int8[], $12::int8[], $13::bytea[], $14::int8[], $15::int8[], $16::int8[], $17::int8[],
-		$18::bytea[], $19::bytea[])`,
-	[]column[book.Entry]{
-		of(func(e *book.Entry) string { return e.Account }),
-		of(func(e *book.Entry) int64 { return e.Seq }),
-		of(func(e *book.Entry) string { return string(e.Kind) }),
-		of(func(e *book.Entry) string { return string(e.Book) }),
-		of(func(e *book.Entry) *string { return optional(e.Request) }),
-		of(func(e *book.Entry) *string { return optional(e.Reference) }),
-		of(func(e *book.Entry) string { return e.Reason }),
-		of(func(e *book.Entry) string { return e.Prices }),
-		of(func(e *book.Entry) int64 { return e.Microcents }),
-		of(func(e *book.Entry) int64 { return e.Waived }),
-		of(func(e *book.Entry) int64 { return e.Over }),
-		of(func(e *book.Entry) int64 { return e.Tokens }),
-		of(func(e *book.Entry) []byte {
-			if e.Detail == (ledger.Digest{}) {
-				return nil
-			}
-			return digest(e.Detail)
-		}),
-		of(func(e *book.Entry) int64 { return e.Credits }),
-		of(func(e *book.Entry) int64 { return e.Accrued }),
-		of(func(e *book.Entry) int64 { return e.Created.UnixNano() }),
-		of(func(e *book.Entry) int64 { return e.Format }),
-		of(func(e *book.Entry) []byte { return digest(e.Prev) }),
-		of(func(e *book.Entry) []byte { return digest(e.Hash) }),
+var entryTable = addition[book.Entry]{
+	`COPY entries (account, seq, kind, book, request, reference, reason, prices, microcents, waived, over, tokens,
+		detail, credits, accrued, created, format, prev, hash) FROM STDIN BINARY`,
+	func(b *copyBuffer, e *book.Entry) {
+		b.text(e.Account)
+		b.number(e.Seq)
+		b.text(string(e.Kind), string(e.Book))
+		b.optionalText(e.Request)
+		b.optionalText(e.Reference)
+		b.text(e.Reason, e.Prices)
+		b.number(e.Microcents, e.Waived, e.Over, e.Tokens)
+		if e.Detail == (ledger.Digest{}) {
+			b.null()
+		} else {
+			b.bytes(e.Detail[:])
+		}
+		b.number(e.Credits, e.Accrued, e.Created.UnixNano(), e.Format)
+		b.bytes(e.Prev[:], e.Hash[:])
 	},
 }
 
-var actTable = table[book.Act]{
-	`INSERT INTO acts (account, seq, created, actor, action, subject, before, after, format, prev, hash)
-		SELECT * FROM unnest($1::text[], $2::int8[], $3::int8[], $4::text[], $5::text[], $6::text[], $7::text[], $8::text[],
-		$9::int8[], $10::bytea[], $11::bytea[])`,
-	[]column[book.Act]{
-		of(func(a *book.Act) string { return a.Account }),
-		of(func(a *book.Act) int64 { return a.Seq }),
-		of(func(a *book.Act) int64 { return a.Created.UnixNano() }),
-		of(func(a *book.Act) string { return a.Actor }),
-		of(func(a *book.Act) string { return a.Action }),
-		of(func(a *book.Act) string { return a.Subject }),
-		of(func(a *book.Act) string { return a.Before }),
-		of(func(a *book.Act) string { return a.After }),
-		of(func(a *book.Act) int64 { return a.Format }),
-		of(func(a *book.Act) []byte { return digest(a.Prev) }),
-		of(func(a *book.Act) []byte { return digest(a.Hash) }),
+var actTable = addition[book.Act]{
+	`COPY acts (account, seq, created, actor, action, subject, before, after, format, prev, hash) FROM STDIN BINARY`,
+	func(b *copyBuffer, a *book.Act) {
+		b.text(a.Account)
+		b.number(a.Seq, a.Created.UnixNano())
+		b.text(a.Actor, a.Action, a.Subject, a.Before, a.After)
+		b.number(a.Format)
+		b.bytes(a.Prev[:], a.Hash[:])
 	},
 }
 
@@ -379,12 +322,13 @@ func (u *unit) queueRows(b *pgx.Batch) {
 		}
 	}
 	var holds []holdRow
+	var gone []*running
 	for _, r := range u.running {
 		if r == nil || !r.dirty {
 			continue
 		}
 		if r.rows > 0 {
-			b.Queue(deleteHold, r.Account, r.ID).Query(r.checkRows)
+			gone = append(gone, r)
 		}
 		if r.end == nil {
 			holds = append(holds, holdRows(r)...)
@@ -400,12 +344,19 @@ func (u *unit) queueRows(b *pgx.Batch) {
 			}
 		}
 	}
-	holdTable.queue(b, holds)
-	requestTable.queue(b, u.recorded)
-	attemptTable.queue(b, attempts)
-	waitingTable.queue(b, waiting)
-	entryTable.queue(b, u.entries)
-	actTable.queue(b, u.acts)
+	if len(gone) > 0 {
+		of, named := make([]string, len(gone)), make([]string, len(gone))
+		for i, r := range gone {
+			of[i], named[i] = r.Account, r.ID
+		}
+		b.Queue(deleteHolds, of, named).Query(u.checkDeleted(gone))
+	}
+	holdTable.queue(u.added, holds)
+	requestTable.queue(u.added, u.recorded)
+	attemptTable.queue(u.added, attempts)
+	waitingTable.queue(u.added, waiting)
+	entryTable.queue(u.added, u.entries)
+	actTable.queue(u.added, u.acts)
 	lineTable.queue(b, lines)
 	balanceTable.queue(b, balances)
 	for _, write := range u.changed {
