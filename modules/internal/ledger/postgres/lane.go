@@ -465,7 +465,7 @@ func (l *lane) begin(u *unit, batch []*operation) error {
 	if err := l.conn.SendBatch(u.ctx, &b).Close(); err != nil {
 		return err
 	}
-	return u.fillSettings()
+	return u.fill(keys)
 }
 
 func (l *lane) connect() (err error) {

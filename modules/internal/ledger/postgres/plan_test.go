@@ -30,7 +30,7 @@ func execute(name, sql, first, second string) string {
 		switch {
 		case i == 0:
 			args = append(args, `'`+first+`'`)
-		case i == 1 && parameter[1] == "text[]":
+		case parameter[1] == "text[]":
 			args = append(args, `'`+second+`'`)
 		default:
 			args = append(args, `'`+values[parameter[1]]+`'`)

@@ -53,6 +53,7 @@ type Store struct {
 
 	held     sync.Map // *held, by request
 	roots    sync.Map // of lines, by keyID
+	payers   sync.Map // the root of the line that has paid last, by account
 	settings sync.Map // *settingRow, by account
 	unmade   sync.Map // attempts on record whose callers had given up: they were never made
 	prices   sync.Map // by priceID

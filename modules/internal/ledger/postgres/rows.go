@@ -10,35 +10,6 @@ import (
 	"github.com/fareway/fareway/plugins/llm"
 )
 
-// A table is written with one statement for all rows of a transaction, from an array for each column.
-type table[R any] struct {
-	sql     string
-	columns []column[R]
-}
-
-type column[R any] func(rows []R) any
-
-func of[R, V any](value func(*R) V) column[R] {
-	return func(rows []R) any {
-		values := make([]V, len(rows))
-		for i := range rows {
-			values[i] = value(&rows[i])
-		}
-		return values
-	}
-}
-
-func (t *table[R]) queue(b *pgx.Batch, rows []R) {
-	if len(rows) == 0 {
-		return
-	}
-	args := make([]any, len(t.columns))
-	for i, c := range t.columns {
-		args[i] = c(rows)
-	}
-	b.Queue(t.sql, args...)
-}
-
 // moment is the time that the tables have as nanoseconds since 1970.
 func moment(ns int64) time.Time { return time.Unix(0, ns).UTC() }
 
@@ -94,7 +65,7 @@ type holdRow struct {
 	*book.Attempt
 }
 
-var holdTable = addition[holdRow]{
+var newHolds = addition[holdRow]{
 	`COPY holds (account, request, seq, key, owner, endpoint, profile, hold, held_at, route, provider, model,
 		price_version, created, worst, beside, reference) FROM STDIN BINARY`,
 	func(b *copyBuffer, r *holdRow) {
@@ -156,7 +127,7 @@ type requestID struct{ account, request string }
 const deleteHolds = `DELETE FROM holds AS h USING unnest($1::text[], $2::text[]) AS q (account, request)
 	WHERE h.account = q.account AND h.request = ANY (ARRAY[q.request]) RETURNING h.account, h.request, h.seq`
 
-var requestTable = addition[*running]{
+var newRequests = addition[*running]{
 	`COPY requests (account, request, key, owner, endpoint, profile, hold, status, reason, free, service_limit,
 		surcharge, charge, waived, over, tokens, refunded, pending, created, settled, entry) FROM STDIN BINARY`,
 	func(b *copyBuffer, of **running) {
@@ -177,7 +148,7 @@ type attemptRow struct {
 	*book.Attempt
 }
 
-var attemptTable = addition[attemptRow]{
+var newAttempts = addition[attemptRow]{
 	`COPY attempts (account, request, seq, route, provider, model, price_version, outcome, input, cache_read,
 		cache_write, output, reasoning, estimated, created, receipt, worst, estimate_input, estimate_output, provider_key,
 		operator) FROM STDIN BINARY`,
@@ -204,7 +175,7 @@ func estimate(u *llm.Usage) llm.Usage {
 	return *u
 }
 
-var waitingTable = addition[attemptRow]{
+var newWaiting = addition[attemptRow]{
 	`COPY waiting (account, request, seq, provider, route, created, reference, provider_key) FROM STDIN BINARY`,
 	func(b *copyBuffer, r *attemptRow) {
 		b.text(r.account, r.request)
@@ -215,7 +186,7 @@ var waitingTable = addition[attemptRow]{
 	},
 }
 
-var entryTable = addition[book.Entry]{
+var newEntries = addition[book.Entry]{
 	`COPY entries (account, seq, kind, book, request, reference, reason, prices, microcents, waived, over, tokens,
 		detail, credits, accrued, created, format, prev, hash) FROM STDIN BINARY`,
 	func(b *copyBuffer, e *book.Entry) {
@@ -236,7 +207,7 @@ var entryTable = addition[book.Entry]{
 	},
 }
 
-var actTable = addition[book.Act]{
+var newActs = addition[book.Act]{
 	`COPY acts (account, seq, created, actor, action, subject, before, after, format, prev, hash) FROM STDIN BINARY`,
 	func(b *copyBuffer, a *book.Act) {
 		b.text(a.Account)
@@ -247,80 +218,158 @@ var actTable = addition[book.Act]{
 	},
 }
 
-// balanceTable and lineTable write rows that are there. By ON CONFLICT each is found by its key, whatever the table
-// looked like when the plan was made; an UPDATE would join, and read all of a table that was empty then.
-var balanceTable = table[*account]{
-	`INSERT INTO balances (account, credits, accrued, held, head, entries, requests, spent, tokens, waived, spent_before,
-		tokens_before, waived_before, period, period_end, allotted, acts, trail)
-		SELECT * FROM unnest($1::text[], $2::int8[], $3::int8[], $4::int8[], $5::bytea[], $6::int8[], $7::int8[], $8::int8[],
-		$9::int8[], $10::int8[], $11::int8[], $12::int8[], $13::int8[], $14::int8[], $15::int8[], $16::bool[], $17::int8[],
-		$18::bytea[])
-		ON CONFLICT (account) DO UPDATE SET credits = excluded.credits, accrued = excluded.accrued, held = excluded.held,
-		head = excluded.head, entries = excluded.entries, requests = excluded.requests, spent = excluded.spent,
-		tokens = excluded.tokens, waived = excluded.waived, spent_before = excluded.spent_before,
-		tokens_before = excluded.tokens_before, waived_before = excluded.waived_before, period = excluded.period,
-		period_end = excluded.period_end, allotted = excluded.allotted, acts = excluded.acts, trail = excluded.trail`,
+// change is a table whose rows transactions change, with one statement for all, from an array for each column. Rows are
+// found as in deleteHolds.
+type change[R any] struct {
+	sql     string
+	columns []column[R]
+}
+
+type column[R any] func(rows []R) any
+
+func of[R, V any](value func(R) V) column[R] {
+	return func(rows []R) any {
+		values := make([]V, len(rows))
+		for i, row := range rows {
+			values[i] = value(row)
+		}
+		return values
+	}
+}
+
+func (t *change[R]) queue(b *pgx.Batch, rows []R) {
+	if len(rows) == 0 {
+		return
+	}
+	args := make([]any, len(t.columns))
+	for i, c := range t.columns {
+		args[i] = c(rows)
+	}
+	b.Queue(t.sql, args...)
+}
+
+// balances is what requests change of accounts, and seldomBalances what is with it once something else is changed.
+var balances = change[*account]{
+	`UPDATE balances AS b SET credits = q.credits, accrued = q.accrued, held = q.held, head = q.head, entries = q.entries,
+		requests = q.requests, spent = q.spent, tokens = q.tokens, waived = q.waived, payer_spent = q.payer_spent,
+		payer_held = q.payer_held
+		FROM unnest($1::text[], $2::int8[], $3::int8[], $4::int8[], $5::bytea[], $6::int8[], $7::int8[], $8::int8[],
+		$9::int8[], $10::int8[], $11::int8[], $12::int8[]) AS q (account, credits, accrued, held, head, entries, requests,
+		spent, tokens, waived, payer_spent, payer_held) WHERE b.account = ANY (ARRAY[q.account])`,
 	[]column[*account]{
-		of(func(a **account) string { return (*a).ID }),
-		of(func(a **account) int64 { return (*a).Credits }),
-		of(func(a **account) int64 { return (*a).Accrued }),
-		of(func(a **account) int64 { return (*a).Held }),
-		of(func(a **account) []byte { return digest((*a).Head) }),
-		of(func(a **account) int64 { return (*a).Entries }),
-		of(func(a **account) int64 { return (*a).Requests }),
-		of(func(a **account) int64 { return (*a).Ever.Spent }),
-		of(func(a **account) int64 { return (*a).Ever.Tokens }),
-		of(func(a **account) int64 { return (*a).Ever.Waived }),
-		of(func(a **account) int64 { return (*a).Before.Spent }),
-		of(func(a **account) int64 { return (*a).Before.Tokens }),
-		of(func(a **account) int64 { return (*a).Before.Waived }),
-		of(func(a **account) *int64 {
-			if !(*a).Period.Begun() {
-				return nil
-			}
-			return &(*a).Period.Number
-		}),
-		of(func(a **account) *int64 { return optionalTime((*a).Period.End) }),
-		of(func(a **account) *bool {
-			if !(*a).Period.Begun() {
-				return nil
-			}
-			return &(*a).Period.Allotted
-		}),
-		of(func(a **account) int64 { return (*a).Trail.Acts }),
-		of(func(a **account) []byte { return digest((*a).Trail.Head) }),
+		of(func(a *account) string { return a.ID }),
+		of(func(a *account) int64 { return a.Credits }),
+		of(func(a *account) int64 { return a.Accrued }),
+		of(func(a *account) int64 { return a.Held }),
+		of(func(a *account) []byte { return a.Head[:] }),
+		of(func(a *account) int64 { return a.Entries }),
+		of(func(a *account) int64 { return a.Requests }),
+		of(func(a *account) int64 { return a.Ever.Spent }),
+		of(func(a *account) int64 { return a.Ever.Tokens }),
+		of(func(a *account) int64 { return a.Ever.Waived }),
+		of(func(a *account) *int64 { return a.ofPayer(func(l *line) *int64 { return &l.Spent }) }),
+		of(func(a *account) *int64 { return a.ofPayer(func(l *line) *int64 { return &l.held }) }),
 	},
 }
 
-var lineTable = table[*line]{
-	`INSERT INTO lines (account, root, spend_cap, spent, spent_before, held)
-		SELECT * FROM unnest($1::text[], $2::text[], $3::int8[], $4::int8[], $5::int8[], $6::int8[])
-		ON CONFLICT (account, root) DO UPDATE SET spend_cap = excluded.spend_cap, spent = excluded.spent,
-		spent_before = excluded.spent_before, held = excluded.held`,
-	[]column[*line]{
-		of(func(l **line) string { return (*l).id.account }),
-		of(func(l **line) string { return (*l).id.root }),
-		of(func(l **line) int64 { return (*l).Cap }),
-		of(func(l **line) int64 { return (*l).Spent }),
-		of(func(l **line) int64 { return (*l).Before }),
-		of(func(l **line) int64 { return (*l).held }),
+var seldomBalances = change[*account]{
+	`UPDATE balances AS b SET spent_before = q.spent_before, tokens_before = q.tokens_before,
+		waived_before = q.waived_before, period = q.period, period_end = q.period_end, allotted = q.allotted, acts = q.acts,
+		trail = q.trail, payer = q.payer, payer_cap = q.payer_cap, payer_before = q.payer_before
+		FROM unnest($1::text[], $2::int8[], $3::int8[], $4::int8[], $5::int8[], $6::int8[], $7::bool[], $8::int8[],
+		$9::bytea[], $10::text[], $11::int8[], $12::int8[]) AS q (account, spent_before, tokens_before, waived_before, period,
+		period_end, allotted, acts, trail, payer, payer_cap, payer_before) WHERE b.account = ANY (ARRAY[q.account])`,
+	[]column[*account]{
+		of(func(a *account) string { return a.ID }),
+		of(func(a *account) int64 { return a.Before.Spent }),
+		of(func(a *account) int64 { return a.Before.Tokens }),
+		of(func(a *account) int64 { return a.Before.Waived }),
+		of(func(a *account) *int64 {
+			if !a.Period.Begun() {
+				return nil
+			}
+			return &a.Period.Number
+		}),
+		of(func(a *account) *int64 { return optionalTime(a.Period.End) }),
+		of(func(a *account) *bool {
+			if !a.Period.Begun() {
+				return nil
+			}
+			return &a.Period.Allotted
+		}),
+		of(func(a *account) int64 { return a.Trail.Acts }),
+		of(func(a *account) []byte { return a.Trail.Head[:] }),
+		of(func(a *account) *string {
+			if a.payer == nil {
+				return nil
+			}
+			return &a.payer.id.root
+		}),
+		of(func(a *account) *int64 { return a.ofPayer(func(l *line) *int64 { return &l.Cap }) }),
+		of(func(a *account) *int64 { return a.ofPayer(func(l *line) *int64 { return &l.Before }) }),
 	},
+}
+
+func (a *account) ofPayer(value func(*line) *int64) *int64 {
+	if a.payer == nil {
+		return nil
+	}
+	return value(a.payer)
+}
+
+var lines = change[*line]{
+	`UPDATE lines AS l SET spend_cap = q.spend_cap, spent = q.spent, spent_before = q.spent_before, held = q.held
+		FROM unnest($1::text[], $2::text[], $3::int8[], $4::int8[], $5::int8[], $6::int8[])
+		AS q (account, root, spend_cap, spent, spent_before, held)
+		WHERE l.account = ANY (ARRAY[q.account]) AND l.root = ANY (ARRAY[q.root])`,
+	[]column[*line]{
+		of(func(l *line) string { return l.id.account }),
+		of(func(l *line) string { return l.id.root }),
+		of(func(l *line) int64 { return l.Cap }),
+		of(func(l *line) int64 { return l.Spent }),
+		of(func(l *line) int64 { return l.Before }),
+		of(func(l *line) int64 { return l.held }),
+	},
+}
+
+// queueAccounts queues what has changed of accounts and lines. A line that has paid becomes its account's payer, unless
+// the payer has paid, too, and the one before goes back to its own row.
+func (u *unit) queueAccounts(b *pgx.Batch) {
+	var changed, seldom []*account
+	var written []*line
+	for _, l := range u.lines {
+		if a := u.accounts[l.id.account]; l.dirty && l != a.payer && (a.payer == nil || !a.payer.dirty) {
+			if a.payer != nil {
+				written = append(written, a.payer)
+			}
+			a.payer = l
+		}
+	}
+	for _, l := range u.lines {
+		switch a := u.accounts[l.id.account]; {
+		case !l.dirty:
+		case l == a.payer:
+			a.dirty = true
+		default:
+			written = append(written, l)
+		}
+	}
+	for _, a := range u.accounts {
+		if a == nil || !a.dirty {
+			continue
+		}
+		changed = append(changed, a)
+		if a.seldom() != a.was {
+			seldom = append(seldom, a)
+		}
+	}
+	lines.queue(b, written)
+	seldomBalances.queue(b, seldom)
+	balances.queue(b, changed)
 }
 
 // queueRows queues all rows that the operations have changed.
 func (u *unit) queueRows(b *pgx.Batch) {
-	var balances []*account
-	for _, a := range u.accounts {
-		if a != nil && a.dirty {
-			balances = append(balances, a)
-		}
-	}
-	var lines []*line
-	for _, l := range u.lines {
-		if l.dirty {
-			lines = append(lines, l)
-		}
-	}
 	var holds []holdRow
 	var gone []*running
 	for _, r := range u.running {
@@ -351,14 +400,13 @@ func (u *unit) queueRows(b *pgx.Batch) {
 		}
 		b.Queue(deleteHolds, of, named).Query(u.checkDeleted(gone))
 	}
-	holdTable.queue(u.added, holds)
-	requestTable.queue(u.added, u.recorded)
-	attemptTable.queue(u.added, attempts)
-	waitingTable.queue(u.added, waiting)
-	entryTable.queue(u.added, u.entries)
-	actTable.queue(u.added, u.acts)
-	lineTable.queue(b, lines)
-	balanceTable.queue(b, balances)
+	newHolds.queue(u.added, holds)
+	newRequests.queue(u.added, u.recorded)
+	newAttempts.queue(u.added, attempts)
+	newWaiting.queue(u.added, waiting)
+	newEntries.queue(u.added, u.entries)
+	newActs.queue(u.added, u.acts)
+	u.queueAccounts(b)
 	for _, write := range u.changed {
 		write(b)
 	}

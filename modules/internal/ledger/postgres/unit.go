@@ -49,8 +49,27 @@ type (
 
 type account struct {
 	book.Account
-	dirty bool // its balance
-	bare  bool // what operators have set is to be read yet
+	dirty bool  // its balance
+	bare  bool  // what operators have set is to be read yet
+	payer *line // that has paid last: it is read and written with the account
+	was   seldom
+}
+
+// seldom is what requests seldom change of an account.
+type seldom struct {
+	before      book.Counters
+	period      book.Period
+	trail       book.Trail
+	payer       lineID
+	cap, counts int64
+}
+
+func (a *account) seldom() seldom {
+	s := seldom{before: a.Before, period: a.Period, trail: a.Trail}
+	if l := a.payer; l != nil {
+		s.payer, s.cap, s.counts = l.id, l.Cap, l.Before
+	}
+	return s
 }
 
 type line struct {
@@ -299,6 +318,11 @@ func (u *unit) recall(request string) bool {
 
 // remember keeps what is committed of the requests that this process holds.
 func (u *unit) remember() {
+	for id, a := range u.accounts {
+		if a != nil && a.payer != nil {
+			u.s.payers.Store(id, a.payer.id.root)
+		}
+	}
 	for _, r := range u.recorded {
 		for i := range r.Attempts {
 			u.s.unmade.Delete(r.Attempts[i].ID)
