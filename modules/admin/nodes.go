@@ -19,7 +19,7 @@ type Node struct {
 	ID      string    `json:"id"`
 	Machine string    `json:"machine"`
 	Label   string    `json:"label"` // what lines name it by
-	State   string    `json:"state"` // "lives", "lapsed" (its lease was not renewed in time) or "gone" (it holds something still)
+	State   string    `json:"state"` // "lives", "lapsed" (its lease was not renewed in time) or "gone" (holds are left)
 	Self    bool      `json:"self"`  // it is the one that was asked
 	Since   time.Time `json:"since"`
 	Lease   int64     `json:"lease_milliseconds"` // until it has to have been renewed; below 0, it has lapsed

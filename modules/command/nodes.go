@@ -60,7 +60,7 @@ func printNodes(w io.Writer, v admin.Nodes) {
 		fmt.Fprintf(w, "\nTHEY DIFFER: %s\n", text)
 	}
 	if len(v.Drift) > 0 {
-		fmt.Fprintln(w, gateway.Own("\nGive all of them the same files: `fareway gateway reload` on each says what it serves by."))
+		fmt.Fprintln(w, gateway.Own("\nGive all of them the same files, and `fareway gateway reload` each."))
 	}
 }
 

@@ -30,7 +30,7 @@ func TestPrintNodes(t *testing.T) {
 	require.Equal(t, "web-2/IJKLMNOP lapsed over for 31s 3 40 v1 fedcba987654", strings.Join(fields(2)[:9], " "))
 	require.Equal(t, "web-3/QRSTUVWX gone - 0 0 - -", strings.Join(fields(3)[:7], " "))
 	require.Contains(t, out.String(), "\nTHEY DIFFER: they serve by different configurations")
-	require.Contains(t, out.String(), "`fareway gateway reload` on each")
+	require.Contains(t, out.String(), "`fareway gateway reload` each")
 }
 
 // TestNodesOfAFile: a gateway that has its ledger to itself says how several share one.
@@ -38,7 +38,8 @@ func TestNodesOfAFile(t *testing.T) {
 	t.Parallel()
 	data, _ := running(t)
 	_, err := run(t, "nodes", "--data", data)
-	require.ErrorContains(t, err, `has its ledger to itself, so there are no other nodes: several share one with store "postgres"`)
+	require.ErrorContains(t, err, `has its ledger to itself, so there are no other nodes: several share one with store `+
+		`"postgres"`)
 }
 
 // TestLedgerState: what `status` says of the server that keeps the ledger.
@@ -50,6 +51,6 @@ func TestLedgerState(t *testing.T) {
 	require.Equal(t, "PostgreSQL 15.13, 10.0.0.5:5432/fareway; commits wait for no standby", ledgerState(&l))
 	l.StandbyRequired, l.Up, l.Reason = true, false, "connection refused"
 	require.Contains(t, ledgerState(&l), "away since")
-	require.Contains(t, ledgerState(&l), "connection refused; commits wait for NO STANDBY, so charged requests are refused")
+	require.Contains(t, ledgerState(&l), "refused; commits wait for NO STANDBY, so charged requests are refused")
 	require.Contains(t, ledgerState(&admin.LedgerServer{Version: "15"}), "not reached yet")
 }

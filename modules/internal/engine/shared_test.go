@@ -266,6 +266,54 @@ func TestNodesKnowOfEachOther(t *testing.T) {
 	b.close()
 }
 
+// TestDecisionsHoldOnEveryNode: what an operator decides on one node holds on the others within a second of theirs.
+func TestDecisionsHoldOnEveryNode(t *testing.T) {
+	t.Parallel()
+	url := postgrestest.Database(t)
+	a := openNode(t, url, t.TempDir())
+	who, text := enginetest.Account(t, a.Engine, "payer")
+	hash, _ := ledger.ParseKey(text)
+	a.who = who
+	b := openNode(t, url, t.TempDir()).like(a)
+	var err error
+	b.rate, err = b.Store().PriceVersion(t.Context(), "route", enginetest.ExamplePrice, enginetest.ExampleCost)
+	require.NoError(t, err)
+	t.Run("a top-up admits", func(t *testing.T) {
+		require.ErrorIs(t, b.hold(requestID(1), 1), ledger.ErrInsufficient)
+		_, _, err := a.Store().AddCredit(t.Context(), ledger.Credit{Account: who.Account.ID, Credits: 10})
+		require.NoError(t, err)
+		require.NoError(t, b.hold(requestID(1), 1))
+	})
+	t.Run("a suspension refuses, and its end admits", func(t *testing.T) {
+		_, err := a.Store().SetState(t.Context(), who.Account.ID, ledger.Suspended)
+		require.NoError(t, err)
+		require.Eventually(t, func() bool {
+			p, err := b.Lookup(t.Context(), hash)
+			require.NoError(t, err)
+			return p.Account.State == ledger.Suspended
+		}, 10*time.Second, time.Millisecond)
+		_, err = a.Store().SetState(t.Context(), who.Account.ID, ledger.Active)
+		require.NoError(t, err)
+		require.Eventually(t, func() bool {
+			p, err := b.Lookup(t.Context(), hash)
+			require.NoError(t, err)
+			return p.Account.State == ledger.Active
+		}, 10*time.Second, time.Millisecond)
+	})
+	t.Run("a revoked key opens nothing", func(t *testing.T) {
+		_, err := b.Lookup(t.Context(), hash)
+		require.NoError(t, err)
+		_, err = a.Store().RevokeKey(t.Context(), who.Key.ID)
+		require.NoError(t, err)
+		require.Eventually(t, func() bool {
+			_, err := b.Lookup(t.Context(), hash)
+			return errors.Is(err, engine.ErrKeyEnded)
+		}, 10*time.Second, time.Millisecond)
+	})
+	a.close()
+	b.close()
+}
+
 // TestAloneOnALedger: who has a ledger to himself has no other nodes.
 func TestAloneOnALedger(t *testing.T) {
 	t.Parallel()
