@@ -42,5 +42,5 @@ var ByArrays = map[string]string{
 	"balances": lockBalances, "settings": settingsOfAccounts, "lines of keys": linesOfKeys,
 	"lines of roots": linesOfRoots, "holds": holdsOfRequests, "requests": settledRequests,
 	"balances written": balances.sql, "balances seldom written": seldomBalances.sql, "lines written": lines.sql,
-	"holds deleted": deleteHolds,
+	"holds deleted": deleteHolds, "payers": payers,
 }

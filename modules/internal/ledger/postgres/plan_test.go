@@ -26,10 +26,12 @@ func ids(prefix string) string { return fmt.Sprintf(`{%[1]s7,%[1]s7000,%[1]s1999
 // execute is an execution of a prepared statement.
 func execute(name, sql, first, second string) string {
 	var args []string
-	for i, parameter := range regexp.MustCompile(`\$\d+::(\w+\[\])`).FindAllStringSubmatch(sql, -1) {
+	for i, parameter := range regexp.MustCompile(`\$\d+::(\w+(?:\[\])?)`).FindAllStringSubmatch(sql, -1) {
 		switch {
 		case i == 0:
 			args = append(args, `'`+first+`'`)
+		case parameter[1] == "text": // a bound of ids
+			args = append(args, []string{`'req_'`, `'req_z'`}[i-2])
 		case parameter[1] == "text[]":
 			args = append(args, `'`+second+`'`)
 		default:
@@ -76,7 +78,7 @@ func TestPlansOfGrowingTables(t *testing.T) {
 	each := func(do func(tx pgx.Tx, name, sql, execute string)) {
 		for name, sql := range postgres.ByArrays {
 			second := map[string]string{"lines of keys": ids("key_"), "lines of roots": ids("key_"),
-				"lines written": ids("key_")}[name]
+				"lines written": ids("key_"), "payers": ids("key_")}[name]
 			if second == "" {
 				second = ids("req_")
 			}
@@ -91,7 +93,7 @@ func TestPlansOfGrowingTables(t *testing.T) {
 	prepare := func() {
 		each(func(tx pgx.Tx, name, sql, execute string) {
 			types := []string{}
-			for _, p := range regexp.MustCompile(`\$\d+::(\w+\[\])`).FindAllStringSubmatch(sql, -1) {
+			for _, p := range regexp.MustCompile(`\$\d+::(\w+(?:\[\])?)`).FindAllStringSubmatch(sql, -1) {
 				types = append(types, p[1])
 			}
 			_, err := tx.Exec(ctx, fmt.Sprintf(`PREPARE %q (%s) AS %s`, name, strings.Join(types, ", "), sql),

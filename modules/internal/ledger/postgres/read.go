@@ -44,8 +44,10 @@ const (
 	selectSettled = `SELECT r.account, r.request, r.hold, r.service_limit, r.surcharge, r.charge, r.waived, r.over,
 		r.refunded,
 		r.pending, r.key, r.tokens, r.entry, r.reason FROM `
+	// The first and the last id leave the other months alone, whose number grows.
 	settledRequests = selectSettled + `unnest($1::text[], $2::text[]) AS q (account, request)
-		CROSS JOIN LATERAL (SELECT * FROM requests AS o WHERE o.account = q.account AND o.request = q.request OFFSET 0) AS r`
+		CROSS JOIN LATERAL (SELECT * FROM requests AS o WHERE o.account = q.account AND o.request = q.request
+			AND o.request >= $3::text AND o.request <= $4::text OFFSET 0) AS r`
 	// selectNode reads the database's clock, and whether the node may write. It comes behind the locks: who has found
 	// that a lease has lapsed looks at the account behind this transaction, or this one sees that.
 	selectNode = `SELECT (extract(epoch FROM clock_timestamp()) * 1000000)::bigint, ended IS NULL
@@ -88,7 +90,7 @@ func (u *unit) queueRead(b *pgx.Batch, accounts []string, keys []keyID, requests
 			u.running[r.request], u.settled[r.request] = nil, nil
 		}
 		b.Queue(holdsOfRequests, of, named).Query(each(u.readHold))
-		b.Queue(settledRequests, of, named).Query(each(u.readSettled))
+		b.Queue(settledRequests, of, named, slices.Min(named), slices.Max(named)).Query(each(u.readSettled))
 	}
 }
 
@@ -160,8 +162,7 @@ func (u *unit) readBalance(row pgx.Rows) error {
 	a := &account{Account: b.account()}
 	u.accounts[a.ID] = a
 	if b.payer != nil {
-		a.payer = &line{id: lineID{a.ID, *b.payer}, Line: book.Line{Cap: *b.paid[0], Spent: *b.paid[1], Before: *b.paid[2]},
-			held: *b.paid[3]}
+		a.payer = b.line()
 		u.lines[a.payer.id] = a.payer
 		u.s.payers.Store(a.ID, *b.payer)
 	}
@@ -253,6 +254,12 @@ func (b *balanceRow) account() book.Account {
 		b.Period = book.Period{Number: *b.period, End: moment(*b.end), Allotted: *b.allotted}
 	}
 	return b.Account
+}
+
+// line is the line that has paid last.
+func (b *balanceRow) line() *line {
+	return &line{id: lineID{b.ID, *b.payer}, Line: book.Line{Cap: *b.paid[0], Spent: *b.paid[1], Before: *b.paid[2]},
+		held: *b.paid[3]}
 }
 
 // settingRow are settingColumns.

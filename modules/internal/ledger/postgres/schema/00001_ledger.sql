@@ -22,7 +22,8 @@ CREATE TABLE nodes (
   started timestamptz NOT NULL DEFAULT clock_timestamp(),
   expires timestamptz NOT NULL,
   ended   timestamptz,                  -- when it was given back, or was found to have lapsed
-  touched bigint NOT NULL DEFAULT 0     -- counts what was written again because nobody knew whether it was
+  touched bigint NOT NULL DEFAULT 0,    -- counts what was written again because nobody knew whether it was
+  learned text NOT NULL DEFAULT ''      -- names the last change of what is learned that it has made
 );
 
 CREATE TABLE prices (
