@@ -59,7 +59,8 @@ func TestOthersMistakes(t *testing.T) {
 		c := newCustomer(t, nodes[0], 100)
 		keys := []string{c.key}
 		for i := range 2 {
-			k, err := nodes[i].CreateKey(ctx, c.account, fmt.Sprint("key ", i), [32]byte{9, byte(i)}, "abcd", ledger.KeyChange{})
+			k, err := nodes[i].CreateKey(ctx, c.account, fmt.Sprint("key ", i), [32]byte{9, byte(i)}, "abcd",
+				ledger.KeyChange{})
 			require.NoError(t, err)
 			keys = append(keys, k.ID)
 		}
@@ -290,8 +291,8 @@ func TestOldNodesAreForgotten(t *testing.T) {
 	store := openStore(t, url, "node")
 	t.Cleanup(func() { require.NoError(t, store.Close()) })
 	conn := connect(ctx, t, url)
-	_, err := conn.Exec(ctx, `INSERT INTO nodes (node, name, expires, ended) SELECT 'old ' || i, 'm', now() - i * interval '1 day',
-		now() - i * interval '1 day' FROM generate_series(1, 60) AS i`)
+	_, err := conn.Exec(ctx, `INSERT INTO nodes (node, name, expires, ended)
+		SELECT 'old ' || i, 'm', now() - i * interval '1 day', now() - i * interval '1 day' FROM generate_series(1, 60) AS i`)
 	require.NoError(t, err)
 	_, err = store.Recover(ctx)
 	require.NoError(t, err)

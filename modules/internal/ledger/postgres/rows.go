@@ -1,9 +1,11 @@
 package postgres
 
 import (
+	"fmt"
 	"time"
 
 	"github.com/jackc/pgx/v5"
+	"github.com/jackc/pgx/v5/pgconn"
 
 	"github.com/fareway/fareway/modules/internal/ledger"
 	"github.com/fareway/fareway/modules/internal/ledger/book"
@@ -18,15 +20,6 @@ func optionalMoment(ns *int64) time.Time {
 		return time.Time{}
 	}
 	return moment(*ns)
-}
-
-// optional stores the zero value as NULL.
-func optional[V comparable](v V) *V {
-	var zero V
-	if v == zero {
-		return nil
-	}
-	return &v
 }
 
 func optionalTime(t time.Time) *int64 {
@@ -123,7 +116,8 @@ func holdRows(r *running) (rows []holdRow) {
 type requestID struct{ account, request string }
 
 // deleteHolds deletes the rows of requests. They are compared as arrays so that each is found by the index: what the
-// planner knows as an equality it may join the other way around, and read all of a table that was empty when it planned.
+// planner knows as an equality it may join the other way around, and read all of a table that was empty when it
+// planned.
 const deleteHolds = `DELETE FROM holds AS h USING unnest($1::text[], $2::text[]) AS q (account, request)
 	WHERE h.account = q.account AND h.request = ANY (ARRAY[q.request]) RETURNING h.account, h.request, h.seq`
 
@@ -245,7 +239,12 @@ func (t *change[R]) queue(b *pgx.Batch, rows []R) {
 	for i, c := range t.columns {
 		args[i] = c(rows)
 	}
-	b.Queue(t.sql, args...)
+	b.Queue(t.sql, args...).Exec(func(tag pgconn.CommandTag) error {
+		if tag.RowsAffected() != int64(len(rows)) {
+			return fmt.Errorf("changing %d rows: there are %d of them", len(rows), tag.RowsAffected())
+		}
+		return nil
+	})
 }
 
 // balances is what requests change of accounts, and seldomBalances what is with it once something else is changed.
