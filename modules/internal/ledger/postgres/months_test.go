@@ -163,7 +163,7 @@ func TestEmptyMonthsAreDropped(t *testing.T) {
 
 	_, err = store.Prune(ctx, time.Now().AddDate(0, 0, -1)) // none was settled so long ago
 	require.NoError(t, err)
-	require.EqualValues(t, 6+2, count(ctx, t, conn, countMonths), "the empty month's are gone, and those with rows are not")
+	require.EqualValues(t, 6+2, count(ctx, t, conn, countMonths), "the empty month is gone, the one with rows is not")
 
 	tx, err := reader.Begin(ctx)
 	require.NoError(t, err)

@@ -7,6 +7,7 @@ import (
 	"regexp"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/jackc/pgx/v5"
 	"github.com/stretchr/testify/require"
@@ -144,4 +145,29 @@ func TestPlansOfGrowingTables(t *testing.T) {
 	look("planned with old statistics")
 	exec(`ANALYZE`)
 	look("planned with new statistics")
+}
+
+// TestMonthsOfOthersAreLeftAlone looks for requests of one month by the statement of holds: other months, whose number
+// grows, are no part of its plan when it runs.
+func TestMonthsOfOthersAreLeftAlone(t *testing.T) {
+	t.Parallel()
+	ctx := context.Background()
+	conn := connect(ctx, t, databaseOf(t, t.Name()))
+	tx, err := conn.Begin(ctx)
+	require.NoError(t, err)
+	_, err = tx.Exec(ctx, postgres.BeginUnit)
+	require.NoError(t, err)
+	_, err = tx.Exec(ctx, `PREPARE settled (text[], text[], text, text) AS `+postgres.ByArrays["requests"],
+		pgx.QueryExecModeSimpleProtocol)
+	require.NoError(t, err)
+	id := fmt.Sprintf("req_%012x", time.Now().UnixMilli())
+	partitions := 0
+	plan := explain(ctx, t, tx, fmt.Sprintf(`EXECUTE settled ('{acc_1}', '{%[1]s}', '%[1]s', '%[1]s')`, id))
+	eachNode(plan, func(node map[string]any) {
+		if of, is := node["Relation Name"].(string); is && strings.HasPrefix(of, "requests") {
+			partitions++
+		}
+	})
+	require.Equal(t, 1, partitions, plan)
+	require.NoError(t, tx.Rollback(ctx))
 }
