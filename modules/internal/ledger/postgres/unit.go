@@ -362,6 +362,9 @@ func commit(conn *pgx.Conn, added *copyBuffer) error {
 	switch {
 	case err != nil:
 		if isSaid(err) {
+			if added.copies > 0 { // PgBouncer keeps a connection for ever on which a copy has failed (its #1470)
+				hangUp(conn)
+			}
 			return err
 		}
 		return fmt.Errorf("%w: %w", errInDoubt, err)
