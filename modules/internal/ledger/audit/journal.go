@@ -51,6 +51,8 @@ func (p *journalPass) entry(e Entry) error {
 	switch {
 	case !p.head.ByAccount && e.N != p.n+1:
 		return missingEntry(p.n+1, e.where(), "entry %d of the journal is missing before it, which is entry %d", p.n+1, e.N)
+	case !p.head.ByAccount && e.Numbered != nil:
+		return e.disagree("it has two numbers among all entries")
 	case e.Account == "":
 		return e.disagree("it belongs to an account that does not exist, number %d", e.Number)
 	}

@@ -85,6 +85,10 @@ func (s *Store) Accounts(ctx context.Context, each func(ledger.Account) error) e
 	if _, err := s.EndPeriods(ctx); err != nil {
 		return err
 	}
+	return s.listAccounts(ctx, each)
+}
+
+func (s *Store) listAccounts(ctx context.Context, each func(ledger.Account) error) error {
 	err := s.list(ctx, "accounts", func(ctx context.Context, tx pgx.Tx) error {
 		return eachRow(ctx, tx, scanAccount, func(a book.Account) error { return each(a.Show()) },
 			selectAccount+`ORDER BY a.made, a.account`)
@@ -101,6 +105,10 @@ func (s *Store) Keys(ctx context.Context, account string, each func(ledger.Key) 
 	} else if _, err := s.Account(ctx, account); err != nil {
 		return err
 	}
+	return s.listKeys(ctx, account, each)
+}
+
+func (s *Store) listKeys(ctx context.Context, account string, each func(ledger.Key) error) error {
 	err := s.list(ctx, "keys", func(ctx context.Context, tx pgx.Tx) error {
 		if account == "" {
 			return eachRow(ctx, tx, scanKey, each, selectKeys+`ORDER BY k.made, k.key`)
@@ -111,6 +119,20 @@ func (s *Store) Keys(ctx context.Context, account string, each func(ledger.Key) 
 		return eachRow(ctx, tx, scanKey, each, selectKeys+`WHERE k.account = $1 ORDER BY k.made, k.key`, account)
 	})
 	return wrap(listed(err), "listing keys")
+}
+
+// findAccount finds an account by its id or its name, as its rows have it.
+func findAccount(ctx context.Context, tx reader, idOrName string) (v ledger.Account, err error) {
+	found := false
+	err = queryRows(ctx, tx, func(row pgx.Rows) error {
+		a, err := scanAccount(row)
+		v, found = a.Show(), true
+		return err
+	}, selectAccount+`WHERE a.account = $1 OR a.account = (SELECT account FROM names WHERE name = $1)`, idOrName)
+	if err == nil && !found {
+		err = book.NoAccount(idOrName)
+	}
+	return v, err
 }
 
 // checkAccount is ErrNotFound where there is no account of this id.

@@ -102,16 +102,8 @@ func Open(ctx context.Context, o Options) (_ *Store, err error) {
 			err = errors.Join(err, s.Close())
 		}
 	}()
-	c, err := pgxpool.ParseConfig(o.URL)
-	if err != nil {
-		return nil, fmt.Errorf("%w: its url cannot be read; it looks like postgres://user:password@host/database",
-			ledger.ErrInvalid) // pgx's error may say parts of it
-	}
-	c.MaxConns = readers
-	for _, pool := range []**pgxpool.Pool{&s.pool, &s.lists} {
-		if *pool, err = pgxpool.NewWithConfig(ctx, c.Copy()); err != nil {
-			return nil, fmt.Errorf("connecting: %w", err)
-		}
+	if err := s.connect(ctx); err != nil {
+		return nil, err
 	}
 	if err := s.checkServer(ctx); err != nil {
 		return nil, err
@@ -119,10 +111,18 @@ func Open(ctx context.Context, o Options) (_ *Store, err error) {
 	if err := migrate(ctx, s.pool, o); err != nil {
 		return nil, err
 	}
+	if err := s.checkServed(ctx); err != nil {
+		return nil, err
+	}
 	s.addMonths(ctx)
 	if err := s.signIn(ctx); err != nil {
 		return nil, err
 	}
+	// Once more: a move that began meanwhile sees this node, or this node sees it.
+	if err := s.checkServed(ctx); err != nil {
+		return nil, err
+	}
+	c := s.pool.Config()
 	writer := c.ConnConfig.Copy()
 	prepare(writer)
 	for range o.Lanes + 1 {
@@ -131,6 +131,22 @@ func Open(ctx context.Context, o Options) (_ *Store, err error) {
 	s.renewing = c.ConnConfig
 	s.renewed.Go(s.renew)
 	return s, nil
+}
+
+// connect makes the pools of those who read. It does not ask anything yet.
+func (s *Store) connect(ctx context.Context) error {
+	c, err := pgxpool.ParseConfig(s.o.URL)
+	if err != nil {
+		return fmt.Errorf("%w: its url cannot be read; it looks like postgres://user:password@host/database",
+			ledger.ErrInvalid) // pgx's error may say parts of it
+	}
+	c.MaxConns = readers
+	for _, pool := range []**pgxpool.Pool{&s.pool, &s.lists} {
+		if *pool, err = pgxpool.NewWithConfig(ctx, c.Copy()); err != nil {
+			return fmt.Errorf("connecting: %w", err)
+		}
+	}
+	return nil
 }
 
 // prepare has what the server warns of kept (see noticeOf), and no connection ever cancel what the server does: a
@@ -213,11 +229,23 @@ func (s *Store) checkServer(ctx context.Context) error {
 	var replica bool
 	err := s.pool.QueryRow(ctx, `SELECT current_setting('server_version_num')::bigint, pg_is_in_recovery()`).
 		Scan(&version, &replica)
+	if err == nil && replica {
+		return fmt.Errorf("%w: the server is a replica; the url has to lead to the primary", ledger.ErrUnavailable)
+	}
+	return refuseVersion(version, err)
+}
+
+// checkVersion refuses a server that the ledger cannot be read on.
+func (s *Store) checkVersion(ctx context.Context) error {
+	var version int64
+	err := s.pool.QueryRow(ctx, `SELECT current_setting('server_version_num')::bigint`).Scan(&version)
+	return refuseVersion(version, err)
+}
+
+func refuseVersion(version int64, err error) error {
 	switch {
 	case err != nil:
 		return fmt.Errorf("%w: connecting: %w", ledger.ErrUnavailable, explain(err))
-	case replica:
-		return fmt.Errorf("%w: the server is a replica; the url has to lead to the primary", ledger.ErrUnavailable)
 	case version < 140000:
 		return fmt.Errorf("%w: the server is PostgreSQL %d; it has to be 14 or newer", ledger.ErrInvalid, version/10000)
 	}
@@ -282,6 +310,9 @@ func unavailable(err error) error {
 	if errors.As(err, &e) && slices.Contains([]string{"names_pkey", "hashes_pkey", "keys_account_name_key"},
 		e.ConstraintName) {
 		return fmt.Errorf("%w: %s", ledger.ErrExists, e.ConstraintName)
+	}
+	if isConflict(err) {
+		return fmt.Errorf("%w: %w; %w", ledger.ErrUnavailable, err, errConflict)
 	}
 	return fmt.Errorf("%w: %w", ledger.ErrUnavailable, explain(err))
 }
