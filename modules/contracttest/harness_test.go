@@ -349,7 +349,7 @@ func storeOf(t testing.TB, s *setup) string {
 		return ""
 	}
 	require.NoError(t, makeTables())
-	return fmt.Sprintf("store %q {\n  url = %q\n}\n", config.Postgres, postgrestest.Copy(t, "tables"))
+	return fmt.Sprintf("store %q {\n  dsn = %q\n}\n", config.Postgres, postgrestest.Copy(t, "tables"))
 }
 
 // makeTables makes the database with the tables of a ledger, which gateways have copies of.
@@ -359,7 +359,7 @@ var makeTables = sync.OnceValue(func() error {
 		if err != nil {
 			return err
 		}
-		store, err := stores.Open(config.Store{Kind: config.Postgres, URL: url}, dir, ledger.Options{})
+		store, err := stores.Open(config.Store{Kind: config.Postgres, DSN: url}, dir, ledger.Options{})
 		if err == nil {
 			err = store.Close()
 		}

@@ -391,6 +391,7 @@ func TestEveryColumnIsMoved(t *testing.T) {
 	require.NoError(t, err)
 	begins := map[string]string{
 		"ledger.one": "there is one row", "nodes.touched": "counts what a node was in doubt about",
+		"nodes.about": "what a node that lives says of itself",
 	}
 	for _, name := range names {
 		table, _, _ := strings.Cut(name, ".")
