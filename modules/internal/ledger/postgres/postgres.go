@@ -11,6 +11,7 @@ import (
 	"net"
 	"os"
 	"slices"
+	"strconv"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -154,6 +155,19 @@ func (s *Store) connect(ctx context.Context) error {
 		}
 	}
 	return nil
+}
+
+// NameOf names the database that a url leads to, without what is secret of it.
+func NameOf(url string) (string, error) {
+	c, err := pgx.ParseConfig(url)
+	switch {
+	case err != nil:
+		return "", fmt.Errorf("%w: its url cannot be read; it looks like postgres://user:password@host/database",
+			ledger.ErrInvalid) // pgx's error may say parts of it
+	case strings.HasPrefix(c.Host, "/"):
+		return "postgres:///" + c.Database + "?host=" + c.Host, nil
+	}
+	return "postgres://" + net.JoinHostPort(c.Host, strconv.Itoa(int(c.Port))) + "/" + c.Database, nil
 }
 
 // prepare has what the server warns of kept (see noticeOf), and no connection ever cancel what the server does: a

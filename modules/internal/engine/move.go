@@ -1,0 +1,112 @@
+package engine
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io/fs"
+	"log/slog"
+	"os"
+	"time"
+
+	"github.com/fareway/fareway/config"
+	"github.com/fareway/fareway/modules/internal/ledger"
+	"github.com/fareway/fareway/modules/internal/ledger/live"
+	"github.com/fareway/fareway/modules/internal/spool"
+)
+
+// OpenToMove opens the ledger in a database that no gateway has open, and leaves nothing beside it that belongs into it:
+// the settlements of the spool are taken up, and what dead processes held is released, as a gateway does when it
+// starts. cfg is the gateway's; without one (nil) no period ends. ledger.ErrLocked when a gateway has it;
+// ledger.ErrInvalid while an operator has something to decide about what lies beside it.
+func OpenToMove(ctx context.Context, database string, cfg *config.Config,
+	open func(ledger.Options) (live.Store, error), log *slog.Logger) (store live.Store, closeAll func() error, err error) {
+	options := ledger.Options{Logger: log}
+	if cfg != nil {
+		terms := newPlans(log)
+		terms.use(cfg.Plans)
+		options.Terms = terms.of
+	}
+	store, err = open(options)
+	if err != nil {
+		return nil, nil, err
+	}
+	e := &Engine{}
+	e.core = core{store: store, base: store, log: newSwapLogger(log), metrics: newMetrics(""), now: time.Now}
+	e.predecessors.spool = spool.Path(database)
+	closeAll = func() error {
+		err := store.Close()
+		if e.settler != nil {
+			err = errors.Join(err, e.settler.spool.Close())
+		}
+		return err
+	}
+	err = checkPlans(ctx, store, cfg)
+	if err == nil {
+		err = e.settleToMove(ctx, database, store)
+	}
+	if err != nil {
+		return nil, nil, errors.Join(err, closeAll())
+	}
+	return store, closeAll, nil
+}
+
+// checkPlans refuses a configuration that lacks a plan that accounts are on, as a gateway's start does.
+func checkPlans(ctx context.Context, store ledger.Store, cfg *config.Config) error {
+	inUse, err := store.Plans(ctx)
+	if err != nil || cfg == nil {
+		return err
+	}
+	for _, name := range inUse {
+		if _, has := cfg.Plan(name); !has {
+			return fmt.Errorf("%w: accounts are on the plan %q, which the configuration lacks: put its block back first",
+				ledger.ErrInvalid, name)
+		}
+	}
+	return nil
+}
+
+func (e *Engine) settleToMove(ctx context.Context, database string, store live.Store) (err error) {
+	if err := store.Loss().Undecided(); err != nil {
+		return err
+	}
+	if e.settler, err = openSettler(spool.Path(database), store, e.metrics, e.Logger(), &Options{Now: time.Now}); err != nil {
+		return err
+	}
+	e.aside = &Aside{file: e.settler.spool.Aside(), ledger: store, now: time.Now, changed: func() {}}
+	if err := e.reopenUnbooked(ctx); err != nil {
+		return err
+	}
+	if err := e.takeUpEverything(ctx); err != nil {
+		return err
+	}
+	if living := e.predecessors.livingOwners(); len(living) > 0 {
+		return fmt.Errorf("%w: a process that has handed the ledger over still runs requests; wait until it has ended",
+			ledger.ErrLocked)
+	}
+	if n := e.settler.spool.Aside().Undecided(); n > 0 {
+		return fmt.Errorf("%w: %d items of the spool are kept aside and wait for a decision: %s; then move the ledger",
+			ledger.ErrInvalid, n, toDecide)
+	}
+	return nil
+}
+
+// besideDatabase are what lies beside a database and is no part of its ledger, by what stands behind its name: how
+// requests were routed, what came of them, and what was decided about the spool.
+var besideDatabase = []func(database string) string{DecisionsPath, JournalPath,
+	func(database string) string { return spool.AsidePath(spool.Path(database)) }}
+
+// RenameBeside has what lies beside a database belong to another one in the same folder: to the name that a gateway
+// uses whose ledger is a server's. What is there under that name stays. It is repeated without harm.
+func RenameBeside(from, to string) error {
+	for _, path := range besideDatabase {
+		_, err := os.Lstat(path(to))
+		if !errors.Is(err, fs.ErrNotExist) {
+			continue // it is there, or nobody can tell
+		}
+		if err := os.Rename(path(from), path(to)); err != nil && !errors.Is(err, fs.ErrNotExist) {
+			return fmt.Errorf("renaming what lies beside the ledger: %w", err)
+		}
+	}
+	return nil
+}
