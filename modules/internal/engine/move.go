@@ -104,8 +104,10 @@ func RenameBeside(from, to string) error {
 		if !errors.Is(err, fs.ErrNotExist) {
 			continue // it is there, or nobody can tell
 		}
-		if err := os.Rename(path(from), path(to)); err != nil && !errors.Is(err, fs.ErrNotExist) {
-			return fmt.Errorf("renaming what lies beside the ledger: %w", err)
+		for _, part := range [...]string{"-wal", "-shm", ""} { // of a database's files the log first, and it last
+			if err := os.Rename(path(from)+part, path(to)+part); err != nil && !errors.Is(err, fs.ErrNotExist) {
+				return fmt.Errorf("renaming what lies beside the ledger: %w", err)
+			}
 		}
 	}
 	return nil

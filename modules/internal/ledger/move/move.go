@@ -209,9 +209,11 @@ func (m *mover) begin(ctx context.Context) (err error) {
 	if err != nil {
 		return err
 	}
-	if m.mark, err = m.from.ReadMove(ctx); err != nil {
+	was, err := m.from.ReadMove(ctx)
+	if err != nil {
 		return err
 	}
+	m.mark = was
 	anew := true
 	switch before := m.mark.State; {
 	case m.mark.ID == "":
@@ -230,8 +232,16 @@ func (m *mover) begin(ctx context.Context) (err error) {
 	if err != nil {
 		return err
 	}
-	// The target first: where it is refused, the old ledger has no mark.
+	// The mark knows the move before the target does, or nobody would go on with it; and until the target has what
+	// belongs to this state of the ledger, it says of none that it is.
+	m.mark.State = State{}
+	if err := m.from.MarkMove(ctx, m.mark); err != nil {
+		return err
+	}
 	if m.had, err = m.to.BeginMove(ctx, m.mark.ID, m.o.From, anew && found); err != nil {
+		if errors.Is(err, ledger.ErrExists) { // it has something else
+			err = errors.Join(err, m.from.MarkMove(ctx, was))
+		}
 		return err
 	}
 	m.resumed = len(m.had) > 0
@@ -424,7 +434,7 @@ func Finish(ctx context.Context, m Mark, to Target) error {
 	case err != nil:
 		return err
 	case !found:
-		return fmt.Errorf("%w: the ledger was moved to %s at %s, and this database does not have it", ErrMoved, m.Target,
+		return fmt.Errorf("%w to %s at %s, and this database does not have it", ErrMoved, m.Target,
 			m.Done.UTC().Format(time.RFC3339))
 	case done:
 		return nil
