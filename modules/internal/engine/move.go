@@ -31,21 +31,19 @@ func OpenToMove(ctx context.Context, database string, cfg *config.Config,
 	if err != nil {
 		return nil, nil, err
 	}
-	e := &Engine{}
-	e.core = core{store: store, base: store, log: newSwapLogger(log), metrics: newMetrics(""), now: time.Now}
-	e.predecessors.spool = spool.Path(database)
-	closeAll = func() error {
-		err := store.Close()
-		if e.settler != nil {
-			err = errors.Join(err, e.settler.spool.Close())
-		}
-		return err
-	}
-	err = checkPlans(ctx, store, cfg)
-	if err == nil {
-		err = e.settleToMove(ctx, database, store)
+	closeAll = store.Close
+	if err = checkPlans(ctx, store, cfg); err == nil {
+		err = store.Loss().Undecided()
 	}
 	if err != nil {
+		return nil, nil, errors.Join(err, closeAll())
+	}
+	left, err := openSettler(spool.Path(database), store, newMetrics(""), log, &Options{Now: time.Now})
+	if err != nil {
+		return nil, nil, errors.Join(err, closeAll())
+	}
+	closeAll = func() error { return errors.Join(store.Close(), left.spool.Close()) }
+	if err := left.settleToMove(ctx, &predecessors{spool: spool.Path(database)}, store); err != nil {
 		return nil, nil, errors.Join(err, closeAll())
 	}
 	return store, closeAll, nil
@@ -66,25 +64,18 @@ func checkPlans(ctx context.Context, store ledger.Store, cfg *config.Config) err
 	return nil
 }
 
-func (e *Engine) settleToMove(ctx context.Context, database string, store live.Store) (err error) {
-	if err := store.Loss().Undecided(); err != nil {
+func (t *settler) settleToMove(ctx context.Context, p *predecessors, store live.Store) error {
+	if err := t.reopenUnbooked(ctx, store); err != nil {
 		return err
 	}
-	if e.settler, err = openSettler(spool.Path(database), store, e.metrics, e.Logger(), &Options{Now: time.Now}); err != nil {
+	if err := t.takeUpEverything(ctx, p, store); err != nil {
 		return err
 	}
-	e.aside = &Aside{file: e.settler.spool.Aside(), ledger: store, now: time.Now, changed: func() {}}
-	if err := e.reopenUnbooked(ctx); err != nil {
-		return err
-	}
-	if err := e.takeUpEverything(ctx); err != nil {
-		return err
-	}
-	if living := e.predecessors.livingOwners(); len(living) > 0 {
+	if len(p.livingOwners()) > 0 {
 		return fmt.Errorf("%w: a process that has handed the ledger over still runs requests; wait until it has ended",
 			ledger.ErrLocked)
 	}
-	if n := e.settler.spool.Aside().Undecided(); n > 0 {
+	if n := t.spool.Aside().Undecided(); n > 0 {
 		return fmt.Errorf("%w: %d items of the spool are kept aside and wait for a decision: %s; then move the ledger",
 			ledger.ErrInvalid, n, toDecide)
 	}

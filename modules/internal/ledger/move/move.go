@@ -1,5 +1,5 @@
-// Package move takes a ledger from one store to another, row by row: the tables of the new one are made of queries of the
-// old one. It is for a command, which has the old ledger open so that nobody else admits requests on it.
+// Package move takes a ledger from one store to another, row by row: the tables of the new one are made of queries of
+// the old one. It is for a command, which has the old ledger open so that nobody else admits requests on it.
 //
 // # What survives an interruption
 //

@@ -216,7 +216,10 @@ func reads(t testing.TB, s ledger.Store, hashes [][]byte) map[string][]string {
 			}
 		}
 		name := fmt.Sprint("usage by ", by)
-		require.NoError(t, s.Usage(ctx, ledger.UsageQuery{By: by}, func(r ledger.UsageRow) error { add(name, r); return nil }))
+		require.NoError(t, s.Usage(ctx, ledger.UsageQuery{By: by}, func(r ledger.UsageRow) error {
+			add(name, r)
+			return nil
+		}))
 		slices.Sort(all[name])
 	}
 	before, err := s.PrunedBefore(ctx)

@@ -265,7 +265,8 @@ func (r auditRows) Holds() iter.Seq2[audit.Hold, error] {
 		h.provider,
 		h.model, h.price_version, h.created, h.beside, CASE WHEN k.n IS NULL THEN 0 ELSE coalesce(a.n, 0) END,
 		s.request IS NOT NULL, CASE WHEN h.seq = 0 THEN 0 ELSE h.worst END FROM holds AS h
-		LEFT JOIN `+numberedAccounts+` AS a ON a.account = h.account LEFT JOIN `+numberedKeys+` AS k ON k.account = h.account AND k.key = h.key
+		LEFT JOIN `+numberedAccounts+` AS a ON a.account = h.account
+		LEFT JOIN `+numberedKeys+` AS k ON k.account = h.account AND k.key = h.key
 		LEFT JOIN requests AS s ON s.account = h.account AND s.request = h.request ORDER BY h.request, h.seq, h.account`)
 }
 
@@ -309,7 +310,8 @@ func (r auditRows) Keys() iter.Seq2[audit.Key, error] {
 	}, `SELECT v.n, coalesce(a.n, 0), coalesce(o.n, 0), k.key, k.name, k.last4, k.revoked, k.created, k.expires,
 		coalesce(l.spend_cap, 0), coalesce(l.spent, 0), coalesce(l.spent_before, 0), k.hash
 		FROM keys AS k JOIN `+numberedKeys+` AS v ON v.account = k.account AND v.key = k.key
-		LEFT JOIN `+numberedAccounts+` AS a ON a.account = k.account LEFT JOIN `+numberedKeys+` AS o ON o.account = k.account AND o.key = k.root
+		LEFT JOIN `+numberedAccounts+` AS a ON a.account = k.account
+		LEFT JOIN `+numberedKeys+` AS o ON o.account = k.account AND o.key = k.root
 		LEFT JOIN lines AS l ON l.account = k.account AND l.root = k.key ORDER BY 2, 1`)
 }
 
@@ -338,12 +340,14 @@ func (r auditRows) RequestSums() iter.Seq2[audit.RequestSum, error] {
 		sum(r.charge)::bigint, sum(r.waived)::bigint, sum(r.refunded)::bigint, 0::bigint
 		FROM (SELECT account, key, count(*) AS n, sum(tokens) AS tokens, sum(charge) AS charge, sum(waived) AS waived,
 			sum(refunded) AS refunded FROM requests GROUP BY account, key) AS r
-		LEFT JOIN ` + numberedAccounts + ` AS a ON a.account = r.account LEFT JOIN ` + numberedKeys + ` AS k ON k.account = r.account AND k.key = r.key
+		LEFT JOIN ` + numberedAccounts + ` AS a ON a.account = r.account
+		LEFT JOIN ` + numberedKeys + ` AS k ON k.account = r.account AND k.key = r.key
 		GROUP BY 1, 2 ORDER BY 1, 2`)
 }
 
 const prunedSums = `SELECT coalesce(a.n, 0), coalesce(k.n, 0), sum(p.settled)::bigint, %s, sum(p.microcents)::bigint,
-	sum(p.waived)::bigint, sum(p.refunded)::bigint, %s FROM pruned AS p LEFT JOIN ` + numberedAccounts + ` AS a ON a.account = p.account
+	sum(p.waived)::bigint, sum(p.refunded)::bigint, %s FROM pruned AS p
+	LEFT JOIN ` + numberedAccounts + ` AS a ON a.account = p.account
 	LEFT JOIN ` + numberedKeys + ` AS k ON k.account = p.account AND k.key = p.key GROUP BY 1, 2 ORDER BY 1, 2`
 
 // Pruned implements audit.Rows.

@@ -29,7 +29,7 @@ var _ move.Target = (*Target)(nil)
 // OpenTarget connects to a database and makes its tables, where it has none.
 func OpenTarget(ctx context.Context, o Options) (*Target, error) {
 	o.fill()
-	t := &Target{store: &Store{o: o, opened: time.Now(), ended: make(chan struct{})}, types: map[string]map[string]string{}}
+	t := &Target{store: newReader(o), types: map[string]map[string]string{}}
 	if err := t.open(ctx); err != nil {
 		return nil, fmt.Errorf("opening the database that the ledger is moved to: %w", errors.Join(err, t.Close()))
 	}
@@ -75,7 +75,8 @@ func (t *Target) FindMove(ctx context.Context, id string) (found, done bool, err
 }
 
 // BeginMove implements move.Target.
-func (t *Target) BeginMove(ctx context.Context, id, source string, anew bool) (had map[string]move.Progress, err error) {
+func (t *Target) BeginMove(ctx context.Context, id, source string, anew bool) (had map[string]move.Progress,
+	err error) {
 	err = pgx.BeginFunc(ctx, t.store.pool, func(tx pgx.Tx) error {
 		if _, err := tx.Exec(ctx, `LOCK TABLE moves IN EXCLUSIVE MODE`); err != nil { // another move waits
 			return err
@@ -239,7 +240,8 @@ func monthOf(id string) (month time.Time, is bool) {
 	}
 	ms, err := strconv.ParseInt(digits[:12], 16, 64)
 	at := time.UnixMilli(ms).UTC()
-	if err != nil || digits[:12] != strings.ToLower(digits[:12]) || at.Year() < 2024 || at.After(time.Now().AddDate(0, 2, 0)) {
+	if err != nil || digits[:12] != strings.ToLower(digits[:12]) || at.Year() < 2024 ||
+		at.After(time.Now().AddDate(0, 2, 0)) {
 		return month, false
 	}
 	return time.Date(at.Year(), at.Month(), 1, 0, 0, 0, 0, time.UTC), true
