@@ -545,12 +545,14 @@ func (s *Store) Verify(ctx context.Context, kept ...ledger.Checkpoint) (ledger.R
 // VerifyAs implements ledger.Books.
 func (s *Store) VerifyAs(ctx context.Context, how ledger.Verification) (r ledger.Report, err error) {
 	for range tries {
-		r, err = s.verifyOnce(ctx, how)
-		if !isConflict(err) {
+		if r, err = s.verifyOnce(ctx, how); !isEnded(err) {
 			break
 		}
 	}
 	if err != nil {
+		if isEnded(err) && !isConflict(err) && s.isReplica(ctx) {
+			err = fmt.Errorf("%w: %w; perhaps %w", ledger.ErrUnavailable, err, errConflict)
+		}
 		return ledger.Report{}, fmt.Errorf("verifying the ledger: %w", unavailable(err))
 	}
 	return r, nil

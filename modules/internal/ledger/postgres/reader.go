@@ -4,6 +4,8 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io"
+	"net"
 	"strings"
 	"time"
 
@@ -117,6 +119,18 @@ func (b books) Keys(ctx context.Context, account string, each func(ledger.Key) e
 func isConflict(err error) bool {
 	var e *pgconn.PgError
 	return errors.As(err, &e) && strings.Contains(e.Message, "conflict with recovery")
+}
+
+// isEnded reports whether the server has ended a query or its connection. Of a replica whose snapshot is in the way it
+// ends the connection where no query runs just then, and says so to nobody who writes before he reads.
+func isEnded(err error) bool {
+	var lost net.Error
+	return isConflict(err) || errors.As(err, &lost) || errors.Is(err, io.ErrUnexpectedEOF)
+}
+
+func (s *Store) isReplica(ctx context.Context) (is bool) {
+	err := s.pool.QueryRow(ctx, `SELECT pg_is_in_recovery()`).Scan(&is)
+	return err == nil && is
 }
 
 var errConflict = errors.New("the replica has ended the query, for it held up what the replica replays: set " +
