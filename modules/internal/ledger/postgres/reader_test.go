@@ -4,6 +4,7 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
+	"strings"
 	"testing"
 	"time"
 
@@ -126,6 +127,15 @@ func TestBooksOfReplica(t *testing.T) {
 	require.NoError(t, conn.QueryRow(ctx, `SELECT count(*) FROM nodes`).Scan(&nodes))
 	require.Equal(t, 2, nodes, "who reads is no node")
 
+	// Who may only read can read.
+	for _, sql := range []string{`CREATE USER reader`, `GRANT SELECT ON ALL TABLES IN SCHEMA public TO reader`} {
+		_, err := conn.Exec(ctx, sql)
+		require.NoError(t, err)
+	}
+	r, err := openBooks(t, strings.Replace(url, "fareway@", "reader@", 1)).Verify(ctx)
+	require.NoError(t, err)
+	require.True(t, r.OK)
+
 	_, err = postgres.Open(ctx, postgres.Options{URL: replica.URL("fareway"), BootID: "x",
 		Options: ledger.Options{Logger: quiet}})
 	require.ErrorContains(t, err, "the server is a replica")
@@ -186,8 +196,8 @@ func TestRestoredBackup(t *testing.T) {
 	r, err = books.Verify(ctx, before, after)
 	require.NoError(t, err)
 	require.Equal(t, "checkpoint/2", r.Entry)
-	require.Equal(t, "it was kept elsewhere and the ledger does not have it: what came after checkpoint 1 was cut off",
-		r.Problem)
+	require.Equal(t, "it was kept elsewhere and the ledger does not have it: what came after checkpoint 1 was cut off; it "+
+		"is over 18 movements of money, and the ledger has 11", r.Problem)
 
 	// A gateway goes on with what is there; the node that the backup was made beside is gone.
 	again := openStore(t, url, "again")
