@@ -352,6 +352,11 @@ func storeOf(t testing.TB, s *setup) string {
 	return fmt.Sprintf("store %q {\n  dsn = %q\n}\n", config.Postgres, postgrestest.Copy(t, "tables"))
 }
 
+// ledgerName is what the files in the data folder are called after.
+func (s *service) ledgerName() string {
+	return s.Engine.Current().Config.Store.File(s.Engine.DataDir())
+}
+
 // makeTables makes the database with the tables of a ledger, which gateways have copies of.
 var makeTables = sync.OnceValue(func() error {
 	return postgrestest.CreateTemplate("tables", func(url string) error {
