@@ -29,7 +29,7 @@ var _ move.Target = (*Target)(nil)
 // OpenTarget connects to a database and makes its tables, where it has none.
 func OpenTarget(ctx context.Context, o Options) (*Target, error) {
 	o.fill()
-	t := &Target{store: newReader(o), types: map[string]map[string]string{}}
+	t := &Target{store: newStore(o), types: map[string]map[string]string{}}
 	if err := t.open(ctx); err != nil {
 		return nil, fmt.Errorf("opening the database that the ledger is moved to: %w", errors.Join(err, t.Close()))
 	}

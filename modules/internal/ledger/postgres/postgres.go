@@ -103,14 +103,20 @@ func (o *Options) fill() {
 	}
 }
 
-// Open connects to the database, brings its tables to this version, and takes a lease as a node of its own. Other
-// nodes may have the same ledger open.
-func Open(ctx context.Context, o Options) (_ *Store, err error) {
-	o.fill()
+// newStore is a store that is no node yet.
+func newStore(o Options) *Store {
 	s := &Store{o: o, opened: time.Now(), ended: make(chan struct{}), changed: make(chan struct{}, 1),
 		questions: make(chan *question, queueLen), closed: make(chan struct{})}
 	s.server.Needed = o.NeedsStandby
 	s.about.Store(&ledger.About{})
+	return s
+}
+
+// Open connects to the database, brings its tables to this version, and takes a lease as a node of its own. Other
+// nodes may have the same ledger open.
+func Open(ctx context.Context, o Options) (_ *Store, err error) {
+	o.fill()
+	s := newStore(o)
 	defer func() {
 		if err != nil {
 			err = errors.Join(err, s.Close())

@@ -49,13 +49,10 @@ func (b *Books) Seen(ctx context.Context) (at time.Time, replica bool, err error
 	return at, replica, unavailable(err)
 }
 
-// newReader is a store that is no node.
-func newReader(o Options) *Store { return &Store{o: o, opened: time.Now(), ended: make(chan struct{})} }
-
 // openReader connects to a database that has the schema of this program, or of one newer by one.
 func openReader(ctx context.Context, o Options) (*Store, error) {
 	o.fill()
-	s := newReader(o)
+	s := newStore(o)
 	if err := s.connect(ctx); err != nil {
 		return s, err
 	}
