@@ -65,7 +65,7 @@ func (t *Target) Verify(ctx context.Context, how ledger.Verification) (ledger.Re
 }
 
 // filled are the tables that a ledger's rows lie in.
-var filled = []string{"ledger", "nodes", "prices", "names", "hashes", "accounts", "balances", "keys", "key_lines", "holds",
+var filled = []string{"ledger", "nodes", "prices", "names", "hashes", "accounts", "balances", "keys", "lines", "holds",
 	"requests", "attempts", "waiting", "entries", "acts", "checkpoints", "heads", "pruned", "learned", "chores"}
 
 // FindMove implements move.Target.

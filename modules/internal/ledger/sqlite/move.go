@@ -40,7 +40,7 @@ var movedTables = []movedTable{
 	{"hashes", "k.n", `keys AS k JOIN accounts AS a ON a.n = k.account WHERE true`,
 		[]string{"k.hash", "account = a.id", "key = k.id"}},
 	// What a line has spent and its row does not say yet is in its account's balance.
-	{"key_lines", "k.n", `keys AS k JOIN accounts AS a ON a.n = k.account JOIN balances AS b ON b.n = a.n WHERE k.root = k.n`,
+	{"lines", "k.n", `keys AS k JOIN accounts AS a ON a.n = k.account JOIN balances AS b ON b.n = a.n WHERE k.root = k.n`,
 		[]string{"account = a.id", "root = k.id", "k.spend_cap", "spent = k.spent + iif(b.line = k.n, b.line_spent, 0)",
 			"k.spent_before", "held = 0"}},
 	{"entries", "e.n", `entries AS e JOIN accounts AS a ON a.n = e.account WHERE true`, []string{"account = a.id", "e.seq",
