@@ -50,7 +50,9 @@ func (b *Books) Seen(ctx context.Context) (at time.Time, replica bool, err error
 }
 
 // newReader is a store that is no node.
-func newReader(o Options) *Store { return &Store{o: o, opened: time.Now(), ended: make(chan struct{})} }
+func newReader(o Options) *Store {
+	return &Store{o: o, opened: time.Now(), ended: make(chan struct{}), closed: make(chan struct{})}
+}
 
 // openReader connects to a database that has the schema of this program, or of one newer by one.
 func openReader(ctx context.Context, o Options) (*Store, error) {
