@@ -25,7 +25,8 @@ type Moved struct {
 }
 
 // Move takes the ledger, on which no gateway runs, into an empty database, and ends its being served here.
-func (o Offline) Move(ctx context.Context, dsn string, progress func(step string, done, of int64)) (m Moved, err error) {
+func (o Offline) Move(ctx context.Context, dsn string, progress func(step string, done, of int64)) (m Moved,
+	err error) {
 	server := stores.Server(dsn)
 	if m.To, err = server.Name(); err != nil {
 		return m, err

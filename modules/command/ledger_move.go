@@ -161,7 +161,8 @@ func undoMove(cmd *cobra.Command, place admin.Offline, out output, yes bool) err
 	}
 	return out.print(cmd, unmovedView{Was: was.Target}, func(w io.Writer) {
 		fmt.Fprintf(w, "%s is served again, as it was at %s. Drop the database %s:\n"+
-			"a gateway that is started on it would serve the same ledger a second time.\n", place.Ledger, human.Moment(was.Done), was.Target)
+			"a gateway that is started on it would serve the same ledger a second time.\n", place.Ledger,
+			human.Moment(was.Done), was.Target)
 	})
 }
 
