@@ -18,7 +18,7 @@ import (
 	"github.com/fareway/fareway/examples/cluster/machines"
 )
 
-//go:embed patroni.yml haproxy.cfg gateway.hcl Caddyfile redis.conf sentinel.conf
+//go:embed patroni.yml haproxy.cfg gateway.hcl Caddyfile redis.conf sentinel.conf upstream.json
 var configuration embed.FS
 
 // Options say what runs, and where.

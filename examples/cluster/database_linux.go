@@ -26,14 +26,13 @@ func (c *Cluster) startCoordinator(n *Node) error {
 		members = append(members, fmt.Sprintf("%s=http://%s:2380", m.Name, m.Address))
 	}
 	client, peer := "http://"+n.Address+":2379", "http://"+n.Address+":2380"
-	_, err = n.Machine.Start(machines.Program{Name: "etcd", Path: "etcd", User: "etcd", Args: []string{
+	return n.Machine.Start(machines.Program{Name: "etcd", Path: "etcd", User: "etcd", Args: []string{
 		"--name", n.Name, "--data-dir", data, "--logger", "zap",
 		"--listen-client-urls", client, "--advertise-client-urls", client,
 		"--listen-peer-urls", peer, "--initial-advertise-peer-urls", peer,
 		"--initial-cluster", strings.Join(members, ","), "--initial-cluster-state", "new",
 		"--heartbeat-interval", "200", "--election-timeout", "2000", // the machines share one
 	}})
-	return err
 }
 
 // startDatabase starts Patroni, which starts PostgreSQL.
@@ -54,7 +53,7 @@ func (c *Cluster) startDatabase(n *Node) error {
 	for _, m := range c.Coordinators {
 		etcd = append(etcd, "'"+m.Address+":2379'")
 	}
-	_, err = n.Machine.Start(machines.Program{Name: "patroni", Path: "patroni", User: "postgres", Dir: home,
+	return n.Machine.Start(machines.Program{Name: "patroni", Path: "patroni", User: "postgres", Dir: home,
 		Args: []string{c.file("patroni.yml")},
 		Env: []string{
 			"HOME=" + home,
@@ -71,7 +70,6 @@ func (c *Cluster) startDatabase(n *Node) error {
 			"PATRONI_REPLICATION_USERNAME=replicator", "PATRONI_REPLICATION_PASSWORD=" + c.password,
 			"PATRONI_REWIND_USERNAME=rewinder", "PATRONI_REWIND_PASSWORD=" + c.password,
 		}})
-	return err
 }
 
 // DatabaseURL leads to the primary, whichever machine has it: every member is tried, and the one that takes writes is
@@ -81,7 +79,7 @@ func (c *Cluster) DatabaseURL(name, database string) string {
 	for _, m := range c.Databases {
 		hosts = append(hosts, m.Address+":5432")
 	}
-	return fmt.Sprintf("postgres://%s:%s@%s/%s?target_session_attrs=read-write&connect_timeout=2", name,
+	return fmt.Sprintf("postgres://%s:%s@%s/%s?target_session_attrs=read-write&connect_timeout=2&sslmode=disable", name,
 		url.QueryEscape(c.password), strings.Join(hosts, ","), database)
 }
 
@@ -132,4 +130,14 @@ func (c *Cluster) prepareDatabase(ctx context.Context) error {
 		}
 	}
 	return nil
+}
+
+// SynchronousStandby is the machine that has the standby for which commits wait, by Patroni's own word.
+func (c *Cluster) SynchronousStandby(ctx context.Context) (*Node, error) {
+	for _, m := range c.Databases {
+		if _, err := get(ctx, "http://"+m.Address+":8008/synchronous", http.StatusOK); err == nil {
+			return m, nil
+		}
+	}
+	return nil, errors.New("no machine has a synchronous standby")
 }

@@ -9,7 +9,7 @@ import (
 
 // startGateway starts a gateway.
 func (c *Cluster) startGateway(n *Node) error {
-	_, err := n.Machine.Start(machines.Program{Name: "stderr", Path: c.options.Fareway,
+	return n.Machine.Start(machines.Program{Name: "stderr", Path: c.options.Fareway,
 		Args: []string{"run", "--config", c.file("Caddyfile"), "--adapter", "caddyfile"},
 		Env: []string{
 			"HOME=" + n.Dir,
@@ -21,7 +21,6 @@ func (c *Cluster) startGateway(n *Node) error {
 			"REDIS_URL=" + c.RedisURL(),
 			"UPSTREAM_URL=http://" + c.Upstream.Address + ":9000/v1",
 		}})
-	return err
 }
 
 // DataOf is a gateway's data folder, for `fareway gateway ... --data`.
@@ -33,9 +32,8 @@ func (c *Cluster) startBalancer(n *Node) error {
 	for i, g := range c.Gateways {
 		env = append(env, fmt.Sprintf("GATEWAY%d=%s", i+1, g.Address))
 	}
-	_, err := n.Machine.Start(machines.Program{Name: "haproxy", Path: "haproxy", Args: []string{"-db", "-f", c.file("haproxy.cfg")},
+	return n.Machine.Start(machines.Program{Name: "haproxy", Path: "haproxy", Args: []string{"-db", "-f", c.file("haproxy.cfg")},
 		Env: env})
-	return err
 }
 
 // UpstreamLog is where the model service says what it has served, a line of JSON a request.
@@ -43,7 +41,6 @@ func (c *Cluster) UpstreamLog() string { return filepath.Join(c.Upstream.Dir, "s
 
 // startUpstream starts the fake model service.
 func (c *Cluster) startUpstream(n *Node) error {
-	_, err := n.Machine.Start(machines.Program{Name: "upstream", Path: c.options.Upstream,
-		Args: []string{"--listen", n.Address + ":9000", "--keep", "100", "--log", c.UpstreamLog()}})
-	return err
+	return n.Machine.Start(machines.Program{Name: "upstream", Path: c.options.Upstream,
+		Args: []string{"--listen", n.Address + ":9000", "--keep", "100", "--log", c.UpstreamLog(), "--script", c.file("upstream.json")}})
 }

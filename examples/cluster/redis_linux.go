@@ -27,7 +27,7 @@ func (c *Cluster) startCache(n *Node) error {
 	} else if n != primary {
 		args = append(args, "--replicaof", primary.Address+" 6379")
 	}
-	if _, err := n.Machine.Start(machines.Program{Name: "redis", Path: "redis-server", User: "redis", Args: args}); err != nil {
+	if err := n.Machine.Start(machines.Program{Name: "redis", Path: "redis-server", User: "redis", Args: args}); err != nil {
 		return err
 	}
 	own := filepath.Join(data, "sentinel.conf") // Sentinel keeps there what it knows
@@ -46,8 +46,7 @@ func (c *Cluster) startCache(n *Node) error {
 			return err
 		}
 	}
-	_, err = n.Machine.Start(machines.Program{Name: "sentinel", Path: "redis-sentinel", User: "redis", Args: []string{own}})
-	return err
+	return n.Machine.Start(machines.Program{Name: "sentinel", Path: "redis-sentinel", User: "redis", Args: []string{own}})
 }
 
 // cachePrimary is the address of the server that another machine's Sentinel holds for the primary, unless that is n.

@@ -7,6 +7,7 @@ import (
 	"os/exec"
 	"strings"
 	"sync"
+	"sync/atomic"
 )
 
 // The addresses of the network: the program that made it, and the host, if it is connected.
@@ -43,8 +44,9 @@ type Machine struct {
 	Name, Address string
 	Dir           string // for what its programs keep and log
 
-	mu      sync.Mutex
-	blocked map[rule]bool
+	mu         sync.Mutex
+	blocked    map[rule]bool
+	generation atomic.Int64 // goes up when the machine is killed
 }
 
 // rule is a direction of a link that is cut.

@@ -26,38 +26,55 @@ type Program struct {
 	Dir  string   // where it runs; "" for the machine's folder
 }
 
-// Start runs a program on the machine, until it ends or is killed. Its log goes on where it was.
-func (m *Machine) Start(p Program) (pid int, err error) {
-	defer func() {
-		if err != nil {
-			err = fmt.Errorf("starting %s on %s: %w", p.Name, m.Name, err)
+// Start runs a program on the machine, and once more a second after it has ended, as a service manager does, until the
+// machine is killed. Its log goes on where it was.
+func (m *Machine) Start(p Program) error {
+	generation := m.generation.Load()
+	cmd, err := m.launch(p)
+	if err != nil {
+		return fmt.Errorf("starting %s on %s: %w", p.Name, m.Name, err)
+	}
+	go func() {
+		for {
+			_ = cmd.Wait() // why it ended is in its log
+			<-time.After(time.Second)
+			m.mu.Lock()
+			if m.generation.Load() == generation {
+				cmd, err = m.launch(p)
+			} else {
+				err = errors.New("the machine was killed")
+			}
+			m.mu.Unlock()
+			if err != nil {
+				return
+			}
 		}
 	}()
+	return nil
+}
+
+func (m *Machine) launch(p Program) (*exec.Cmd, error) {
 	path, err := exec.LookPath(p.Path)
 	if err != nil {
-		return 0, err
+		return nil, err
 	}
 	args := []string{"--net=/run/netns/" + m.Name}
 	if p.User != "" {
 		u, err := user.Lookup(p.User)
 		if err != nil {
-			return 0, err
+			return nil, err
 		}
 		args = append(args, "-S", u.Uid, "-G", u.Gid)
 	}
 	log, err := os.OpenFile(filepath.Join(m.Dir, p.Name+".log"), os.O_APPEND|os.O_CREATE|os.O_WRONLY, 0o644)
 	if err != nil {
-		return 0, err
+		return nil, err
 	}
 	defer log.Close()
 	cmd := exec.Command("nsenter", append(append(args, "--", path), p.Args...)...)
 	cmd.Stdout, cmd.Stderr, cmd.Dir = log, log, cmp.Or(p.Dir, m.Dir)
 	cmd.Env = append(os.Environ(), p.Env...)
-	if err := cmd.Start(); err != nil {
-		return 0, err
-	}
-	go func() { _ = cmd.Wait() }() // how it ended is in its log
-	return cmd.Process.Pid, nil
+	return cmd, cmd.Start()
 }
 
 // Own gives a folder of the machine, and all in it, to a user.
@@ -110,6 +127,9 @@ func (m *Machine) Find(text string) ([]int, error) {
 
 // Kill ends all processes of the machine at once, as a power cut does, but for what the disk has not: that is there.
 func (m *Machine) Kill() error {
+	m.mu.Lock()
+	m.generation.Add(1) // nothing is started again
+	m.mu.Unlock()
 	for range 1000 {
 		pids, err := m.Running()
 		if err != nil || len(pids) == 0 {

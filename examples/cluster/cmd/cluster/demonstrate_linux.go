@@ -168,7 +168,7 @@ func (s *sender) send(ctx context.Context) bool {
 // ask is a request and its bill. wait is how long to wait until the next one.
 func ask(ctx context.Context, url, key string) (billed int64, wait time.Duration, err error) {
 	const pace, patience = 30 * time.Millisecond, 300 * time.Millisecond
-	body := `{"model": "service/auto", "messages": [{"role": "user", "content": "` + strings.Repeat("word ", 20) + `"}]}`
+	body := `{"model": "service/auto", "messages": [{"role": "user", "content": "` + strings.Repeat("word ", 20) + `"}], "max_tokens": 20}`
 	answer, err := call(ctx, http.MethodPost, url+"/v1/chat/completions", key, body)
 	if err != nil {
 		return 0, patience, err
