@@ -12,7 +12,6 @@ import (
 	"strings"
 	"time"
 
-	"github.com/redis/go-redis/v9"
 	"golang.org/x/sync/errgroup"
 
 	"github.com/fareway/fareway/examples/cluster/machines"
@@ -53,7 +52,6 @@ func (n *Node) Start() error { return n.start() }
 
 // New makes the machines; nothing runs on them.
 func New(o Options) (*Cluster, error) {
-	redis.SetLogger(unheard{}) // what it says of servers that are not there yet comes as an error, too
 	network, err := machines.NewNetwork()
 	if err != nil {
 		return nil, err
@@ -80,11 +78,6 @@ func New(o Options) (*Cluster, error) {
 	c.Balancer = add("haproxy", 10, c.startBalancer)
 	return c, err
 }
-
-type unheard struct{}
-
-// Printf implements the interface of go-redis's logger.
-func (unheard) Printf(context.Context, string, ...any) {}
 
 // writeFiles puts the configuration where programs of all users can read it.
 func (c *Cluster) writeFiles() error {

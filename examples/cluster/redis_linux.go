@@ -5,10 +5,10 @@ import (
 	"errors"
 	"fmt"
 	"os"
+	"os/exec"
 	"path/filepath"
 	"strings"
-
-	"github.com/redis/go-redis/v9"
+	"time"
 
 	"github.com/fareway/fareway/examples/cluster/machines"
 )
@@ -55,14 +55,24 @@ func (c *Cluster) cachePrimary(ctx context.Context, n *Node) string {
 		if m == n {
 			continue
 		}
-		s := redis.NewSentinelClient(&redis.Options{Addr: m.Address + ":26379", MaxRetries: -1})
-		found, err := s.GetMasterAddrByName(ctx, "fareway").Result()
-		_ = s.Close() // it was read from
-		if err == nil && len(found) == 2 && found[0] != n.Address {
-			return found[0]
+		found, err := askSentinel(ctx, m, "get-master-addr-by-name")
+		if address, _, ok := strings.Cut(found, "\n"); err == nil && ok && (n == nil || address != n.Address) {
+			return address
 		}
 	}
 	return ""
+}
+
+// askSentinel asks a machine's Sentinel about the primary.
+func askSentinel(ctx context.Context, m *Node, question string) (string, error) {
+	ctx, cancel := context.WithTimeout(ctx, 2*time.Second)
+	defer cancel()
+	out, err := exec.CommandContext(ctx, "redis-cli", "-h", m.Address, "-p", "26379", "-e", "sentinel", question, "fareway").
+		CombinedOutput()
+	if err != nil {
+		return "", fmt.Errorf("asking the Sentinel of %s: %w: %s", m.Name, err, out)
+	}
+	return string(out), nil
 }
 
 // RedisURL is where the Sentinels are.
@@ -88,10 +98,8 @@ func (c *Cluster) CachePrimary(ctx context.Context) (*Node, error) {
 // awaitCaches waits until the Sentinels know one another, and could agree on another primary.
 func (c *Cluster) awaitCaches(ctx context.Context) error {
 	for _, m := range c.Caches {
-		s := redis.NewSentinelClient(&redis.Options{Addr: m.Address + ":26379", MaxRetries: -1})
-		defer s.Close()
 		if err := await(ctx, "the Sentinel of "+m.Name+" to know the others", func() error {
-			said, err := s.CkQuorum(ctx, "fareway").Result()
+			said, err := askSentinel(ctx, m, "ckquorum")
 			if err == nil && !strings.Contains(said, "3 usable") {
 				err = errors.New(said)
 			}

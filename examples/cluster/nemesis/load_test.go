@@ -109,11 +109,13 @@ func newClients(ctx context.Context, t *testing.T, c *cluster.Cluster) *clients 
 func (c *clients) start() (stop func()) {
 	ctx, cancel := context.WithCancel(context.Background())
 	var running sync.WaitGroup
-	loop := func(pace time.Duration, do func(*rand.Rand)) {
+	loop := func(pace time.Duration, do func(*rand.Rand) (refused bool)) {
 		rng := rand.New(rand.NewPCG(rand.Uint64(), 0))
 		running.Go(func() {
 			for ctx.Err() == nil {
-				do(rng)
+				if do(rng) {
+					wait(ctx, 500*time.Millisecond) // sooner than it is told, so that the service's return is seen
+				}
 				wait(ctx, time.Duration(rng.Int64N(2*int64(pace))))
 			}
 		})
@@ -161,7 +163,7 @@ func lengths(n int64) (input, output int64) { return 2 + n%inputs, 16 + (n/input
 var bill = regexp.MustCompile(`"billed_microcents":(\d+),"billing_pending":(true|false)`)
 
 // send does one request.
-func (c *clients) send(rng *rand.Rand) {
+func (c *clients) send(rng *rand.Rand) (refused bool) {
 	c.mu.Lock()
 	s := &sent{n: c.number, payer: c.payers[rng.IntN(len(c.payers))]}
 	c.number++
@@ -189,6 +191,7 @@ func (c *clients) send(rng *rand.Rand) {
 	if s.status != http.StatusOK && s.status != 0 {
 		s.failure = string(reply)
 	}
+	refused = s.status != http.StatusOK
 	if m := bill.FindSubmatch(reply); m != nil {
 		s.billed, _ = strconv.ParseInt(string(m[1]), 10, 64)
 		s.final = string(m[2]) == "false"
@@ -197,6 +200,7 @@ func (c *clients) send(rng *rand.Rand) {
 		close(c.answer)
 		c.answer = make(chan struct{})
 	}
+	return refused
 }
 
 func (c *clients) call(ctx context.Context, s *sent, path string, body map[string]any, leaves bool) ([]byte, error) {
@@ -225,16 +229,19 @@ func (c *clients) call(ctx context.Context, s *sent, path string, body map[strin
 }
 
 // read reads a balance.
-func (c *clients) read(rng *rand.Rand) {
+func (c *clients) read(rng *rand.Rand) (refused bool) {
 	p := c.payers[rng.IntN(len(c.payers))]
 	ctx, cancel := context.WithTimeout(context.Background(), 10*time.Second)
 	defer cancel()
 	start := time.Now()
-	if balance, err := c.balance(ctx, p); err == nil { // otherwise it says nothing
-		c.mu.Lock()
-		defer c.mu.Unlock()
-		c.reads = append(c.reads, read{p, start, time.Now(), balance})
+	balance, err := c.balance(ctx, p)
+	if err != nil {
+		return true // it says nothing
 	}
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.reads = append(c.reads, read{p, start, time.Now(), balance})
+	return false
 }
 
 func (c *clients) balance(ctx context.Context, p *payer) (int64, error) {
@@ -280,7 +287,7 @@ func (c *clients) readBalances(ctx context.Context, t *testing.T) map[string]int
 }
 
 // topUp adds credits to a poor account, or says once more what nobody knows of.
-func (c *clients) topUp(rng *rand.Rand) {
+func (c *clients) topUp(rng *rand.Rand) (refused bool) {
 	c.mu.Lock()
 	var one *topUp
 	if n := len(c.topUps); n > 0 && c.topUps[n-1].end.IsZero() {
@@ -294,11 +301,13 @@ func (c *clients) topUp(rng *rand.Rand) {
 	defer cancel()
 	g := c.cluster.Gateways[rng.IntN(3)]
 	if c.cluster.Command(ctx, g, nil, "credit", "add", "--account", one.payer.name, fmt.Sprint(little), "--reference",
-		one.reference) == nil {
-		c.mu.Lock()
-		one.end = time.Now()
-		c.mu.Unlock()
+		one.reference) != nil {
+		return true
 	}
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	one.end = time.Now()
+	return false
 }
 
 // awaitAnswers waits for so many whole answers.
