@@ -8,8 +8,8 @@ import (
 	"os/exec"
 )
 
-// Command runs `fareway gateway ARGS --data ... --json` on a gateway and decodes what it prints into out, unless that is
-// nil.
+// Command runs `fareway gateway ARGS --data ... --json` on a gateway and decodes what it prints into out, unless that
+// is nil.
 func (c *Cluster) Command(ctx context.Context, g *Node, out any, args ...string) error {
 	args = append(append([]string{"gateway"}, args...), "--data", c.DataOf(g), "--json")
 	cmd := exec.CommandContext(ctx, c.options.Fareway, args...)

@@ -100,7 +100,7 @@ func (c *Cluster) AwaitDatabase(ctx context.Context) error {
 		if err != nil {
 			return err
 		}
-		defer db.Close(context.WithoutCancel(ctx)) //nolint:errcheck // it was read from
+		defer db.Close(context.WithoutCancel(ctx))
 		var synchronous, all int
 		err = db.QueryRow(ctx, `SELECT count(*) FILTER (WHERE sync_state = 'sync'), count(*) FROM pg_stat_replication
 			WHERE state = 'streaming'`).Scan(&synchronous, &all)
@@ -120,7 +120,7 @@ func (c *Cluster) prepareDatabase(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	defer db.Close(context.WithoutCancel(ctx)) //nolint:errcheck // what it did was acknowledged
+	defer db.Close(context.WithoutCancel(ctx))
 	for _, statement := range []string{
 		"CREATE ROLE fareway LOGIN PASSWORD '" + c.password + "'", // letters and digits
 		"CREATE DATABASE fareway OWNER fareway",

@@ -32,8 +32,8 @@ func (c *Cluster) startBalancer(n *Node) error {
 	for i, g := range c.Gateways {
 		env = append(env, fmt.Sprintf("GATEWAY%d=%s", i+1, g.Address))
 	}
-	return n.Machine.Start(machines.Program{Name: "haproxy", Path: "haproxy", Args: []string{"-db", "-f", c.file("haproxy.cfg")},
-		Env: env})
+	return n.Machine.Start(machines.Program{Name: "haproxy", Path: "haproxy", Env: env,
+		Args: []string{"-db", "-f", c.file("haproxy.cfg")}})
 }
 
 // UpstreamLog is where the model service says what it has served, a line of JSON a request.
@@ -42,5 +42,6 @@ func (c *Cluster) UpstreamLog() string { return filepath.Join(c.Upstream.Dir, "s
 // startUpstream starts the fake model service.
 func (c *Cluster) startUpstream(n *Node) error {
 	return n.Machine.Start(machines.Program{Name: "upstream", Path: c.options.Upstream,
-		Args: []string{"--listen", n.Address + ":9000", "--keep", "100", "--log", c.UpstreamLog(), "--script", c.file("upstream.json")}})
+		Args: []string{"--listen", n.Address + ":9000", "--keep", "100", "--log", c.UpstreamLog(), "--script",
+			c.file("upstream.json")}})
 }

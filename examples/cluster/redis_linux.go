@@ -27,7 +27,8 @@ func (c *Cluster) startCache(n *Node) error {
 	} else if n != primary {
 		args = append(args, "--replicaof", primary.Address+" 6379")
 	}
-	if err := n.Machine.Start(machines.Program{Name: "redis", Path: "redis-server", User: "redis", Args: args}); err != nil {
+	server := machines.Program{Name: "redis", Path: "redis-server", User: "redis", Args: args}
+	if err := n.Machine.Start(server); err != nil {
 		return err
 	}
 	own := filepath.Join(data, "sentinel.conf") // Sentinel keeps there what it knows
@@ -67,8 +68,8 @@ func (c *Cluster) cachePrimary(ctx context.Context, n *Node) string {
 func askSentinel(ctx context.Context, m *Node, question string) (string, error) {
 	ctx, cancel := context.WithTimeout(ctx, 2*time.Second)
 	defer cancel()
-	out, err := exec.CommandContext(ctx, "redis-cli", "-h", m.Address, "-p", "26379", "-e", "sentinel", question, "fareway").
-		CombinedOutput()
+	out, err := exec.CommandContext(ctx, "redis-cli", "-h", m.Address, "-p", "26379", "-e", "sentinel", question,
+		"fareway").CombinedOutput()
 	if err != nil {
 		return "", fmt.Errorf("asking the Sentinel of %s: %w: %s", m.Name, err, out)
 	}

@@ -17,7 +17,8 @@ import (
 // puts it right.
 //
 // Programs ask the kernel's vDSO, not the kernel, which is why no library can stand in between. So the function of the
-// process's own copy of it is replaced, by one that asks the kernel and adds. Children that it forks have the same clock.
+// process's own copy of it is replaced, by one that asks the kernel and adds. Children that it forks have the same
+// clock.
 func ShiftClock(pid int, by time.Duration) error {
 	if err := shiftClock(pid, by); err != nil {
 		return fmt.Errorf("setting the clock of process %d: %w", pid, err)

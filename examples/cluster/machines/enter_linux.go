@@ -15,8 +15,8 @@ import (
 // stage says how far the program is inside: "init" reaps what others leave, "inside" does the work.
 const stage = "FAREWAY_MACHINES"
 
-// Enter starts the program once more inside and exits with its status; inside it returns, and Scratch is there. inside
-// says whether the first network interface of the host, the other end of which is "outside", is to be made: "" for none.
+// Enter starts the program once more inside and exits with its status; inside it returns, and Scratch is there. outside
+// names a network interface that is made on this machine, by which it reaches those inside; "" for none.
 func Enter(outside string) {
 	var status int
 	var err error

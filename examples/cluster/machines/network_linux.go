@@ -112,8 +112,8 @@ func (m *Machine) setRules(rules string) error {
 
 // Slow lets the machine send so many kilobits a second: a full or broken cable. It loses packets when more is sent.
 func (m *Machine) Slow(kilobits int) error {
-	return run("nsenter", m.enter("tc", "qdisc", "replace", "dev", "eth0", "root", "tbf", "rate", fmt.Sprintf("%dkbit", kilobits),
-		"burst", "3000", "latency", "800ms")...)
+	return run("nsenter", m.enter("tc", "qdisc", "replace", "dev", "eth0", "root", "tbf", "rate",
+		fmt.Sprintf("%dkbit", kilobits), "burst", "3000", "latency", "800ms")...)
 }
 
 // Heal mends all links of the machine.

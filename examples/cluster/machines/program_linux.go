@@ -143,8 +143,10 @@ func (m *Machine) Kill() error {
 	return errors.New("killing what runs on " + m.Name + ": it does not end")
 }
 
-// Pause stops all processes of the machine, and Resume lets them go on, who do not know of it.
-func (m *Machine) Pause() error  { return m.signal(unix.SIGSTOP) }
+// Pause stops all processes of the machine.
+func (m *Machine) Pause() error { return m.signal(unix.SIGSTOP) }
+
+// Resume lets them go on, who do not know that they were stopped.
 func (m *Machine) Resume() error { return m.signal(unix.SIGCONT) }
 
 func (m *Machine) signal(s unix.Signal) error {

@@ -19,8 +19,8 @@ type movement struct {
 	said  int64
 }
 
-// balances is what an account's balance does: each movement at one moment between its beginning and its end, and a read
-// sees all that were before it.
+// balances is what an account's balance does: each movement at one moment between its beginning and its end, and a
+// read sees all that were before it.
 var balances = porcupine.Model{
 	Init: func() any { return int64(0) },
 	Step: func(state, input, _ any) (bool, any) {
@@ -45,10 +45,12 @@ func (b *book) checkBalances(n *nemesis, c cycle) {
 		if k := len(n.cycles); k > 1 {
 			before = n.cycles[k-2].calm[p.name]
 		}
-		history := []porcupine.Operation{operation(movement{adds: before}, c.began.Add(-time.Hour), c.began.Add(-time.Minute))}
+		history := []porcupine.Operation{
+			operation(movement{adds: before}, c.began.Add(-time.Hour), c.began.Add(-time.Minute)),
+			operation(movement{reads: true, said: c.calm[p.name]}, calm.Add(time.Second), calm.Add(2*time.Second)),
+		}
 		history = append(history, b.movements(n, c, p, calm)...)
 		history = append(history, n.clients.readsOf(c, p)...)
-		history = append(history, operation(movement{reads: true, said: c.calm[p.name]}, calm.Add(time.Second), calm.Add(2*time.Second)))
 		switch porcupine.CheckOperationsTimeout(balances, history, time.Minute) {
 		case porcupine.Illegal:
 			b.complain("the balances of %s that were read cannot be, in any order of what was charged and added", p.name)

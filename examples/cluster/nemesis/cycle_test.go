@@ -113,7 +113,9 @@ func (n *nemesis) run(t *testing.T, f fault) {
 	if c.alone {
 		bound += c.mended.Sub(c.broken)
 	}
-	require.Less(t, c.longest, bound, "%s: time without an answer", c.name)
+	if c.longest > bound {
+		t.Errorf("%s: nobody was answered for %s", c.name, c.longest)
+	}
 	n.compareCycle(t, c)
 }
 
@@ -150,17 +152,7 @@ func (n *nemesis) keepLogs(t *testing.T) {
 // pick is one of some.
 func (n *nemesis) pick(nodes []*cluster.Node) *cluster.Node { return nodes[n.rng.IntN(len(nodes))] }
 
-// others are all but one.
-func others(all []*cluster.Node, one *cluster.Node) []*cluster.Node {
-	var rest []*cluster.Node
-	for _, n := range all {
-		if n != one {
-			rest = append(rest, n)
-		}
-	}
-	return rest
-}
-
+// named says which machines it is.
 func named(what string, nodes ...*cluster.Node) string {
 	for i, n := range nodes {
 		what += fmt.Sprint(map[bool]string{true: " ", false: " to "}[i == 0], n.Name)

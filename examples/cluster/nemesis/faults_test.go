@@ -39,7 +39,8 @@ var faults = []fault{
 	{name: "pause of the primary's machine", lasts: 25 * time.Second, do: onOne(primary, pause)},
 
 	{name: "kill -9 of a gateway's process", lasts: 2 * time.Second, do: onOne(gateways, killProcess("fareway run"))},
-	{name: "kill -9 of PostgreSQL's processes, not of Patroni", lasts: 15 * time.Second, do: onOne(primary, killProcess("bin/postgres"))},
+	{name: "kill -9 of PostgreSQL's processes, not of Patroni", lasts: 15 * time.Second,
+		do: onOne(primary, killProcess("bin/postgres"))},
 	{name: "kill -9 of the synchronous standby's machine", lasts: 12 * time.Second, do: onOne(standby, kill)},
 	{name: "pause of a standby's machine", lasts: 12 * time.Second, do: onOne(standby, pause)},
 	{name: "pause of Redis's primary and its Sentinel", lasts: 8 * time.Second, do: onOne(cachePrimary, pause)},
@@ -67,9 +68,11 @@ var faults = []fault{
 	{name: "slow link of a gateway", lasts: 10 * time.Second, do: onOne(gateways, slow)},
 	{name: "slow link of the primary", lasts: 10 * time.Second, do: onOne(primary, slow)},
 	{name: "slow link of the standby", lasts: 10 * time.Second, do: onOne(standby, slow)},
-	{name: "kill -9 of a gateway and of the primary's machine", lasts: 25 * time.Second, do: both(onOne(gateways, kill), onOne(primary, kill))},
+	{name: "kill -9 of a gateway and of the primary's machine", lasts: 25 * time.Second,
+		do: both(onOne(gateways, kill), onOne(primary, kill))},
 	{name: "kill -9 of all gateways", lasts: 2 * time.Second, do: onAll(gateways, kill), alone: true},
-	{name: "pause of a gateway, and the primary's machine killed", lasts: 25 * time.Second, do: both(onOne(gateways, pause), onOne(primary, kill))},
+	{name: "pause of a gateway, and the primary's machine killed", lasts: 25 * time.Second,
+		do: both(onOne(gateways, pause), onOne(primary, kill))},
 	{name: "kill -9 of all of PostgreSQL", lasts: 2 * time.Second, do: onAll(databases, kill), alone: true},
 }
 

@@ -320,7 +320,8 @@ func (c *clients) awaitAnswers(ctx context.Context, t *testing.T, n int) {
 		select {
 		case <-next:
 		case <-ctx.Done():
-			require.NoError(t, ctx.Err(), "waiting for answers; the last were: %s", c.statuses(time.Now().Add(-time.Minute), time.Now()))
+			require.NoError(t, ctx.Err(), "waiting for answers; the last were: %s",
+				c.statuses(time.Now().Add(-time.Minute), time.Now()))
 		}
 	}
 }

@@ -53,7 +53,8 @@ func (s *sender) killBoth(ctx context.Context, c *cluster.Cluster) error {
 	}
 	for _, n := range []*cluster.Node{c.Gateways[1], primary} {
 		answered, failed := s.counts()
-		fmt.Printf("%d requests were answered, %d not. Now %s is killed, with all that runs on it.\n", answered, failed, n.Name)
+		fmt.Printf("%d requests were answered, %d not. Now %s is killed, with all that runs on it.\n", answered, failed,
+			n.Name)
 		began := time.Now()
 		if err := n.Kill(); err != nil {
 			return err
@@ -85,8 +86,9 @@ func (s *sender) compare(ctx context.Context, c *cluster.Cluster, before int64) 
 		return err
 	}
 	answered, failed := s.counts()
-	fmt.Printf("\n%d requests were answered, and their bills come to %d microcents. %d were not: refused with a time to try again"+
-		",\nor cut off with the machine that had them. The balance is lower by %d microcents, of which %d are of the latter.\n"+
+	fmt.Printf("\n%d requests were answered, and their bills come to %d microcents. %d were not: refused with a time to\n"+
+		"try again, or cut off with the machine that had them. The balance is lower by %d microcents, of which %d are\n"+
+		"of the latter.\n"+
 		"`gateway ledger verify`: ok: %v\n", answered, s.billed, failed, before-after, before-after-s.billed, report.OK)
 	if !report.OK {
 		return errors.New("verifying the ledger: " + report.Problem)
@@ -168,7 +170,8 @@ func (s *sender) send(ctx context.Context) bool {
 // ask is a request and its bill. wait is how long to wait until the next one.
 func ask(ctx context.Context, url, key string) (billed int64, wait time.Duration, err error) {
 	const pace, patience = 30 * time.Millisecond, 300 * time.Millisecond
-	body := `{"model": "service/auto", "messages": [{"role": "user", "content": "` + strings.Repeat("word ", 20) + `"}], "max_tokens": 20}`
+	body := `{"model": "service/auto", "messages": [{"role": "user", "content": "` + strings.Repeat("word ", 20) +
+		`"}], "max_tokens": 20}`
 	answer, err := call(ctx, http.MethodPost, url+"/v1/chat/completions", key, body)
 	if err != nil {
 		return 0, patience, err
