@@ -82,8 +82,9 @@ type Store struct {
 	// Of SQLite.
 	Path       string     // as written; relative to the data folder
 	Durability Durability // what an acknowledged charge survives; "" is DurablePower
-	// URL is where Postgres is. It is a secret.
-	URL string
+	// Of Postgres.
+	DSN     string  // where it is, a secret
+	Standby Standby // whether charges need one; "" is StandbyAny
 }
 
 // Durability says what a charge that was acknowledged survives.
@@ -93,6 +94,15 @@ type Durability string
 const (
 	DurablePower   Durability = "power"
 	DurableProcess Durability = "process"
+)
+
+// Standby says whether a charge that was acknowledged has to be on a standby of the database, too.
+type Standby string
+
+// As the server is set up; or always, so that nothing is charged while it waits for none.
+const (
+	StandbyAny      Standby = "any"
+	StandbyRequired Standby = "required"
 )
 
 // Limiter says where the rate limits are counted.

@@ -277,7 +277,7 @@ func TestPrintingHidesSecrets(t *testing.T) {
 	byHand := Provider{Name: "p", Plugin: "echo", Settings: settings.Values(`{"api_key":"sk-hunter2"}`)}
 
 	for name, v := range map[string]any{"loaded": config, "value": *config, "provider": config.Providers[0],
-		"by hand": byHand, "store": Store{Kind: Postgres, URL: "postgres://u:" + secretLiteral + "@db/fareway"}} {
+		"by hand": byHand, "store": Store{Kind: Postgres, DSN: "postgres://u:" + secretLiteral + "@db/fareway"}} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			asJSON, err := json.Marshal(v)

@@ -5,6 +5,7 @@ import (
 	"crypto/sha256"
 	"encoding/hex"
 	"maps"
+	"path/filepath"
 	"slices"
 
 	"github.com/hashicorp/hcl/v2"
@@ -101,6 +102,18 @@ func DigestOf(text string) string { return digest([]byte(text)) }
 func digest(content []byte) string {
 	sum := sha256.Sum256(content)
 	return hex.EncodeToString(sum[:])
+}
+
+// ContentHash is the Hash of the same files in whatever folder they are: nodes that it is equal on serve by the same
+// configuration, but for what they have from the environment.
+func (c *Config) ContentHash() string {
+	files := slices.Clone(c.Files)
+	for i := range files {
+		if name, err := filepath.Rel(filepath.Dir(c.Path), files[i].Path); err == nil {
+			files[i].Path = name
+		}
+	}
+	return hash(files)
 }
 
 // hash is over the names and the digests of all files.

@@ -191,10 +191,18 @@ var sqliteGrammar = grammar{
 
 var postgresGrammar = grammar{
 	noun: "attribute",
-	attributes: []attributeRule{{name: "url", kind: aText(4096), required: true, secret: true,
-		example: `env("DATABASE_URL")`,
-		doc: "The database, as libpq takes it: `postgres://user:password@host/database`. Nothing prints it. The user has " +
-			"to own the database, which is fareway's alone; several gateways may share it."},
+	attributes: []attributeRule{
+		{name: "dsn", kind: aText(4096), required: true, secret: true,
+			example: `env("DATABASE_URL")`,
+			doc: "The database, as libpq takes it: `postgres://user:password@host/database`, several hosts as " +
+				"`postgres://user:password@one,two/database`. Nothing prints it. The user has to own the database, which is " +
+				"fareway's alone; several gateways may share it."},
+		{name: "standby", kind: oneOf(string(StandbyAny), string(StandbyRequired)), fallback: `"any"`,
+			example: `"required"`,
+			doc: "Whether charges need a synchronous standby. `\"any\"`: what they survive is as the server is set up; that " +
+				"it stops to wait for its standbys is said in the log and in `status`. `\"required\"`: while it waits for none " +
+				"(Patroni turns that off when the last standby goes, unless `synchronous_mode_strict` is on), charged requests " +
+				"get 503, and what ends is kept in the node's spool."},
 	},
 }
 

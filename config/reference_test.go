@@ -178,8 +178,8 @@ func around(block, line string) string {
 		top = "cache \"memory\" {\n" + line + "\n}\n"
 	case "limiter redis", "cache redis":
 		top = name + " \"redis\" {\n" + drop("url = \"redis://localhost\"\n") + line + "\n}\n"
-	case "store":
-		top = "store \"sqlite\" {\n" + line + "\n}\n"
+	case "store postgres":
+		top = "store \"postgres\" {\n" + drop("dsn = \"postgres://u@localhost/d\"\n") + line + "\n}\n"
 	case "special graphics", "special long_context":
 		top = name + " \"" + label + "\" {\n" + line + "\n}\n"
 	default:

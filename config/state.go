@@ -6,6 +6,7 @@ import (
 	"io"
 	"log/slog"
 	"path/filepath"
+	"regexp"
 	"slices"
 	"strconv"
 	"strings"
@@ -24,7 +25,7 @@ const (
 
 const (
 	storeExample    = "store \"" + SQLite + "\" {\n  path = \"fareway.db\"\n}"
-	postgresExample = "store \"" + Postgres + "\" {\n  url = env(\"DATABASE_URL\")\n}"
+	postgresExample = "store \"" + Postgres + "\" {\n  dsn = env(\"DATABASE_URL\")\n}"
 	limiterExample  = "limiter \"" + Memory + "\" {}"
 )
 
@@ -43,21 +44,22 @@ func (s Store) File(data string) string {
 	return filepath.Join(data, s.Path)
 }
 
-// MarshalJSON prints the store without its url, which holds a password.
+// MarshalJSON prints the store without its dsn, which holds a password.
 func (s Store) MarshalJSON() ([]byte, error) {
-	url := ""
-	if s.URL != "" {
-		url = hidden
+	dsn := ""
+	if s.DSN != "" {
+		dsn = hidden
 	}
 	return json.Marshal(struct {
 		Kind       string     `json:"kind"`
 		Path       string     `json:"path,omitempty"`
 		Durability Durability `json:"durability,omitempty"`
-		URL        string     `json:"url,omitempty"`
-	}{s.Kind, s.Path, s.Durability, url})
+		DSN        string     `json:"dsn,omitempty"`
+		Standby    Standby    `json:"standby,omitempty"`
+	}{s.Kind, s.Path, s.Durability, dsn, s.Standby})
 }
 
-// Format prints the store without its url under every verb, as Provider's does.
+// Format prints the store without its dsn under every verb, as Provider's does.
 func (s Store) Format(f fmt.State, _ rune) {
 	text, err := s.MarshalJSON()
 	if err != nil {
@@ -67,7 +69,7 @@ func (s Store) Format(f fmt.State, _ rune) {
 	_, _ = io.WriteString(f, "store "+string(text))
 }
 
-// LogValue keeps the url out of logs.
+// LogValue keeps the dsn out of logs.
 func (s Store) LogValue() slog.Value { return slog.StringValue(fmt.Sprint(s)) }
 
 func (l *loader) store(file *section) Store {
@@ -103,18 +105,20 @@ func (l *loader) sqlite(block *hclsyntax.Block) Store {
 	return st
 }
 
-// postgresSchemes are how a url of PostgreSQL begins (libpq, "Connection URIs").
-var postgresSchemes = []string{"postgres://", "postgresql://"}
+// dsnOfPostgres is how a dsn of PostgreSQL begins: as a URI, or with the first of its keywords (libpq, "Connection
+// Strings").
+var dsnOfPostgres = regexp.MustCompile(`^(postgres(ql)?://|\s*[a-z_]+\s*=)`)
 
 func (l *loader) postgres(block *hclsyntax.Block) Store {
 	s := l.open(block, &postgresGrammar)
 	s.public = false
-	st := Store{Kind: Postgres}
-	if v, ok := s.text("url", &st.URL); ok && !slices.ContainsFunc(postgresSchemes, func(scheme string) bool {
-		return strings.HasPrefix(st.URL, scheme)
-	}) {
-		s.refuse(v, "must look like postgres://user:password@host/database")
+	st := Store{Kind: Postgres, Standby: StandbyAny}
+	if v, ok := s.text("dsn", &st.DSN); ok && !dsnOfPostgres.MatchString(st.DSN) {
+		s.refuse(v, "must look like postgres://user:password@host/database, or like host=HOST dbname=DATABASE")
 	}
+	standby := string(st.Standby)
+	s.oneOf("standby", &standby)
+	st.Standby = Standby(standby)
 	return st
 }
 

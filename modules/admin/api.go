@@ -153,6 +153,7 @@ func (a *API) serve(e *engine.Engine) (err error) {
 func (a *API) Routes() []caddy.AdminRoute {
 	routes := []caddy.AdminRoute{
 		{Pattern: "GET /fareway/status", Handler: reply(a.status)},
+		{Pattern: "GET /fareway/nodes", Handler: reply(a.nodes)},
 		{Pattern: "GET /fareway/plugins", Handler: reply(a.plugins)},
 		{Pattern: "GET /fareway/plugins/{name}", Handler: reply(a.plugin)},
 		{Pattern: "GET /fareway/routes", Handler: reply(a.routes)},

@@ -176,6 +176,9 @@ func (a *API) undecided(r *http.Request, id string) error {
 	case err == nil && record.Running:
 		return problem(http.StatusConflict, "request %q is running: it is explained when it has ended", id)
 	case err == nil:
+		if where := a.elsewhere(r.Context(), record.Owner); where != "" {
+			return problem(http.StatusNotFound, "how request %q was routed is not known here: %s; ask there", id, where)
+		}
 		return problem(http.StatusNotFound, "how request %q was routed is not remembered: it is older than decision_log "+
 			"keeps requests, or that was off; `fareway gateway usage %s` shows what it cost", id, id)
 	case !errors.Is(err, ledger.ErrNotFound):

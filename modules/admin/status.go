@@ -21,6 +21,7 @@ func (a *API) status(*http.Request) (any, error) {
 	v.Ready = v.Reason == ""
 	v.Spool = viewSpool(a.engine.Spool())
 	v.Loss, v.Durability = a.engine.Store().Loss(), a.engine.Durability()
+	v.Ledger = a.ledgerServer()
 	v.Limiter = viewLimiter(a.engine.LimiterServer())
 	for what, s := range a.engine.Servers() {
 		if v.Servers == nil {

@@ -80,7 +80,7 @@ func (b *booksAPI) missing(ctx context.Context, id, gone, instead string) error 
 		return err
 	}
 	return problem(http.StatusNotFound, "there is no request %q: its id is in the reply's X-Request-Id and in the access "+
-		"line; requests that were refused are found for request_log", id)
+		"line; requests that were refused are found for request_log, on the node that refused them", id)
 }
 
 // refundable is the record of a request whose charge is to be given back.

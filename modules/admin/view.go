@@ -188,6 +188,8 @@ type Status struct {
 	// Durability is what a charge survives whose client has its reply: "power", a power cut, or "process", the end of the
 	// gateway's process, so that a power cut may take the last second's.
 	Durability config.Durability `json:"durability"`
+	// Ledger is the server that keeps the ledger, absent where it is in a file of the process's own.
+	Ledger *LedgerServer `json:"ledger,omitempty"`
 	// Limiter is the server in which the limiter counts, absent where it counts in the memory of the process.
 	Limiter *LimiterServer `json:"limiter,omitempty"`
 	// Servers are those in which nodes share more: "cache", the response cache, and "conversations", where those are.

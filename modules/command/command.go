@@ -75,7 +75,8 @@ admin address (--admin).`
 		return wrongFlag(cmd, err)
 	})
 	gateway.AddCommand(planCommand(), applyCommand(), rollbackCommand(), diffCommand(), historyCommand())
-	gateway.AddCommand(upCommand(), statusCommand(), checkCommand(), fmtCommand(), schemaCommand(), accountCommand(),
+	gateway.AddCommand(upCommand(), statusCommand(), nodesCommand(), checkCommand(), fmtCommand(), schemaCommand(),
+		accountCommand(),
 		keyCommand(), creditCommand(), usageCommand(), ledgerCommand(), connectCommand(), modelsCommand(), initCommand(),
 		backupCommand(), restoreCommand(),
 		pluginCommand(), providerCommand(), routeCommand(), explainCommand())

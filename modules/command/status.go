@@ -100,6 +100,23 @@ func limiterState(l *admin.LimiterServer) string {
 		human.Moment(l.Since), l.Nodes, l.Reason)
 }
 
+// ledgerState says how the server does that keeps the ledger.
+func ledgerState(l *admin.LedgerServer) string {
+	text := fmt.Sprintf("PostgreSQL %s, %s", l.Version, cmp.Or(l.Address, "not reached yet"))
+	if !l.Up && l.Address != "" {
+		text += fmt.Sprintf(", away since %s: %s", human.Moment(l.Since), l.Reason)
+	}
+	switch {
+	case l.Standbys != "":
+		text += "; commits wait for a standby (" + l.Standbys + ")"
+	case l.StandbyRequired:
+		text += "; commits wait for NO STANDBY, so charged requests are refused"
+	default:
+		text += "; commits wait for no standby"
+	}
+	return text
+}
+
 // serverState says how a server does that the gateway can do without.
 func serverState(s admin.Server) string {
 	if s.Up {
@@ -152,6 +169,13 @@ func printStatus(w io.Writer, v admin.Status) {
 			fmt.Fprintf(w, "route %s\t%s of %s%s\n", r.Name, r.Model, r.Provider, routeState(r))
 			if f := r.LastFailure; f != nil {
 				fmt.Fprintf(w, "\tlast attempt failed, %s: %s\n", human.Moment(f.At), f.Text)
+			}
+		}
+		if v.Ledger != nil {
+			fmt.Fprintf(w, "ledger\t%s\n", ledgerState(v.Ledger))
+			fmt.Fprintf(w, gateway.Own("nodes\t%s; `fareway gateway nodes` shows them\n"), human.Count(v.Ledger.Nodes, "node"))
+			for _, text := range v.Ledger.Drift {
+				fmt.Fprintf(w, "\tTHEY DIFFER: %s\n", text)
 			}
 		}
 		if v.Durability == config.DurableProcess {

@@ -2,7 +2,6 @@ package contracttest
 
 import (
 	"os"
-	"path/filepath"
 	"strings"
 	"testing"
 
@@ -78,7 +77,7 @@ func TestDecisionsAreKept(t *testing.T) {
 
 	require.NoError(t, g.Engine.Decisions().Flush(t.Context()))
 	for _, more := range []string{"", "-wal"} {
-		kept, err := os.ReadFile(engine.DecisionsPath(filepath.Join(g.Engine.DataDir(), "fareway.db")) + more)
+		kept, err := os.ReadFile(engine.DecisionsPath(g.ledgerName()) + more)
 		require.NoError(t, err)
 		require.NotContains(t, string(kept), secret)
 	}

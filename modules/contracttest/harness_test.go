@@ -349,7 +349,12 @@ func storeOf(t testing.TB, s *setup) string {
 		return ""
 	}
 	require.NoError(t, makeTables())
-	return fmt.Sprintf("store %q {\n  url = %q\n}\n", config.Postgres, postgrestest.Copy(t, "tables"))
+	return fmt.Sprintf("store %q {\n  dsn = %q\n}\n", config.Postgres, postgrestest.Copy(t, "tables"))
+}
+
+// ledgerName is what the files in the data folder are called after.
+func (s *service) ledgerName() string {
+	return s.Engine.Current().Config.Store.File(s.Engine.DataDir())
 }
 
 // makeTables makes the database with the tables of a ledger, which gateways have copies of.
@@ -359,7 +364,7 @@ var makeTables = sync.OnceValue(func() error {
 		if err != nil {
 			return err
 		}
-		store, err := stores.Open(config.Store{Kind: config.Postgres, URL: url}, dir, ledger.Options{})
+		store, err := stores.Open(config.Store{Kind: config.Postgres, DSN: url}, dir, ledger.Options{})
 		if err == nil {
 			err = store.Close()
 		}

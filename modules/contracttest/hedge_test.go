@@ -15,6 +15,7 @@ import (
 	zombie "zombiezen.com/go/sqlite"
 	"zombiezen.com/go/sqlite/sqlitex"
 
+	"github.com/fareway/fareway/config"
 	"github.com/fareway/fareway/modules/internal/engine"
 	"github.com/fareway/fareway/modules/internal/ledger"
 	"github.com/fareway/fareway/modules/internal/ledger/sqlite"
@@ -365,7 +366,7 @@ func TestHedgeAndShadow(t *testing.T) {
 // After a crash nobody knows which of both the client has seen: a receipt of the second one charges nothing.
 func TestHedgeAndACrash(t *testing.T) {
 	t.Parallel()
-	g := startScripted(t, setup{Routes: inOrder, Extra: hedging(1)})
+	g := startScripted(t, setup{Store: config.SQLite, Routes: inOrder, Extra: hedging(1)})
 	c := g.rich(t)
 	r, rest := accepted(t)
 	c.AnswersBy(r.answer)

@@ -10,6 +10,7 @@ import (
 	"zombiezen.com/go/sqlite"
 	"zombiezen.com/go/sqlite/sqlitex"
 
+	"github.com/fareway/fareway/config"
 	"github.com/fareway/fareway/modules/internal/ledger/ledgertest"
 	"github.com/fareway/fareway/modules/internal/spool"
 	"github.com/fareway/fareway/plugins/providertest/upstream"
@@ -38,7 +39,7 @@ func (s *service) awaitHolds(t testing.TB, db *sqlite.Conn, want int) {
 // the operator, the hold does not stay, and when the operator has decided it is charged, once.
 func TestSettlementRefused(t *testing.T) {
 	t.Parallel()
-	g := startScripted(t, setup{})
+	g := startScripted(t, setup{Store: config.SQLite})
 	db := g.tamper(t)
 	for _, sh := range shapes {
 		for _, mode := range modes {
@@ -106,10 +107,10 @@ func TestCallNotNoted(t *testing.T) {
 		start           func(testing.TB) *scripted
 	}{
 		{"the first call, whose account cannot be read", "read_payer", func(t testing.TB) *scripted {
-			return startScripted(t, setup{})
+			return startScripted(t, setup{Store: config.SQLite})
 		}},
 		{"the first call, whose hold is waited for", "take_up", func(t testing.TB) *scripted {
-			return startLater(t, setup{}).scripted
+			return startLater(t, setup{Store: config.SQLite}).scripted
 		}},
 	} {
 		t.Run(first.name, func(t *testing.T) {
@@ -132,7 +133,7 @@ func TestCallNotNoted(t *testing.T) {
 	}
 	t.Run("the call to the next route", func(t *testing.T) {
 		t.Parallel()
-		g := startLater(t, setup{Routes: twoRoutes})
+		g := startLater(t, setup{Store: config.SQLite, Routes: twoRoutes})
 		for _, sh := range shapes {
 			for _, mode := range modes {
 				t.Run("BILL-25 ERR-24 "+sh.Name+" "+mode.Name, func(t *testing.T) {

@@ -19,7 +19,7 @@ func (g *scripted) kept(t testing.TB, account string) (lines []string) {
 	t.Helper()
 	g.Engine.Wait()
 	require.NoError(t, g.Engine.Journal().Flush(t.Context()))
-	dir := engine.JournalPath(filepath.Join(g.Engine.DataDir(), "fareway.db"))
+	dir := engine.JournalPath(g.ledgerName())
 	if _, err := os.Stat(dir); err != nil {
 		return nil
 	}
@@ -45,7 +45,7 @@ func (g *scripted) kept(t testing.TB, account string) (lines []string) {
 func (g *scripted) written(t testing.TB, name string) string {
 	t.Helper()
 	require.NoError(t, g.Engine.Journal().Flush(t.Context()))
-	files, err := filepath.Glob(filepath.Join(engine.JournalPath(filepath.Join(g.Engine.DataDir(), "fareway.db")), name))
+	files, err := filepath.Glob(filepath.Join(engine.JournalPath(g.ledgerName()), name))
 	require.NoError(t, err)
 	var all strings.Builder
 	for _, f := range files {

@@ -1,5 +1,5 @@
 store "postgres" {
-  url        = "postgres://u:hunter2@db/fareway"
+  dsn        = "postgres://u:hunter2@db/fareway"
   durability = "process"
 }
 

@@ -1,5 +1,5 @@
 store "postgres" {
-  url  = env("FAREWAY_TEST_URL")
+  dsn  = env("FAREWAY_TEST_URL")
   path = "fareway.db"
 }
 

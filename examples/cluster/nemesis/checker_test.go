@@ -36,8 +36,9 @@ func tell() *story {
 	spent := int64(0)
 	request := func(n int64, from, to int) *sent {
 		input, output := lengths(n)
-		one := &sent{n: n, payer: p, input: input, output: output, start: after(from), end: after(to), id: string(rune('a' + n)),
-			status: http.StatusOK, billed: unitInput*input + unitReply*output, final: true, whole: true}
+		one := &sent{n: n, payer: p, input: input, output: output, start: after(from), end: after(to),
+			id: string(rune('a' + n)), status: http.StatusOK, billed: unitInput*input + unitReply*output, final: true,
+			whole: true}
 		used := upstream.Usage{Prompt: input, Completion: output}
 		s.b.requests[one.id] = &charged{id: one.id, account: p.id, charge: one.billed, worth: one.billed, entries: one.billed,
 			used: []upstream.Usage{used}}
@@ -88,9 +89,11 @@ func TestCheckerFinds(t *testing.T) {
 		"more than was held":           {func(s *story) { s.b.requests[s.first.id].over = 1 }, "were over its hold"},
 		"a balance of before a charge": {func(s *story) { s.n.clients.reads[0].balance += s.first.billed }, "cannot be"},
 		"a balance that is lost":       {func(s *story) { s.c.calm["account-0"]++ }, "cannot be"},
-		"no time to try again":         {func(s *story) { s.first.status = http.StatusServiceUnavailable }, "without a time to try again"},
-		"an error of its own":          {func(s *story) { s.first.status = http.StatusInternalServerError }, "was told 500"},
-		"refused with credits":         {func(s *story) { s.first.status = http.StatusPaymentRequired }, "for want of credits"},
+		"no time to try again": {
+			func(s *story) { s.first.status = http.StatusServiceUnavailable }, "without a time to try again",
+		},
+		"an error of its own": {func(s *story) { s.first.status = http.StatusInternalServerError }, "was told 500"},
+		"refused for nothing": {func(s *story) { s.first.status = http.StatusPaymentRequired }, "want of credits"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()

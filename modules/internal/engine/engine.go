@@ -18,6 +18,7 @@ import (
 	"time"
 
 	"github.com/gofrs/flock"
+	"github.com/prometheus/client_golang/prometheus"
 
 	"github.com/fareway/fareway/config"
 	"github.com/fareway/fareway/modules/internal/cache"
@@ -100,6 +101,7 @@ type Engine struct {
 	learning
 	configuration
 	aside      *Aside
+	nodes      *nodes // nil where this process has the ledger to itself
 	probe      storeProbe
 	background background
 	opened     time.Time
@@ -278,11 +280,14 @@ func (e *Engine) setBackground(o *Options) {
 	inTurn := func(chores ...*chore) *loop { return &loop{chores: chores, log: log, now: o.Now, after: o.After} }
 	if e.shared != nil {
 		keeper.claim, receipts.claim = e.shared.ClaimChore, e.shared.ClaimChore
+		e.nodes = &nodes{store: e.shared.Store, now: o.Now, logger: e.Logger,
+			about: func() ledger.About { return e.aboutNode(o.Version) }}
+		e.metrics.nodes = []prometheus.Collector{e.nodes}
 		e.background.loops = []*loop{inTurn(&chore{name: "releasing the holds of nodes that are gone", every: recoverEvery,
 			do: func(ctx context.Context) error {
 				_, err := e.shared.Recover(ctx)
 				return err
-			}})}
+			}}, &chore{name: "looking at the other nodes", every: lookAtNodesEvery, do: e.nodes.look})}
 	}
 	e.background.loops = append(e.background.loops,
 		inTurn(append(keeper.chores(), &chore{name: "keeping what was learned of routes", every: learnEvery,

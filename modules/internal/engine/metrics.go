@@ -48,6 +48,7 @@ type Metrics struct {
 	hedges        *prometheus.CounterVec
 	budgets       []prometheus.Collector // what of the engine's budgets is used
 	spooled       []prometheus.Collector // how many settlements wait
+	nodes         []prometheus.Collector // of the ledger
 	policyMetrics
 	shadowMetrics
 	unlogged  prometheus.Counter
@@ -227,7 +228,7 @@ func (m *Metrics) Collectors() []prometheus.Collector {
 		m.unkept,
 		m.trainings,
 		m.loads, m.refused, m.inForce, m.files, m.build},
-		slices.Concat(m.limiter, m.budgets, m.spooled, m.policy, m.collectors())...)
+		slices.Concat(m.limiter, m.budgets, m.spooled, m.nodes, m.policy, m.collectors())...)
 }
 
 // Request counts a reply. endpoint is a name of the path table; firstEvent is zero when nothing was written.

@@ -26,6 +26,7 @@ func TestMetricsAreDocumented(t *testing.T) {
 	m.watchBudgets(new(budget), new(budget))
 	m.watchServers(nil)
 	m.watchSpool(func() int64 { return 0 })
+	m.nodes = []prometheus.Collector{new(nodes)}
 	m.watchReplies(func() (replies, bytes, evicted int64) { return 0, 0, 0 })
 	m.watchLimiter(func() ratelimit.Usage { return ratelimit.Usage{} })
 	m.watchLimiterServer(func() ratelimit.Status { return ratelimit.Status{} })

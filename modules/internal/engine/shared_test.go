@@ -38,7 +38,7 @@ func openNode(t *testing.T, url, dir string) *handing {
 }
 
 func tryNode(t *testing.T, url, dir string) (h *handing, err error) {
-	h = &handing{t: t, cfg: &config.Config{Store: config.Store{Kind: config.Postgres, URL: url}}}
+	h = &handing{t: t, cfg: &config.Config{Store: config.Store{Kind: config.Postgres, DSN: url}}}
 	begun := time.Now()
 	h.Engine, err = engine.Open(engine.Options{DataDir: dir, OpenStore: stores.Open, Logger: slog.New(slog.DiscardHandler),
 		LedgerTimeout: 2 * time.Second, SpoolSize: 256 << 10,
@@ -225,4 +225,101 @@ func TestDatabaseAway(t *testing.T) {
 			a.close()
 		})
 	}
+}
+
+// TestNodesKnowOfEachOther: which there are, by what they serve, and which of them a request ran on.
+func TestNodesKnowOfEachOther(t *testing.T) {
+	t.Parallel()
+	url, dir := postgrestest.Database(t), t.TempDir()
+	a := openNode(t, url, dir)
+	a.payer(10)
+	b := openNode(t, url, t.TempDir()).like(a)
+	require.NoError(t, a.hold(requestID(1), 5))
+	var known []ledger.Node
+	require.Eventually(t, func() bool {
+		_, _, err := a.Nodes(t.Context())
+		require.NoError(t, err)
+		var drift []string
+		known, drift, err = b.Nodes(t.Context())
+		require.NoError(t, err)
+		require.Empty(t, drift)
+		return len(known) == 2 && known[0].Config != "" && known[1].Config != ""
+	}, 20*time.Second, 10*time.Millisecond)
+	require.EqualValues(t, 1, known[0].Holds)
+	require.Equal(t, dir, known[0].Data)
+	require.True(t, known[1].Self)
+	require.Equal(t, known[0].Config, known[1].Config)
+	there := b.NodeOf(t.Context(), known[0].ID)
+	require.NotNil(t, there)
+	require.Equal(t, known[0].ID, there.ID)
+	require.Nil(t, a.NodeOf(t.Context(), known[0].ID), "it is this one")
+	require.Nil(t, a.NodeOf(t.Context(), "nobody"))
+	require.True(t, a.LedgerServer().Up || a.LedgerServer().Since.IsZero())
+	a.close()
+	again := openNode(t, url, dir).like(a)
+	require.Eventually(t, func() bool {
+		_, _, err := again.Nodes(t.Context())
+		require.NoError(t, err)
+		return again.NodeOf(t.Context(), known[0].ID) == nil
+	}, 20*time.Second, 10*time.Millisecond, "it was this one before a restart, whose data folder is here")
+	again.close()
+	b.close()
+}
+
+// TestDecisionsHoldOnEveryNode: what an operator decides on one node holds on the others within a second of theirs.
+func TestDecisionsHoldOnEveryNode(t *testing.T) {
+	t.Parallel()
+	url := postgrestest.Database(t)
+	a := openNode(t, url, t.TempDir())
+	who, text := enginetest.Account(t, a.Engine, "payer")
+	hash, _ := ledger.ParseKey(text)
+	a.who = who
+	b := openNode(t, url, t.TempDir()).like(a)
+	var err error
+	b.rate, err = b.Store().PriceVersion(t.Context(), "route", enginetest.ExamplePrice, enginetest.ExampleCost)
+	require.NoError(t, err)
+	t.Run("a top-up admits", func(t *testing.T) {
+		require.ErrorIs(t, b.hold(requestID(1), 1), ledger.ErrInsufficient)
+		_, _, err := a.Store().AddCredit(t.Context(), ledger.Credit{Account: who.Account.ID, Credits: 10})
+		require.NoError(t, err)
+		require.NoError(t, b.hold(requestID(1), 1))
+	})
+	t.Run("a suspension refuses, and its end admits", func(t *testing.T) {
+		_, err := a.Store().SetState(t.Context(), who.Account.ID, ledger.Suspended)
+		require.NoError(t, err)
+		require.Eventually(t, func() bool {
+			p, err := b.Lookup(t.Context(), hash)
+			require.NoError(t, err)
+			return p.Account.State == ledger.Suspended
+		}, 10*time.Second, time.Millisecond)
+		_, err = a.Store().SetState(t.Context(), who.Account.ID, ledger.Active)
+		require.NoError(t, err)
+		require.Eventually(t, func() bool {
+			p, err := b.Lookup(t.Context(), hash)
+			require.NoError(t, err)
+			return p.Account.State == ledger.Active
+		}, 10*time.Second, time.Millisecond)
+	})
+	t.Run("a revoked key opens nothing", func(t *testing.T) {
+		_, err := b.Lookup(t.Context(), hash)
+		require.NoError(t, err)
+		_, err = a.Store().RevokeKey(t.Context(), who.Key.ID)
+		require.NoError(t, err)
+		require.Eventually(t, func() bool {
+			_, err := b.Lookup(t.Context(), hash)
+			return errors.Is(err, engine.ErrKeyEnded)
+		}, 10*time.Second, time.Millisecond)
+	})
+	a.close()
+	b.close()
+}
+
+// TestAloneOnALedger: who has a ledger to himself has no other nodes.
+func TestAloneOnALedger(t *testing.T) {
+	t.Parallel()
+	e := enginetest.New(t, time.Now)
+	_, _, err := e.Nodes(t.Context())
+	require.ErrorIs(t, err, engine.ErrOneNode)
+	require.Nil(t, e.LedgerServer())
+	require.Nil(t, e.NodeOf(t.Context(), "anybody"))
 }

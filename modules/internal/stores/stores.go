@@ -54,7 +54,8 @@ func openPostgres(at config.Store, beside File, o ledger.Options) (shared.Store,
 	if err != nil {
 		return nil, err
 	}
-	store, err := postgres.Open(context.Background(), postgres.Options{Options: o, URL: at.URL, BootID: rand.Text()})
+	store, err := postgres.Open(context.Background(), postgres.Options{Options: o, URL: at.DSN, BootID: rand.Text(),
+		NeedsStandby: at.Standby == config.StandbyRequired})
 	if err != nil {
 		return nil, errors.Join(err, unlock())
 	}

@@ -2,6 +2,8 @@ package postgres
 
 import (
 	"context"
+	"encoding/json"
+	"fmt"
 	"time"
 
 	"github.com/jackc/pgx/v5"
@@ -34,21 +36,54 @@ func (s *Store) ClaimChore(ctx context.Context, name string, d time.Duration) (b
 	return tag.RowsAffected() == 1, nil
 }
 
+// Describe says what this node is, for the others: with the next renewal of the lease, which is at once.
+func (s *Store) Describe(a ledger.About) {
+	s.about.Store(&a)
+	select {
+	case s.changed <- struct{}{}:
+	default:
+	}
+}
+
+// Node finds a node that is or was, by its boot id. Its Holds are not counted.
+func (s *Store) Node(ctx context.Context, id string) (ledger.Node, error) {
+	found, err := s.readNodes(ctx, `SELECT node, name, started,
+			(extract(epoch FROM expires - clock_timestamp()) * 1000000)::bigint, ended IS NOT NULL, 0, about
+		FROM nodes WHERE node = $1`, id)
+	switch {
+	case err != nil:
+		return ledger.Node{}, wrap(err, "looking for a node")
+	case len(found) == 0:
+		return ledger.Node{}, fmt.Errorf("node %q: %w", id, ledger.ErrNotFound)
+	}
+	return found[0], nil
+}
+
 // Nodes lists the nodes that live, or whose holds nobody has released yet, the oldest first.
-func (s *Store) Nodes(ctx context.Context) (nodes []ledger.Node, err error) {
+func (s *Store) Nodes(ctx context.Context) ([]ledger.Node, error) {
+	nodes, err := s.readNodes(ctx, `SELECT n.node, n.name, n.started,
+			(extract(epoch FROM n.expires - clock_timestamp()) * 1000000)::bigint, n.ended IS NOT NULL,
+			coalesce(h.holds, 0), n.about
+		FROM nodes AS n LEFT JOIN (SELECT owner, count(DISTINCT request) AS holds FROM holds GROUP BY owner) AS h
+			ON h.owner = n.node
+		WHERE n.ended IS NULL OR h.holds > 0 ORDER BY n.started, n.node`)
+	return nodes, wrap(err, "listing the nodes")
+}
+
+func (s *Store) readNodes(ctx context.Context, sql string, args ...any) (nodes []ledger.Node, err error) {
 	ctx, cancel := context.WithTimeout(ctx, s.o.WaitTimeout)
 	defer cancel()
 	err = queryRows(ctx, s.pool, func(row pgx.Rows) error {
 		n := ledger.Node{}
 		var lease int64
-		err := row.Scan(&n.ID, &n.Name, &n.Since, &lease, &n.Left, &n.Holds)
+		var about string
+		err := row.Scan(&n.ID, &n.Name, &n.Since, &lease, &n.Left, &n.Holds, &about)
+		if err == nil {
+			err = json.Unmarshal([]byte(about), &n.About)
+		}
 		n.Since, n.Lease, n.Self = n.Since.UTC(), time.Duration(lease)*time.Microsecond, n.ID == s.o.BootID
 		nodes = append(nodes, n)
 		return err
-	}, `SELECT n.node, n.name, n.started, (extract(epoch FROM n.expires - clock_timestamp()) * 1000000)::bigint,
-			n.ended IS NOT NULL, coalesce(h.holds, 0)
-		FROM nodes AS n LEFT JOIN (SELECT owner, count(DISTINCT request) AS holds FROM holds GROUP BY owner) AS h
-			ON h.owner = n.node
-		WHERE n.ended IS NULL OR h.holds > 0 ORDER BY n.started, n.node`)
-	return nodes, wrap(unavailable(err), "listing the nodes")
+	}, sql, args...)
+	return nodes, unavailable(err)
 }

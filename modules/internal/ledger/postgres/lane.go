@@ -351,7 +351,8 @@ const beginUnit = `SELECT set_config('lock_timeout', '1s', true), set_config('st
 	set_config('enable_mergejoin', 'off', true), set_config('plan_cache_mode', 'force_generic_plan', true),
 	set_config('jit', 'off', true), set_config('synchronous_commit',
 		CASE WHEN current_setting('synchronous_commit') IN ('off', 'local')
-		THEN 'on' ELSE current_setting('synchronous_commit') END, true)`
+		THEN 'on' ELSE current_setting('synchronous_commit') END, true),
+	current_setting('synchronous_standby_names')`
 
 func (l *lane) try(batch []*operation) error {
 	if err := l.connect(); err != nil {
@@ -454,14 +455,24 @@ func (l *lane) begin(u *unit, batch []*operation) error {
 			}
 		}
 	}
+	var standbys string
 	var b pgx.Batch
 	b.Queue(`BEGIN ISOLATION LEVEL READ COMMITTED`)
-	b.Queue(beginUnit)
+	b.Queue(beginUnit).Query(func(rows pgx.Rows) error {
+		for rows.Next() {
+			columns := rows.RawValues()
+			standbys = string(columns[len(columns)-1])
+		}
+		return rows.Err()
+	})
 	if len(accounts) == 0 {
 		b.Queue(selectNode, l.s.o.BootID).Query(u.readNode)
 	}
 	u.queueRead(&b, accounts, keys, requests)
 	if err := l.conn.SendBatch(u.ctx, &b).Close(); err != nil {
+		return err
+	}
+	if err := l.s.noteStandbys(standbys); err != nil {
 		return err
 	}
 	return u.fillSettings()

@@ -2,6 +2,7 @@ package postgres
 
 import (
 	"context"
+	"encoding/json"
 	"fmt"
 	"time"
 
@@ -37,16 +38,20 @@ func (s *Store) renew() {
 		case <-s.ended:
 			return
 		case <-tick.C:
+		case <-s.changed:
 		}
 		ctx, cancel := context.WithTimeout(context.Background(), s.o.Lease/4)
 		var err error
 		if conn == nil {
 			conn, err = pgx.ConnectConfig(ctx, s.renewing)
 		}
+		at := ""
 		if err == nil {
+			at = conn.PgConn().Conn().RemoteAddr().String() + "/" + conn.Config().Database
 			err = s.renewOnce(ctx, conn)
 		}
 		cancel()
+		s.noteServer(at, err)
 		if err != nil {
 			s.o.Logger.Warn("this node's lease of the ledger could not be renewed", "error", err)
 			hangUp(conn)
@@ -73,14 +78,21 @@ func hangUp(conn *pgx.Conn) {
 func (s *Store) renewOnce(ctx context.Context, conn *pgx.Conn) error {
 	asked := time.Since(s.opened) // it ends no later by the database's clock
 	var lapsed bool
-	err := conn.QueryRow(ctx, `WITH was AS (SELECT ended IS NOT NULL AS ended FROM nodes WHERE node = $1)
-		INSERT INTO nodes AS n (node, name, expires) VALUES ($1, $3, clock_timestamp() + $2 * interval '1 microsecond')
-		ON CONFLICT (node) DO UPDATE SET expires = excluded.expires, ended = NULL
-		RETURNING coalesce((SELECT ended FROM was), true)`, s.o.BootID, s.o.Lease.Microseconds(),
-		machineName()).Scan(&lapsed)
+	var standbys string
+	about, err := json.Marshal(s.about.Load())
+	if err != nil {
+		return fmt.Errorf("describing this node: %w", err)
+	}
+	err = conn.QueryRow(ctx, `WITH was AS (SELECT ended IS NOT NULL AS ended FROM nodes WHERE node = $1)
+		INSERT INTO nodes AS n (node, name, expires, about)
+		VALUES ($1, $3, clock_timestamp() + $2 * interval '1 microsecond', $4)
+		ON CONFLICT (node) DO UPDATE SET expires = excluded.expires, ended = NULL, about = excluded.about
+		RETURNING coalesce((SELECT ended FROM was), true), current_setting('synchronous_standby_names')`, s.o.BootID,
+		s.o.Lease.Microseconds(), machineName(), string(about)).Scan(&lapsed, &standbys)
 	if err != nil {
 		return unavailable(err)
 	}
+	_ = s.noteStandbys(standbys) // the lease is renewed all the same
 	if lapsed {
 		s.o.Logger.Warn("this node's lease of the ledger had lapsed, and other nodes may have released its " +
 			"holds; it has a new one")

@@ -34,6 +34,8 @@ type Options struct {
 	BootID string
 	// Lease is how long this process may admit requests since it last told the database that it lives. Default: 15 s.
 	Lease time.Duration
+	// NeedsStandby: nothing is written while the server's commits wait for no standby.
+	NeedsStandby bool
 	// Lanes are how many transactions of requests run at once, each of accounts of its own. Default: 4.
 	Lanes int
 }
@@ -57,6 +59,9 @@ type Store struct {
 	unmade   sync.Map // attempts on record whose callers had given up: they were never made
 	prices   sync.Map // by priceID
 	cursors  atomic.Int64
+	server   serverState
+	about    atomic.Pointer[ledger.About] // what this node says of itself
+	changed  chan struct{}                // capacity 1: that is another one
 
 	expires  atomic.Int64 // of the lease, by this process's monotonic clock since it was opened
 	opened   time.Time
@@ -96,7 +101,9 @@ func (o *Options) fill() {
 // nodes may have the same ledger open.
 func Open(ctx context.Context, o Options) (_ *Store, err error) {
 	o.fill()
-	s := &Store{o: o, opened: time.Now(), ended: make(chan struct{})}
+	s := &Store{o: o, opened: time.Now(), ended: make(chan struct{}), changed: make(chan struct{}, 1)}
+	s.server.Needed = o.NeedsStandby
+	s.about.Store(&ledger.About{})
 	defer func() {
 		if err != nil {
 			err = errors.Join(err, s.Close())
@@ -211,8 +218,10 @@ func (s *Store) nowAt(clock int64) time.Time {
 func (s *Store) checkServer(ctx context.Context) error {
 	var version int64
 	var replica bool
-	err := s.pool.QueryRow(ctx, `SELECT current_setting('server_version_num')::bigint, pg_is_in_recovery()`).
-		Scan(&version, &replica)
+	var standbys string
+	err := s.pool.QueryRow(ctx, `SELECT current_setting('server_version_num')::bigint, current_setting('server_version'),
+			pg_is_in_recovery(), current_setting('synchronous_standby_names')`).
+		Scan(&version, &s.server.Version, &replica, &standbys)
 	switch {
 	case err != nil:
 		return fmt.Errorf("%w: connecting: %w", ledger.ErrUnavailable, explain(err))
@@ -221,6 +230,7 @@ func (s *Store) checkServer(ctx context.Context) error {
 	case version < 140000:
 		return fmt.Errorf("%w: the server is PostgreSQL %d; it has to be 14 or newer", ledger.ErrInvalid, version/10000)
 	}
+	_ = s.noteStandbys(standbys) // what it refuses is refused when it is asked for
 	return nil
 }
 
@@ -261,10 +271,12 @@ func (s *Store) Ping(ctx context.Context) error {
 	}
 	ctx, cancel := context.WithTimeout(ctx, s.o.WaitTimeout)
 	defer cancel()
-	if err := s.pool.Ping(ctx); err != nil {
+	var standbys string
+	err := s.pool.QueryRow(ctx, `SELECT current_setting('synchronous_standby_names')`).Scan(&standbys)
+	if err != nil {
 		return unavailable(err)
 	}
-	return nil
+	return s.noteStandbys(standbys)
 }
 
 // unavailable puts errors of the server into the ledger's terms.

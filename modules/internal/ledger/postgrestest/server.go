@@ -77,7 +77,7 @@ func Start(settings ...string) (_ *Server, err error) {
 	}
 	conf := append([]string{
 		"listen_addresses = ''", "unix_socket_directories = '" + s.dir + "'", "fsync = off", "full_page_writes = off",
-		"max_connections = 300", "shared_buffers = 64MB", "max_wal_size = 256MB", "autovacuum_naptime = 5s",
+		"max_connections = 1000", "shared_buffers = 64MB", "max_wal_size = 256MB", "autovacuum_naptime = 5s",
 	}, settings...)
 	if err := s.Configure(conf...); err != nil {
 		return nil, err

@@ -31,6 +31,12 @@ type Store interface {
 	ReadPrice(ctx context.Context, route string, version int64) (price, cost config.Price, err error)
 	// ClaimChore makes a chore this node's for a duration, and reports whether it is: at most one node has it.
 	ClaimChore(ctx context.Context, name string, d time.Duration) (bool, error)
+	// Describe says what this node is, for the others.
+	Describe(about ledger.About)
+	// Server is how the store's server does.
+	Server() ledger.Server
+	// Node finds a node that is or was, by its boot id, without its Holds.
+	Node(ctx context.Context, id string) (ledger.Node, error)
 	// Nodes lists the nodes, those that left included while anything is held for them.
 	Nodes(ctx context.Context) ([]ledger.Node, error)
 }

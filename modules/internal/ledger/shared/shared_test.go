@@ -38,6 +38,14 @@ func (s *store) ReadPrice(context.Context, string, int64) (price, cost config.Pr
 
 func (s *store) ClaimChore(context.Context, string, time.Duration) (bool, error) { return true, nil }
 
+func (s *store) Describe(ledger.About) {}
+
+func (s *store) Server() ledger.Server { return ledger.Server{} }
+
+func (s *store) Node(context.Context, string) (ledger.Node, error) {
+	return ledger.Node{}, ledger.ErrNotFound
+}
+
 func (s *store) Nodes(context.Context) ([]ledger.Node, error) { return nil, nil }
 
 // TestOneAccountThatWaits is GAP-45: a settlement that the store does not take goes into the spool. That refuses the

@@ -1,5 +1,5 @@
 store "postgres" {
-  url = "host=db password=hunter2"
+  dsn = "mysql://host?password=hunter2"
 }
 
 provider "local" {

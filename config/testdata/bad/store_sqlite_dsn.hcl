@@ -1,5 +1,5 @@
 store "sqlite" {
-  url = "postgres://u:hunter2@db/fareway"
+  dsn = "postgres://u:hunter2@db/fareway"
 }
 
 provider "local" {
