@@ -10,6 +10,7 @@ import (
 	"fmt"
 	"net/http"
 	"os"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -196,26 +197,23 @@ func (b *book) checkAnswers(n *nemesis, c cycle) {
 				b.complain("%s was refused for want of credits: %s", s, s.failure)
 			}
 		case http.StatusServiceUnavailable, http.StatusTooManyRequests:
-			if s.retryAfter == "" {
+			if s.retryAfter == "" && !c.breaks("upstream", "providers") { // "no route works" says no time
 				b.complain("%s was told %d without a time to try again: %s", s, s.status, s.failure)
 			}
 		case http.StatusBadGateway, http.StatusGatewayTimeout:
-			if s.gateway != "" && s.id == "" && !strings.Contains(s.failure, "error") {
-				continue // HAProxy's word of a gateway that broke off
+			if s.id == "" && c.breaks("gateway") || s.id != "" && c.breaks("upstream", "providers") {
+				continue // HAProxy's word of a gateway that broke off, or a gateway's of the model service
 			}
-			if !n.isUpstreams(c) {
-				b.complain("%s was told %d: %s", s, s.status, s.failure)
-			}
+			b.complain("%s was told %d: %s", s, s.status, s.failure)
 		default:
 			b.complain("%s was told %d: %s", s, s.status, s.failure)
 		}
 	}
 }
 
-// isUpstreams reports whether a cycle has broken what lies behind the gateways, which they say with 502 and 504.
-func (*nemesis) isUpstreams(c cycle) bool {
-	return strings.Contains(c.name, "upstream") || strings.Contains(c.name, "model service") ||
-		strings.Contains(c.name, "provider") || strings.Contains(c.name, "gateway")
+// breaks reports whether one of these machines or programs is in a cycle's name.
+func (c cycle) breaks(names ...string) bool {
+	return slices.ContainsFunc(names, func(name string) bool { return strings.Contains(c.name, name) })
 }
 
 // checkCharges: each request is charged at most once, and by what the model service says it has served.
