@@ -100,11 +100,11 @@ func (n *nemesis) run(t *testing.T, f fault) {
 	require.NoError(t, n.AwaitReady(ctx), c.name)
 	n.clients.awaitAnswers(ctx, t, 30)
 	require.NoError(t, n.AwaitDatabase(ctx), c.name)
+	c.longest = n.clients.longestSilence(c.began, time.Now())
 	stop()
 	c.ended = time.Now()
 	n.awaitCalm(ctx, t)
 	c.calm = n.clients.readBalances(ctx, t)
-	c.longest = n.clients.longestSilence(c.began, c.ended)
 	n.cycles = append(n.cycles, c)
 	t.Logf("%3d %-60s %4d sent, %4d answered, %5.1f s without an answer, %.0f s in all; %s", len(n.cycles), c.name,
 		len(n.clients.sentIn(c.began, c.ended)), n.clients.answeredIn(c.began, c.ended), c.longest.Seconds(),

@@ -154,7 +154,7 @@ var shapes = []shape{
 
 // The lengths of a request tell its number: no two of a run have the same.
 const (
-	inputs  = 200
+	inputs  = 300
 	outputs = 307 // a prime
 )
 
