@@ -59,10 +59,10 @@ func (s *sender) killBoth(ctx context.Context, c *cluster.Cluster) error {
 		if err := n.Kill(); err != nil {
 			return err
 		}
-		if err := s.await(ctx, 200); err != nil {
+		if err := s.await(ctx, 100); err != nil {
 			return err
 		}
-		fmt.Printf("  200 requests later (%.1f s), the longest time without an answer was %.1f s. %s starts again.\n",
+		fmt.Printf("  100 requests later (%.1f s), the longest time without an answer was %.1f s. %s starts again.\n",
 			time.Since(began).Seconds(), s.takeLongest().Seconds(), n.Name)
 		if err := n.Start(); err != nil {
 			return err
@@ -87,9 +87,8 @@ func (s *sender) compare(ctx context.Context, c *cluster.Cluster, before int64) 
 	}
 	answered, failed := s.counts()
 	fmt.Printf("\n%d requests were answered, and their bills come to %d microcents. %d were not: refused with a time to\n"+
-		"try again, or cut off with the machine that had them. The balance is lower by %d microcents, of which %d are\n"+
-		"of the latter.\n"+
-		"`gateway ledger verify`: ok: %v\n", answered, s.billed, failed, before-after, before-after-s.billed, report.OK)
+		"try again, or cut off with the machine that had them. The balance is lower by %d, which is %d more.\n"+
+		"`gateway ledger verify` says ok: %v.\n", answered, s.billed, failed, before-after, before-after-s.billed, report.OK)
 	if !report.OK {
 		return errors.New("verifying the ledger: " + report.Problem)
 	}
@@ -126,7 +125,7 @@ func (s *sender) takeLongest() time.Duration {
 
 // await waits until so many more requests were answered.
 func (s *sender) await(ctx context.Context, more int) error {
-	ctx, cancel := context.WithTimeout(ctx, time.Minute)
+	ctx, cancel := context.WithTimeout(ctx, 3*time.Minute)
 	defer cancel()
 	tick := time.NewTicker(50 * time.Millisecond)
 	defer tick.Stop()

@@ -55,7 +55,7 @@ func show(ctx context.Context, dir, programs string, keep bool) error {
   curl %s/v1/chat/completions -H "Authorization: Bearer %s" -H "Content-Type: application/json" \
     -d '{"model": "service/auto", "messages": [{"role": "user", "content": "one two three"}]}'
   %s gateway status --data %s
-  ip netns is private to the cluster: nsenter -t $(pgrep -of 'cluster/patroni.yml') -m -n bash is a shell in it
+  nsenter -t $(pgrep -of 'cluster/patroni.yml') -m -n ip netns list    # the machines, from outside
 
 `, c.URL(), key, filepath.Join(programs, "fareway"), c.DataOf(c.Gateways[0]))
 	if keep {
