@@ -59,10 +59,12 @@ func runInside(outside string) (int, error) {
 		Cloneflags: unix.CLONE_NEWNET | unix.CLONE_NEWPID | unix.CLONE_NEWNS,
 		Pdeathsig:  unix.SIGKILL,
 	}
-	signal.Ignore(os.Interrupt, unix.SIGTERM) // the inner process gets them, too, and ends in its own way
+	signals := make(chan os.Signal, 8) // before it starts, so that none is lost
+	signal.Notify(signals, os.Interrupt, unix.SIGTERM)
 	if err := cmd.Start(); err != nil {
 		return 1, fmt.Errorf("starting in namespaces of its own: %w", err)
 	}
+	go handOn(signals, cmd.Process)
 	if outside != "" {
 		if err := connectHost(outside, cmd.Process.Pid); err != nil {
 			_ = cmd.Process.Kill()
@@ -118,13 +120,7 @@ func reap() (int, error) {
 	}
 	signals := make(chan os.Signal, 8)
 	signal.Notify(signals, os.Interrupt, unix.SIGTERM)
-	go func() {
-		for s := range signals {
-			if s == unix.SIGTERM { // an interrupt of the terminal reaches it, too
-				_ = program.Signal(s)
-			}
-		}
-	}()
+	go handOn(signals, program)
 	for {
 		var status unix.WaitStatus
 		pid, err := unix.Wait4(-1, &status, 0, nil)
@@ -137,6 +133,13 @@ func reap() (int, error) {
 		case pid == program.Pid:
 			return 1, fmt.Errorf("what runs inside was ended by the signal %v", status.Signal())
 		}
+	}
+}
+
+// handOn sends a process the signals that this one gets. An interrupt of the terminal reaches it twice, which is once.
+func handOn(signals <-chan os.Signal, to *os.Process) {
+	for s := range signals {
+		_ = to.Signal(s) // it may have ended
 	}
 }
 
