@@ -33,7 +33,7 @@ var faults = []fault{
 	{name: "cut", lasts: 8 * time.Second, do: cut(gateways, primary)},
 	{name: "kill -9 of Redis's primary and its Sentinel", lasts: 6 * time.Second, do: onOne(cachePrimary, kill)},
 	{name: "cut", lasts: 8 * time.Second, do: cut(primary, gateways)},
-	{name: "kill -9 of providers", lasts: time.Second, do: onOne(gateways, killProviders)},
+	{name: "kill -9 of providers", lasts: time.Second, do: onOne(gateways, killProcess("gateway provider"))},
 	{name: "clock an hour ahead", lasts: 5 * time.Second, do: onOne(gateways, shiftClock(time.Hour))},
 	{name: "kill -9 of HAProxy", lasts: time.Second, do: onOne(balancer, killProcess("haproxy")), alone: true},
 	{name: "pause of the primary's machine", lasts: 25 * time.Second, do: onOne(primary, pause)},
@@ -41,6 +41,9 @@ var faults = []fault{
 	{name: "kill -9 of a gateway's process", lasts: 2 * time.Second, do: onOne(gateways, killProcess("fareway run"))},
 	{name: "kill -9 of PostgreSQL's processes, not of Patroni", lasts: 15 * time.Second,
 		do: onOne(primary, killProcess("bin/postgres"))},
+	{name: "pause of providers", lasts: 5 * time.Second, do: onOne(gateways, pauseProcess("gateway provider"))},
+	{name: "pause of PostgreSQL's processes, not of Patroni", lasts: 15 * time.Second,
+		do: onOne(primary, pauseProcess("postgres"))},
 	{name: "kill -9 of the synchronous standby's machine", lasts: 12 * time.Second, do: onOne(standby, kill)},
 	{name: "pause of a standby's machine", lasts: 12 * time.Second, do: onOne(standby, pause)},
 	{name: "pause of Redis's primary and its Sentinel", lasts: 8 * time.Second, do: onOne(cachePrimary, pause)},
@@ -118,22 +121,25 @@ func nothing() error { return nil }
 
 // killProcess kills the processes of a program; the machine's service manager starts it again.
 func killProcess(line string) action {
-	return func(m *cluster.Node) (func() error, error) {
-		pids, err := m.Find(line)
-		if err == nil && len(pids) == 0 {
-			err = fmt.Errorf("there is no process of %s on %s", line, m.Name)
-		}
-		for _, pid := range pids {
-			if e := unix.Kill(pid, unix.SIGKILL); e != nil && !errors.Is(e, unix.ESRCH) {
-				err = errors.Join(err, e)
-			}
-		}
-		return nothing, err
-	}
+	return func(m *cluster.Node) (func() error, error) { return nothing, signalProcess(m, line, unix.SIGKILL) }
 }
 
-func killProviders(m *cluster.Node) (func() error, error) {
-	return killProcess("gateway provider")(m)
+// pauseProcess stops them for a while.
+func pauseProcess(line string) action {
+	return func(m *cluster.Node) (func() error, error) { return m.Resume, signalProcess(m, line, unix.SIGSTOP) }
+}
+
+func signalProcess(m *cluster.Node, line string, signal unix.Signal) error {
+	pids, err := m.Find(line)
+	if err == nil && len(pids) == 0 {
+		err = fmt.Errorf("there is no process of %s on %s", line, m.Name)
+	}
+	for _, pid := range pids {
+		if e := unix.Kill(pid, signal); e != nil && !errors.Is(e, unix.ESRCH) {
+			err = errors.Join(err, e)
+		}
+	}
+	return err
 }
 
 // shiftClock sets the clocks of all that runs on a machine, and puts them right again.
