@@ -5,7 +5,8 @@ gateway {
 }
 
 store "postgres" {
-  url = env("DATABASE_URL") # all members; the primary is the one that takes writes (target_session_attrs=read-write)
+  dsn     = env("DATABASE_URL") # all members; the primary is the one that takes writes (target_session_attrs=read-write)
+  standby = "required"          # no charge that one machine could lose, also where somebody has changed Patroni's settings
 }
 
 limiter "redis" {
