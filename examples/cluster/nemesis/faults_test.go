@@ -73,6 +73,7 @@ var faults = []fault{
 	{name: "slow link of the standby", lasts: 10 * time.Second, do: onOne(standby, slow)},
 	{name: "kill -9 of a gateway and of the primary's machine", lasts: 25 * time.Second,
 		do: both(onOne(gateways, kill), onOne(primary, kill))},
+	{name: "kill -9 of the primary's machine, cut off from its standbys before", lasts: 25 * time.Second, do: killCutOff},
 	{name: "kill -9 of all gateways", lasts: 2 * time.Second, do: onAll(gateways, kill), alone: true},
 	{name: "pause of a gateway, and the primary's machine killed", lasts: 25 * time.Second,
 		do: both(onOne(gateways, pause), onOne(primary, kill))},
@@ -211,6 +212,23 @@ func cut(from, to role) func(context.Context, *nemesis) (func() error, string, e
 		}
 		return s.Heal, named(":", append([]*cluster.Node{s}, receivers...)...), err
 	}
+}
+
+// killCutOff kills the primary's machine when its standbys have not heard of it for a while: what it has acknowledged
+// meanwhile, if it has, is lost.
+func killCutOff(ctx context.Context, n *nemesis) (func() error, string, error) {
+	p, err := n.Primary(ctx)
+	if err != nil {
+		return nil, "", err
+	}
+	for _, m := range n.Databases {
+		if m != p {
+			err = errors.Join(err, p.Cut(m.Machine))
+		}
+	}
+	wait(ctx, 4*time.Second)
+	undo := func() error { return errors.Join(p.Heal(), p.Start()) }
+	return undo, named(":", p), errors.Join(err, p.Kill())
 }
 
 // both does two things at once.
