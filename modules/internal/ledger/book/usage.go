@@ -30,6 +30,34 @@ func (u *Usage) Columns() [18]int64 {
 		llm.Tokens(u.Output), llm.Tokens(u.Reasoning), u.Estimated}
 }
 
+// Add adds the sums of others.
+func (u *Usage) Add(more *Usage) {
+	for _, n := range [...]struct{ to, more *int64 }{
+		{&u.Parts, &more.Parts}, {&u.Settled, &more.Settled}, {&u.Requests, &more.Requests}, {&u.Pending, &more.Pending},
+		{&u.Wholes, &more.Wholes}, {&u.WholesPending, &more.WholesPending}, {&u.Attempts, &more.Attempts},
+		{&u.Charge, &more.Charge}, {&u.Waived, &more.Waived}, {&u.Over, &more.Over}, {&u.Refunded, &more.Refunded},
+		{&u.Cost, &more.Cost}, {&u.Estimated, &more.Estimated},
+	} {
+		*n.to += *n.more
+	}
+	for _, n := range [...]struct {
+		to   **int64
+		more *int64
+	}{
+		{&u.Input, more.Input}, {&u.CacheRead, more.CacheRead}, {&u.CacheWrite, more.CacheWrite}, {&u.Output,
+			more.Output},
+		{&u.Reasoning, more.Reasoning},
+	} {
+		switch {
+		case n.more == nil:
+		case *n.to == nil:
+			*n.to = new(*n.more)
+		default:
+			*n.to = new(**n.to + *n.more)
+		}
+	}
+}
+
 // DayOf is the day of a time, since 1970 in UTC.
 func DayOf(t time.Time) int64 {
 	const day = int64(24 * time.Hour)

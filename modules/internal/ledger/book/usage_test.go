@@ -43,3 +43,16 @@ func TestShares(t *testing.T) {
 		require.Equal(t, amount, sum)
 	})
 }
+
+// TestAddUsage adds sums: what was never reported stays so, and nothing of the others is changed.
+func TestAddUsage(t *testing.T) {
+	t.Parallel()
+	u := Usage{Charge: 1, Input: new(int64(2))}
+	more := Usage{Charge: 10, Parts: 3, Input: new(int64(20)), Output: new(int64(5))}
+	u.Add(&more)
+	require.Equal(t, Usage{Charge: 11, Parts: 3, Input: new(int64(22)), Output: new(int64(5))}, u)
+	u.Add(&more)
+	require.EqualValues(t, 5, *more.Output)
+	require.EqualValues(t, 10, *u.Output)
+	require.Nil(t, u.CacheRead)
+}

@@ -442,13 +442,19 @@ func (s *Store) PriceVersion(ctx context.Context, route string, price, cost conf
 
 // Learn implements ledger.Store.
 func (s *Store) Learn(ctx context.Context, fold func(kept []ledger.Learned) []ledger.Learned) error {
-	op := &operation{alone: true}
+	op, name := &operation{alone: true}, newID("")
 	op.run = func(u *unit) error {
 		if _, err := u.exists(`SELECT 1 FROM ledger FOR UPDATE`); err != nil {
 			return err
 		}
+		// A commit of which nobody knew whether it was has left this name: what fold does is not done twice.
+		done, err := u.exists(`SELECT 1 FROM nodes WHERE node = $1 AND learned = $2`, u.s.o.BootID, name)
+		if err != nil || done {
+			u.repeats = done
+			return err
+		}
 		var kept []ledger.Learned
-		err := u.query(func(row pgx.Rows) error {
+		err = u.query(func(row pgx.Rows) error {
 			var l ledger.Learned
 			var at int64
 			err := row.Scan(&l.Route, &l.Model, &l.Kind, &l.Worked, &l.Failed, &l.Good, &l.Bad, &at)
@@ -459,6 +465,7 @@ func (s *Store) Learn(ctx context.Context, fold func(kept []ledger.Learned) []le
 		if err != nil {
 			return err
 		}
+		u.write(`UPDATE nodes SET learned = $2 WHERE node = $1`, u.s.o.BootID, name)
 		u.write(`DELETE FROM learned`)
 		for _, l := range fold(kept) {
 			u.write(`INSERT INTO learned VALUES ($1, $2, $3, $4, $5, $6, $7, $8)`, l.Route, l.Model, l.Kind, l.Worked, l.Failed,

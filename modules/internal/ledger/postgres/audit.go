@@ -286,7 +286,7 @@ func (r auditRows) Keys() iter.Seq2[audit.Key, error] {
 		coalesce(l.spend_cap, 0), coalesce(l.spent, 0), coalesce(l.spent_before, 0), k.hash
 		FROM keys AS k JOIN v_keys AS v ON v.account = k.account AND v.key = k.key
 		LEFT JOIN v_accounts AS a ON a.account = k.account LEFT JOIN v_keys AS o ON o.account = k.account AND o.key = k.root
-		LEFT JOIN lines AS l ON l.account = k.account AND l.root = k.key ORDER BY 2, 1`)
+		LEFT JOIN key_lines AS l ON l.account = k.account AND l.root = k.key ORDER BY 2, 1`)
 }
 
 // EntrySums implements audit.Rows.
@@ -521,7 +521,7 @@ func (r auditRows) verifyHeld() error {
 		{`SELECT b.account FROM balances AS b LEFT JOIN (SELECT account, sum(hold) AS held FROM holds GROUP BY account) AS h
 			ON h.account = b.account WHERE b.held <> coalesce(h.held, 0) LIMIT 1`,
 			"its balance says another sum than its holds have"},
-		{`SELECT l.account FROM lines AS l LEFT JOIN (SELECT k.account, k.root, sum(h.hold) AS held FROM holds AS h
+		{`SELECT l.account FROM key_lines AS l LEFT JOIN (SELECT k.account, k.root, sum(h.hold) AS held FROM holds AS h
 			JOIN keys AS k ON k.account = h.account AND k.key = h.key GROUP BY k.account, k.root) AS h
 			ON h.account = l.account AND h.root = l.root WHERE l.held <> coalesce(h.held, 0) LIMIT 1`,
 			"a line of its keys says another sum than its holds have"},

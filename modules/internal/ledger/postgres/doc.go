@@ -7,18 +7,22 @@
 // A node has some lanes, each with a connection and a share of the accounts, the same share on all nodes. A lane
 // takes all operations that wait (holds, attempts and settlements of many requests), and runs them in one
 // transaction: a round trip locks the accounts in the order of their ids and reads what the operations need, they
-// decide in memory (unit), a round trip writes all rows, each table with one statement from arrays, and a third
-// commits. Then they are answered.
+// decide in memory (unit), a round trip changes and deletes rows, each table with one statement from arrays, and a
+// third copies new rows in (copyBuffer) and commits. Then they are answered.
 //
 // An account's row in balances is its lock. It is taken before anything else of the account is read, by a statement of
 // its own, so that what is read behind it is what the one who had it before has committed (READ COMMITTED). What the
-// server refuses is run again by account and then one by one; what met another transaction (40001, 40P01) at once.
+// server refuses is run again by account and then one by one; what met another transaction (40001, 40P01) at once. The
+// row has the line of keys that has paid last, too (payer), so that most requests write one row for account and key;
+// the view key_lines has all lines as they are.
 //
 // What requests need is found by the account, or by the request's id and the account: no statement on their way looks
 // at rows of other accounts, no sequence counts, nothing is locked or notified by a session, and every transaction
 // may be run again. That makes it possible to spread the tables by account (TestSpreadByAccount). It was tried with
 // PostgreSQL 15 and its own partitions, and with no other database: not with Citus, CockroachDB or YugabyteDB, the
 // last two of which know neither these settings nor, perhaps, partitions in this form.
+//
+// Check locks nothing and is in no lane: one statement answers all that wait.
 //
 // # A commit of which nobody knows whether it is
 //
@@ -48,7 +52,9 @@
 //
 // See schema. Requests and attempts lie in a partition for each month, by the time that their ids begin with; a
 // repetition over midnight has the same id and so the same partition. Partitions are made by EndPeriods some months
-// ahead. A version of the schema that is newer by one is worked with, so that old and new nodes run side by side.
+// ahead, and dropped by Prune when they are over and it has emptied them; both lock the table, and so wait for others
+// no longer than half a second, and try again another time. A version of the schema that is newer by one is worked
+// with, so that old and new nodes run side by side.
 //
 // # Verification
 //

@@ -41,5 +41,6 @@ const BeginUnit = beginUnit
 var ByArrays = map[string]string{
 	"balances": lockBalances, "settings": settingsOfAccounts, "lines of keys": linesOfKeys,
 	"lines of roots": linesOfRoots, "holds": holdsOfRequests, "requests": settledRequests,
-	"balances written": balanceTable.sql, "lines written": lineTable.sql,
+	"balances written": balances.sql, "balances seldom written": seldomBalances.sql, "lines written": lines.sql,
+	"holds deleted": deleteHolds, "payers": payers,
 }

@@ -13,7 +13,7 @@ import (
 // selectKeys reads keys AS k with their account and their line.
 const selectKeys = `SELECT k.key, k.account, a.name, k.name, k.last4, k.revoked, k.created, k.expires, l.spend_cap,
 	l.spent - l.spent_before FROM keys AS k JOIN accounts AS a ON a.account = k.account
-	JOIN lines AS l ON l.account = k.account AND l.root = k.root `
+	JOIN key_lines AS l ON l.account = k.account AND l.root = k.root `
 
 func scanKey(row pgx.Rows) (k ledger.Key, err error) {
 	var created int64

@@ -82,6 +82,7 @@ type lane struct {
 
 	// The lane's own: requests whose caller was told that there is no hold, and there may be one, with their accounts.
 	orphans map[string]string
+	added   copyBuffer
 	doubt   bool // of the last commit nobody knows whether it is where it has to be
 }
 
@@ -362,7 +363,7 @@ func (l *lane) try(batch []*operation) error {
 	// A server that says nothing for so long is given up without a word, and so without cancelling anything.
 	silent := time.AfterFunc(maxTransaction*l.s.o.WaitTimeout, func() { _ = conn.PgConn().Conn().Close() })
 	defer silent.Stop()
-	u := newUnit(ctx, l.s, conn)
+	u := newUnit(ctx, l.s, conn, &l.added)
 	err := l.begin(u, batch)
 	if err == nil {
 		for _, op := range batch {
@@ -475,7 +476,7 @@ func (l *lane) begin(u *unit, batch []*operation) error {
 	if err := l.s.noteStandbys(standbys); err != nil {
 		return err
 	}
-	return u.fillSettings()
+	return u.fill(keys)
 }
 
 func (l *lane) connect() (err error) {

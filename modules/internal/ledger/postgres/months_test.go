@@ -133,3 +133,70 @@ func TestMonths(t *testing.T) {
 		verifyOK(ctx, t, second)
 	})
 }
+
+// TestEmptyMonthsAreDropped prunes what is all of a month, and has its partitions dropped, unless somebody reads them:
+// requests go on meanwhile.
+func TestEmptyMonthsAreDropped(t *testing.T) {
+	t.Parallel()
+	ctx := context.Background()
+	url := databaseOf(t, t.Name())
+	store := openStore(t, url, "node")
+	t.Cleanup(func() { require.NoError(t, store.Close()) })
+	c := newCustomer(t, store, 10)
+	conn, reader := connect(ctx, t, url), connect(ctx, t, url)
+	month := func(of string, year int) {
+		from := time.Date(year, 1, 1, 0, 0, 0, 0, time.UTC)
+		_, err := conn.Exec(ctx, fmt.Sprintf(`CREATE TABLE %s_%d_01 PARTITION OF %[1]s FOR VALUES FROM ('req_%012[3]x')
+			TO ('req_%012[4]x')`, of, year, from.UnixMilli(), from.AddDate(0, 1, 0).UnixMilli()))
+		require.NoError(t, err)
+	}
+	old := fmt.Sprintf("req_%012x%020x", time.Date(2024, 1, 5, 0, 0, 0, 0, time.UTC).UnixMilli(), 1)
+	for _, year := range []int{2023, 2024} {
+		month("requests", year)
+		month("attempts", year)
+	}
+	_, err := store.Hold(ctx, c.hold(old, 1_000))
+	require.NoError(t, err)
+	_, err = store.Settle(ctx, settlement(old, 700))
+	require.NoError(t, err)
+	require.EqualValues(t, 1, count(ctx, t, conn, `SELECT count(*) FROM requests_2024_01`))
+
+	_, err = store.Prune(ctx, time.Now().AddDate(0, 0, -1)) // none was settled so long ago
+	require.NoError(t, err)
+	require.EqualValues(t, 6+2, count(ctx, t, conn, countMonths), "the empty month is gone, the one with rows is not")
+
+	tx, err := reader.Begin(ctx)
+	require.NoError(t, err)
+	_, err = tx.Exec(ctx, `SELECT count(*) FROM requests`)
+	require.NoError(t, err)
+	done := make(chan struct{})
+	var paying sync.WaitGroup
+	paying.Go(func() {
+		for i := 0; ; i++ {
+			select {
+			case <-done:
+				return
+			default:
+				pay(ctx, t, store, c, i)
+			}
+		}
+	})
+	before := time.Now()
+	_, err = store.Prune(ctx, before)
+	require.NoError(t, err)
+	close(done)
+	paying.Wait()
+	require.Zero(t, count(ctx, t, conn, `SELECT count(*) FROM requests_2024_01`), "its detail is removed")
+	require.NoError(t, tx.Rollback(ctx))
+	_, err = store.Prune(ctx, before)
+	require.NoError(t, err)
+	require.EqualValues(t, 6, count(ctx, t, conn, countMonths))
+
+	_, err = store.Settle(ctx, settlement(old, 700))
+	require.ErrorIs(t, err, ledger.ErrNotFound)
+	pruned, err := store.Pruned(ctx, old)
+	require.NoError(t, err)
+	require.Len(t, pruned.Entries, 1)
+	pay(ctx, t, store, c, 1<<20)
+	verifyOK(ctx, t, store)
+}

@@ -27,19 +27,21 @@ func (s *Store) signIn(ctx context.Context) error {
 	return nil
 }
 
-// renew puts the lease's end off, three times before it comes, on a connection of its own.
+// renew puts the lease's end off, three times before it comes, on a connection of its own. While the server is away it
+// is asked more often, so that this node admits again as soon as it is back.
 func (s *Store) renew() {
-	tick := time.NewTicker(s.o.Lease / 4)
-	defer tick.Stop()
+	next := time.NewTimer(s.o.Lease / 4)
+	defer next.Stop()
 	var conn *pgx.Conn
 	defer func() { hangUp(conn) }()
 	for {
 		select {
 		case <-s.ended:
 			return
-		case <-tick.C:
+		case <-next.C:
 		case <-s.changed:
 		}
+		next.Reset(s.o.Lease / 4)
 		ctx, cancel := context.WithTimeout(context.Background(), s.o.Lease/4)
 		var err error
 		if conn == nil {
@@ -51,11 +53,14 @@ func (s *Store) renew() {
 			err = s.renewOnce(ctx, conn)
 		}
 		cancel()
-		s.noteServer(at, err)
+		failed := s.noteServer(at, err)
 		if err != nil {
-			s.o.Logger.Warn("this node's lease of the ledger could not be renewed", "error", err)
+			if !failed {
+				s.o.Logger.Warn("this node's lease of the ledger could not be renewed", "error", err)
+			}
 			hangUp(conn)
 			conn = nil
+			next.Reset(min(s.o.Lease/4, pause))
 		}
 	}
 }
@@ -131,6 +136,20 @@ func (s *Store) endLapsed(ctx context.Context) error {
 	}
 	_, err = s.pool.Exec(ctx, `UPDATE nodes SET ended = clock_timestamp()
 		WHERE node = ANY($1) AND ended IS NULL AND expires <= clock_timestamp()`, due)
+	for _, node := range due {
+		s.seen.Delete(node)
+	}
+	return err
+}
+
+// keepNodes is how long a node is remembered that has ended, so that whoever looks for it finds it.
+const keepNodes = 30 * 24 * time.Hour
+
+// removeNodes forgets nodes that ended long ago and hold nothing. One that comes back signs in again as it renews.
+func (s *Store) removeNodes(ctx context.Context) error {
+	_, err := s.pool.Exec(ctx, `DELETE FROM nodes AS n
+		WHERE n.ended < clock_timestamp() - $1 * interval '1 microsecond'
+		AND NOT EXISTS (SELECT FROM holds AS h WHERE h.owner = n.node)`, keepNodes.Microseconds())
 	return err
 }
 

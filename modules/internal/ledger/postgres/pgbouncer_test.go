@@ -47,6 +47,12 @@ func goThrough(t *testing.T, url string) {
 	if t.Failed() {
 		t.FailNow()
 	}
+	for i := range 30 { // more than there are connections: pgbouncer#1470
+		h := c.hold(fmt.Sprint("req_refused_", i), 1_000)
+		h.Endpoint = "\xff"
+		_, err := a.Hold(ctx, h)
+		require.ErrorContains(t, err, "22021", "its row cannot be copied in")
+	}
 	_, err := b.RenameAccount(ctx, c.account, "Acme & Söhne")
 	require.NoError(t, err)
 	_, err = b.SetLimit(ctx, c.account, ledger.LimitTokenBudget, new(int64(1_000_000)))

@@ -7,6 +7,7 @@ import (
 	"regexp"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/jackc/pgx/v5"
 	"github.com/stretchr/testify/require"
@@ -26,11 +27,13 @@ func ids(prefix string) string { return fmt.Sprintf(`{%[1]s7,%[1]s7000,%[1]s1999
 // execute is an execution of a prepared statement.
 func execute(name, sql, first, second string) string {
 	var args []string
-	for i, parameter := range regexp.MustCompile(`\$\d+::(\w+\[\])`).FindAllStringSubmatch(sql, -1) {
+	for i, parameter := range regexp.MustCompile(`\$\d+::(\w+(?:\[\])?)`).FindAllStringSubmatch(sql, -1) {
 		switch {
 		case i == 0:
 			args = append(args, `'`+first+`'`)
-		case i == 1 && parameter[1] == "text[]":
+		case parameter[1] == "text": // a bound of ids
+			args = append(args, []string{`'req_'`, `'req_z'`}[i-2])
+		case parameter[1] == "text[]":
 			args = append(args, `'`+second+`'`)
 		default:
 			args = append(args, `'`+values[parameter[1]]+`'`)
@@ -76,7 +79,7 @@ func TestPlansOfGrowingTables(t *testing.T) {
 	each := func(do func(tx pgx.Tx, name, sql, execute string)) {
 		for name, sql := range postgres.ByArrays {
 			second := map[string]string{"lines of keys": ids("key_"), "lines of roots": ids("key_"),
-				"lines written": ids("key_")}[name]
+				"lines written": ids("key_"), "payers": ids("key_")}[name]
 			if second == "" {
 				second = ids("req_")
 			}
@@ -91,7 +94,7 @@ func TestPlansOfGrowingTables(t *testing.T) {
 	prepare := func() {
 		each(func(tx pgx.Tx, name, sql, execute string) {
 			types := []string{}
-			for _, p := range regexp.MustCompile(`\$\d+::(\w+\[\])`).FindAllStringSubmatch(sql, -1) {
+			for _, p := range regexp.MustCompile(`\$\d+::(\w+(?:\[\])?)`).FindAllStringSubmatch(sql, -1) {
 				types = append(types, p[1])
 			}
 			_, err := tx.Exec(ctx, fmt.Sprintf(`PREPARE %q (%s) AS %s`, name, strings.Join(types, ", "), sql),
@@ -142,4 +145,29 @@ func TestPlansOfGrowingTables(t *testing.T) {
 	look("planned with old statistics")
 	exec(`ANALYZE`)
 	look("planned with new statistics")
+}
+
+// TestMonthsOfOthersAreLeftAlone looks for requests of one month by the statement of holds: other months, whose number
+// grows, are no part of its plan when it runs.
+func TestMonthsOfOthersAreLeftAlone(t *testing.T) {
+	t.Parallel()
+	ctx := context.Background()
+	conn := connect(ctx, t, databaseOf(t, t.Name()))
+	tx, err := conn.Begin(ctx)
+	require.NoError(t, err)
+	_, err = tx.Exec(ctx, postgres.BeginUnit)
+	require.NoError(t, err)
+	_, err = tx.Exec(ctx, `PREPARE settled (text[], text[], text, text) AS `+postgres.ByArrays["requests"],
+		pgx.QueryExecModeSimpleProtocol)
+	require.NoError(t, err)
+	id := fmt.Sprintf("req_%012x", time.Now().UnixMilli())
+	partitions := 0
+	plan := explain(ctx, t, tx, fmt.Sprintf(`EXECUTE settled ('{acc_1}', '{%[1]s}', '%[1]s', '%[1]s')`, id))
+	eachNode(plan, func(node map[string]any) {
+		if of, is := node["Relation Name"].(string); is && strings.HasPrefix(of, "requests") {
+			partitions++
+		}
+	})
+	require.Equal(t, 1, partitions, plan)
+	require.NoError(t, tx.Rollback(ctx))
 }

@@ -53,8 +53,13 @@ type Store struct {
 	lists *pgxpool.Pool // of lists, which take as long as their readers
 	lanes []*lane       // of accounts, and behind them one of what is about none
 
+	questions chan *question // of Check
+	closed    chan struct{}
+	answering sync.WaitGroup
+
 	held     sync.Map // *held, by request
 	roots    sync.Map // of lines, by keyID
+	payers   sync.Map // the root of the line that has paid last, by account
 	settings sync.Map // *settingRow, by account
 	unmade   sync.Map // attempts on record whose callers had given up: they were never made
 	prices   sync.Map // by priceID
@@ -101,7 +106,8 @@ func (o *Options) fill() {
 // nodes may have the same ledger open.
 func Open(ctx context.Context, o Options) (_ *Store, err error) {
 	o.fill()
-	s := &Store{o: o, opened: time.Now(), ended: make(chan struct{}), changed: make(chan struct{}, 1)}
+	s := &Store{o: o, opened: time.Now(), ended: make(chan struct{}), changed: make(chan struct{}, 1),
+		questions: make(chan *question, queueLen), closed: make(chan struct{})}
 	s.server.Needed = o.NeedsStandby
 	s.about.Store(&ledger.About{})
 	defer func() {
@@ -134,6 +140,9 @@ func Open(ctx context.Context, o Options) (_ *Store, err error) {
 	prepare(writer)
 	for range o.Lanes + 1 {
 		s.lanes = append(s.lanes, startLane(s, writer.Copy()))
+	}
+	for range readers / 2 {
+		s.answering.Go(s.answerQuestions)
 	}
 	s.renewing = c.ConnConfig
 	s.renewed.Go(s.renew)
@@ -312,6 +321,8 @@ func (s *Store) Close() error {
 			l.close()
 		}
 		s.endRenewals()
+		close(s.closed)
+		s.answering.Wait()
 		if s.pool != nil {
 			if s.expires.Load() > 0 { // it signed in
 				s.closeErr = s.signOut()

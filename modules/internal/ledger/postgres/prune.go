@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"slices"
+	"strings"
 	"time"
 
 	"github.com/jackc/pgx/v5"
@@ -107,7 +108,61 @@ func (s *Store) Prune(ctx context.Context, before time.Time) (requests int64, er
 			requests, found = requests+removed, found[n:]
 		}
 	}
+	if err == nil {
+		s.dropMonths(ctx, before)
+	}
 	return requests, wrap(err, "removing the detail of old requests")
+}
+
+// dropMonths drops the partitions of months that are over before a moment, where nothing is left in them. It is tried
+// again with each Prune.
+func (s *Store) dropMonths(ctx context.Context, before time.Time) {
+	var names []string
+	err := queryRows(ctx, s.pool, func(row pgx.Rows) error {
+		var name string
+		err := row.Scan(&name)
+		names = append(names, name)
+		return err
+	}, `SELECT c.relname FROM pg_inherits AS i JOIN pg_class AS c ON c.oid = i.inhrelid
+		WHERE i.inhparent IN ('requests'::regclass, 'attempts'::regclass) ORDER BY c.relname`)
+	for _, name := range names {
+		of, month, _ := strings.Cut(name, "_")
+		first, failed := time.Parse("2006_01", month)
+		if failed == nil && !first.AddDate(0, 1, 0).After(before) && !isLocked(err) {
+			err = errors.Join(err, s.dropMonth(ctx, of, name))
+		}
+	}
+	if err != nil {
+		s.o.Logger.WarnContext(ctx, "the empty partitions of old months could not be dropped yet", "error", err)
+	}
+}
+
+// dropMonth drops a partition in which nothing is. That locks the whole table, so it waits for others no longer than
+// they can wait for it. (DETACH CONCURRENTLY does not exist beside a partition of the rest.)
+func (s *Store) dropMonth(ctx context.Context, of, name string) error {
+	used := `SELECT EXISTS (SELECT FROM ` + name + `)`
+	err := pgx.BeginFunc(ctx, s.pool, func(tx pgx.Tx) error {
+		filled := false
+		if err := queryRows(ctx, tx, to(&filled), used); err != nil || filled {
+			return err
+		}
+		if _, err := tx.Exec(ctx, `SET LOCAL lock_timeout = '500ms'`); err != nil {
+			return err
+		}
+		if _, err := tx.Exec(ctx, `LOCK TABLE ONLY `+of+` IN ACCESS EXCLUSIVE MODE`); err != nil {
+			return err
+		}
+		if err := queryRows(ctx, tx, to(&filled), used); err != nil || filled {
+			return err
+		}
+		_, err := tx.Exec(ctx, `DROP TABLE `+name)
+		return err
+	})
+	var e *pgconn.PgError
+	if errors.As(err, &e) && e.Code == "42P01" {
+		return nil // another node has dropped it
+	}
+	return wrap(err, "dropping the partition %s", name)
 }
 
 // pruneAccount removes the detail of requests of one account.

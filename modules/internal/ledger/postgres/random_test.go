@@ -128,7 +128,7 @@ func randomRun(t *testing.T, operations int64) {
 	require.EqualValues(t, (5*1_000_000+added.Load())*1_000_000-charged.Load(), count(ctx, t, killer,
 		`SELECT (sum(credits) * 1000000 - sum(accrued))::bigint FROM balances`))
 	require.Zero(t, count(ctx, t, killer, `SELECT sum(held)::bigint FROM balances`)+
-		count(ctx, t, killer, `SELECT sum(held)::bigint FROM lines`))
+		count(ctx, t, killer, `SELECT sum(held)::bigint FROM key_lines`))
 	isSoon(t, func() bool {
 		left := 0
 		for _, node := range nodes {

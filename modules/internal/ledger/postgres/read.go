@@ -15,7 +15,8 @@ import (
 
 const (
 	balanceColumns = `b.account, b.credits, b.accrued, b.held, b.head, b.entries, b.requests, b.spent, b.tokens, b.waived,
-		b.spent_before, b.tokens_before, b.waived_before, b.period, b.period_end, b.allotted, b.acts, b.trail`
+		b.spent_before, b.tokens_before, b.waived_before, b.period, b.period_end, b.allotted, b.acts, b.trail, b.payer,
+		b.payer_cap, b.payer_spent, b.payer_before, b.payer_held`
 	// Rows are locked in the order of the array, which is that of their ids, so that two nodes never wait for one
 	// another. What FOR UPDATE returns is the row as the one who had the lock before has left it; anything else is read
 	// behind it, by statements of their own. All are found row by row (LATERAL, OFFSET 0), whatever the tables looked
@@ -43,8 +44,10 @@ const (
 	selectSettled = `SELECT r.account, r.request, r.hold, r.service_limit, r.surcharge, r.charge, r.waived, r.over,
 		r.refunded,
 		r.pending, r.key, r.tokens, r.entry, r.reason FROM `
+	// The first and the last id leave the other months alone, whose number grows.
 	settledRequests = selectSettled + `unnest($1::text[], $2::text[]) AS q (account, request)
-		CROSS JOIN LATERAL (SELECT * FROM requests AS o WHERE o.account = q.account AND o.request = q.request OFFSET 0) AS r`
+		CROSS JOIN LATERAL (SELECT * FROM requests AS o WHERE o.account = q.account AND o.request = q.request
+			AND o.request >= $3::text AND o.request <= $4::text OFFSET 0) AS r`
 	// selectNode reads the database's clock, and whether the node may write. It comes behind the locks: who has found
 	// that a lease has lapsed looks at the account behind this transaction, or this one sees that.
 	selectNode = `SELECT (extract(epoch FROM clock_timestamp()) * 1000000)::bigint, ended IS NULL
@@ -60,7 +63,7 @@ func (u *unit) read(accounts []string, keys []keyID, requests []requestID) error
 	if err := u.conn.SendBatch(u.ctx, &b).Close(); err != nil {
 		return &queryError{err}
 	}
-	return u.fillSettings()
+	return u.fill(keys)
 }
 
 func (u *unit) queueRead(b *pgx.Batch, accounts []string, keys []keyID, requests []requestID) {
@@ -69,7 +72,14 @@ func (u *unit) queueRead(b *pgx.Batch, accounts []string, keys []keyID, requests
 		for _, id := range accounts {
 			u.accounts[id] = nil
 		}
-		b.Queue(lockBalances, accounts).Query(each(u.readBalance))
+		// Who waits for another node's lane waits for the first accounts, most likely, and finds the others as they are; a
+		// row that was changed while its statement waited is looked for once more.
+		for _, n := range [...]int{1, 8, len(accounts)} {
+			if n = min(n, len(accounts)); n > 0 {
+				b.Queue(lockBalances, accounts[:n]).Query(each(u.readBalance))
+				accounts = accounts[n:]
+			}
+		}
 		b.Queue(selectNode, u.s.o.BootID).Query(u.readNode)
 	}
 	u.queueLines(b, keys)
@@ -80,29 +90,28 @@ func (u *unit) queueRead(b *pgx.Batch, accounts []string, keys []keyID, requests
 			u.running[r.request], u.settled[r.request] = nil, nil
 		}
 		b.Queue(holdsOfRequests, of, named).Query(each(u.readHold))
-		b.Queue(settledRequests, of, named).Query(each(u.readSettled))
+		b.Queue(settledRequests, of, named, slices.Min(named), slices.Max(named)).Query(each(u.readSettled))
 	}
 }
 
-// queueLines queues the reading of the lines of keys. Which line a key belongs to never changes.
+// queueLines queues the reading of the lines of keys. Which line a key belongs to never changes. Which has paid last,
+// and is read with the account, may be another by now than this process remembers: see fillLines.
 func (u *unit) queueLines(b *pgx.Batch, keys []keyID) {
 	var of, named, known, roots []string
 	for _, k := range keys {
 		if root, is := u.s.roots.Load(k); is {
 			root, _ := root.(string)
 			u.roots[k] = root
-			known, roots = append(known, k.account), append(roots, root)
+			if payer, is := u.s.payers.Load(k.account); !is || payer != root {
+				known, roots = append(known, k.account), append(roots, root)
+			}
 			continue
 		}
 		of, named = append(of, k.account), append(named, k.key)
 		u.roots[k] = ""
 	}
 	if len(known) > 0 {
-		b.Queue(linesOfRoots, known, roots).Query(each(func(row pgx.Rows) error {
-			l, err := scanLine(row)
-			u.keepLine(l)
-			return err
-		}))
+		b.Queue(linesOfRoots, known, roots).Query(each(u.readLine))
 	}
 	if len(of) > 0 {
 		b.Queue(linesOfKeys, of, named).Query(each(func(row pgx.Rows) error {
@@ -152,6 +161,12 @@ func (u *unit) readBalance(row pgx.Rows) error {
 	}
 	a := &account{Account: b.account()}
 	u.accounts[a.ID] = a
+	if b.payer != nil {
+		a.payer = b.line()
+		u.lines[a.payer.id] = a.payer
+		u.s.payers.Store(a.ID, *b.payer)
+	}
+	a.was = a.seldom()
 	if kept, is := u.s.settings.Load(a.ID); is {
 		if kept, _ := kept.(*settingRow); kept.trail == a.Trail {
 			kept.fill(&a.Account)
@@ -160,6 +175,34 @@ func (u *unit) readBalance(row pgx.Rows) error {
 	}
 	a.bare = true
 	return nil
+}
+
+// fill reads what was taken for remembered, and is not.
+func (u *unit) fill(keys []keyID) error {
+	if err := u.fillSettings(); err != nil {
+		return err
+	}
+	return u.fillLines(keys)
+}
+
+// fillLines reads the lines of keys that have not paid last, against what this process remembers.
+func (u *unit) fillLines(keys []keyID) error {
+	var of, roots []string
+	for _, k := range keys {
+		if root := u.roots[k]; root != "" && u.lines[lineID{k.account, root}] == nil {
+			of, roots = append(of, k.account), append(roots, root)
+		}
+	}
+	if len(of) == 0 {
+		return nil
+	}
+	return u.query(u.readLine, linesOfRoots, of, roots)
+}
+
+func (u *unit) readLine(row pgx.Rows) error {
+	l, err := scanLine(row)
+	u.keepLine(l)
+	return err
 }
 
 // fillSettings reads what operators have set for accounts, where that is not remembered.
@@ -195,12 +238,14 @@ type balanceRow struct {
 	head, trail []byte
 	period, end *int64
 	allotted    *bool
+	payer       *string
+	paid        [4]*int64
 }
 
 func (b *balanceRow) values() []any {
 	return []any{&b.ID, &b.Credits, &b.Accrued, &b.Held, &b.head, &b.Entries, &b.Requests, &b.Ever.Spent, &b.Ever.Tokens,
 		&b.Ever.Waived, &b.Before.Spent, &b.Before.Tokens, &b.Before.Waived, &b.period, &b.end, &b.allotted, &b.Trail.Acts,
-		&b.trail}
+		&b.trail, &b.payer, &b.paid[0], &b.paid[1], &b.paid[2], &b.paid[3]}
 }
 
 func (b *balanceRow) account() book.Account {
@@ -209,6 +254,12 @@ func (b *balanceRow) account() book.Account {
 		b.Period = book.Period{Number: *b.period, End: moment(*b.end), Allotted: *b.allotted}
 	}
 	return b.Account
+}
+
+// line is the line that has paid last.
+func (b *balanceRow) line() *line {
+	return &line{id: lineID{b.ID, *b.payer}, Line: book.Line{Cap: *b.paid[0], Spent: *b.paid[1], Before: *b.paid[2]},
+		held: *b.paid[3]}
 }
 
 // settingRow are settingColumns.
@@ -270,13 +321,7 @@ func (u *unit) keepLine(l *line) {
 
 // readLines reads all lines of an account.
 func (u *unit) readLines(account string) error {
-	return u.query(func(row pgx.Rows) error {
-		l, err := scanLine(row)
-		if err == nil {
-			u.keepLine(l)
-		}
-		return err
-	}, selectLines+` FROM lines AS l WHERE l.account = $1`, account)
+	return u.query(u.readLine, selectLines+` FROM lines AS l WHERE l.account = $1`, account)
 }
 
 func (u *unit) readHold(row pgx.Rows) error {

@@ -13,23 +13,6 @@ import (
 	"github.com/fareway/fareway/modules/internal/ledger/book"
 )
 
-// Check implements ledger.Store.
-func (s *Store) Check(ctx context.Context, account, key string, microcents, tokens int64) error {
-	op := &operation{account: account, keys: []keyID{{account, key}}}
-	op.run = func(u *unit) error {
-		a, err := u.look(account)
-		if err != nil {
-			return err
-		}
-		l, err := u.line(account, key)
-		if err != nil {
-			return err
-		}
-		return book.CheckPayer(u.payer(a, l), microcents, tokens)
-	}
-	return wrap(s.perform(ctx, "check", op), "checking an account")
-}
-
 // Hold implements ledger.Store.
 func (s *Store) Hold(ctx context.Context, h ledger.Hold) (_ ledger.Balance, err error) {
 	op := &operation{account: h.Account, keys: []keyID{{h.Account, h.Key}}, request: []requestID{{h.Account, h.Request}},
@@ -373,6 +356,9 @@ func (s *Store) Recover(ctx context.Context, living ...string) (requests int64, 
 		if err == nil {
 			requests += released
 		}
+	}
+	if err == nil {
+		errs = append(errs, unavailable(s.removeNodes(ctx)))
 	}
 	return requests, wrap(errors.Join(errs...), "releasing the holds of nodes that are gone")
 }

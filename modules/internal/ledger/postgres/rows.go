@@ -1,43 +1,16 @@
 package postgres
 
 import (
+	"fmt"
 	"time"
 
 	"github.com/jackc/pgx/v5"
+	"github.com/jackc/pgx/v5/pgconn"
 
 	"github.com/fareway/fareway/modules/internal/ledger"
 	"github.com/fareway/fareway/modules/internal/ledger/book"
 	"github.com/fareway/fareway/plugins/llm"
 )
-
-// A table is written with one statement for all rows of a transaction, from an array for each column.
-type table[R any] struct {
-	sql     string
-	columns []column[R]
-}
-
-type column[R any] func(rows []R) any
-
-func of[R, V any](value func(*R) V) column[R] {
-	return func(rows []R) any {
-		values := make([]V, len(rows))
-		for i := range rows {
-			values[i] = value(&rows[i])
-		}
-		return values
-	}
-}
-
-func (t *table[R]) queue(b *pgx.Batch, rows []R) {
-	if len(rows) == 0 {
-		return
-	}
-	args := make([]any, len(t.columns))
-	for i, c := range t.columns {
-		args[i] = c(rows)
-	}
-	b.Queue(t.sql, args...)
-}
 
 // moment is the time that the tables have as nanoseconds since 1970.
 func moment(ns int64) time.Time { return time.Unix(0, ns).UTC() }
@@ -47,15 +20,6 @@ func optionalMoment(ns *int64) time.Time {
 		return time.Time{}
 	}
 	return moment(*ns)
-}
-
-// optional stores the zero value as NULL.
-func optional[V comparable](v V) *V {
-	var zero V
-	if v == zero {
-		return nil
-	}
-	return &v
 }
 
 func optionalTime(t time.Time) *int64 {
@@ -94,50 +58,46 @@ type holdRow struct {
 	*book.Attempt
 }
 
-var holdTable = table[holdRow]{
-	`INSERT INTO holds (account, request, seq, key, owner, endpoint, profile, hold, held_at, route, provider, model,
-		price_version, created, worst, beside, reference)
-		SELECT * FROM unnest($1::text[], $2::text[], $3::int8[], $4::text[], $5::text[], $6::text[], $7::text[], $8::int8[],
-		$9::int8[], $10::text[], $11::text[], $12::text[], $13::int8[], $14::int8[], $15::int8[], $16::bool[], $17::text[])`,
-	[]column[holdRow]{
-		of(func(r *holdRow) string { return r.Account }),
-		of(func(r *holdRow) string { return r.running.ID }),
-		of(func(r *holdRow) int64 { return r.seq }),
-		of(func(r *holdRow) string { return r.running.Key }),
-		of(func(r *holdRow) string { return r.Owner }),
-		of(func(r *holdRow) string { return r.Endpoint }),
-		of(func(r *holdRow) string { return r.Profile }),
-		of(func(r *holdRow) int64 {
-			if r.first {
-				return r.Held
-			}
-			return 0
-		}),
-		of(func(r *holdRow) int64 { return r.running.Created.UnixNano() }),
-		of(func(r *holdRow) string { return r.Route }),
-		of(func(r *holdRow) string { return r.Provider }),
-		of(func(r *holdRow) string { return r.Model }),
-		of(func(r *holdRow) int64 { return r.PriceVersion }),
-		of(func(r *holdRow) int64 { return r.Attempt.Created.UnixNano() }),
-		of(func(r *holdRow) *int64 { return worst(r.Worst) }),
-		of(func(r *holdRow) bool { return r.Beside }),
-		of(func(r *holdRow) string { return r.Reference }),
+var newHolds = addition[holdRow]{
+	`COPY holds (account, request, seq, key, owner, endpoint, profile, hold, held_at, route, provider, model,
+		price_version, created, worst, beside, reference) FROM STDIN BINARY`,
+	func(b *copyBuffer, r *holdRow) {
+		hold := int64(0)
+		if r.first {
+			hold = r.Held
+		}
+		b.text(r.Account, r.running.ID)
+		b.number(r.seq)
+		b.text(r.running.Key, r.Owner, r.Endpoint, r.Profile)
+		b.number(hold, r.running.Created.UnixNano())
+		b.text(r.Route, r.Provider, r.Model)
+		b.number(r.PriceVersion, r.Attempt.Created.UnixNano())
+		b.optionalNumber(worst(r.Worst))
+		b.yes(r.Beside)
+		b.text(r.Reference)
 	},
 }
 
-// checkRows looks at whether the rows that were deleted are those that were read, or remembered.
-func (r *running) checkRows(rows pgx.Rows) error {
-	var n, seq, last int64
-	err := each(func(row pgx.Rows) error {
-		n++
-		err := row.Scan(&seq)
-		last = max(last, seq)
+// checkDeleted looks at whether the rows that were deleted are those that were read, or remembered.
+func (u *unit) checkDeleted(gone []*running) func(pgx.Rows) error {
+	return func(rows pgx.Rows) error {
+		type found struct{ rows, last int64 }
+		deleted := make(map[requestID]found, len(gone))
+		err := each(func(row pgx.Rows) error {
+			var id requestID
+			var seq int64
+			err := row.Scan(&id.account, &id.request, &seq)
+			f := deleted[id]
+			deleted[id] = found{f.rows + 1, max(f.last, seq)}
+			return err
+		})(rows)
+		for _, r := range gone {
+			if err == nil && deleted[requestID{r.Account, r.ID}] != (found{r.rows, r.last}) {
+				err = errStale
+			}
+		}
 		return err
-	})(rows)
-	if err == nil && (n != r.rows || last != r.last) {
-		err = errStale
 	}
-	return err
 }
 
 // holdRows are the rows of a running request.
@@ -155,38 +115,24 @@ func holdRows(r *running) (rows []holdRow) {
 
 type requestID struct{ account, request string }
 
-// deleteHold deletes the rows of one request. Those of many are deleted one by one: whoever plans a join with a table
-// that is mostly empty would have it read as a whole.
-const deleteHold = `DELETE FROM holds WHERE account = $1 AND request = $2 RETURNING seq`
+// deleteHolds deletes the rows of requests. They are compared as arrays so that each is found by the index: what the
+// planner knows as an equality it may join the other way around, and read all of a table that was empty when it
+// planned.
+const deleteHolds = `DELETE FROM holds AS h USING unnest($1::text[], $2::text[]) AS q (account, request)
+	WHERE h.account = q.account AND h.request = ANY (ARRAY[q.request]) RETURNING h.account, h.request, h.seq`
 
-var requestTable = table[*running]{
-	`INSERT INTO requests (account, request, key, owner, endpoint, profile, hold, status, reason, free, service_limit,
-		surcharge, charge, waived, over, tokens, refunded, pending, created, settled, entry)
-		SELECT a, b, c, d, e, f, g, h, i, j, k, l, m, n, o, p, 0, q, r, s, t FROM unnest($1::text[], $2::text[], $3::text[],
-		$4::text[], $5::text[], $6::text[], $7::int8[], $8::int8[], $9::text[], $10::bool[], $11::bool[], $12::int8[],
-		$13::int8[], $14::int8[], $15::int8[], $16::int8[], $17::bool[], $18::int8[], $19::int8[], $20::int8[])
-		AS _ (a, b, c, d, e, f, g, h, i, j, k, l, m, n, o, p, q, r, s, t)`,
-	[]column[*running]{
-		of(func(r **running) string { return (*r).Account }),
-		of(func(r **running) string { return (*r).ID }),
-		of(func(r **running) string { return (*r).Key }),
-		of(func(r **running) string { return (*r).Owner }),
-		of(func(r **running) string { return (*r).Endpoint }),
-		of(func(r **running) string { return (*r).Profile }),
-		of(func(r **running) int64 { return (*r).Held }),
-		of(func(r **running) int64 { return int64((*r).end.Status) }),
-		of(func(r **running) string { return (*r).end.Reason }),
-		of(func(r **running) bool { return (*r).end.Free }),
-		of(func(r **running) bool { return (*r).end.ServiceLimit }),
-		of(func(r **running) int64 { return (*r).end.Surcharge }),
-		of(func(r **running) int64 { return (*r).settled.Charge }),
-		of(func(r **running) int64 { return (*r).settled.Waived }),
-		of(func(r **running) int64 { return (*r).settled.Over }),
-		of(func(r **running) int64 { return (*r).settled.Tokens }),
-		of(func(r **running) bool { return (*r).settled.Pending }),
-		of(func(r **running) int64 { return (*r).Created.UnixNano() }),
-		of(func(r **running) int64 { return (*r).settled.At.UnixNano() }),
-		of(func(r **running) int64 { return (*r).settled.Entry.Seq }),
+var newRequests = addition[*running]{
+	`COPY requests (account, request, key, owner, endpoint, profile, hold, status, reason, free, service_limit,
+		surcharge, charge, waived, over, tokens, refunded, pending, created, settled, entry) FROM STDIN BINARY`,
+	func(b *copyBuffer, of **running) {
+		r, end, is := *of, (*of).end, &(*of).settled
+		b.text(r.Account, r.ID, r.Key, r.Owner, r.Endpoint, r.Profile)
+		b.number(r.Held, int64(end.Status))
+		b.text(end.Reason)
+		b.yes(end.Free, end.ServiceLimit)
+		b.number(end.Surcharge, is.Charge, is.Waived, is.Over, is.Tokens, 0)
+		b.yes(is.Pending)
+		b.number(r.Created.UnixNano(), is.At.UnixNano(), is.Entry.Seq)
 	},
 }
 
@@ -196,35 +142,23 @@ type attemptRow struct {
 	*book.Attempt
 }
 
-var attemptTable = table[attemptRow]{
-	`INSERT INTO attempts (account, request, seq, route, provider, model, price_version, outcome, input, cache_read,
+var newAttempts = addition[attemptRow]{
+	`COPY attempts (account, request, seq, route, provider, model, price_version, outcome, input, cache_read,
 		cache_write, output, reasoning, estimated, created, receipt, worst, estimate_input, estimate_output, provider_key,
-		operator)
-		SELECT * FROM unnest($1::text[], $2::text[], $3::int8[], $4::text[], $5::text[], $6::text[], $7::int8[], $8::text[],
-		$9::int8[], $10::int8[], $11::int8[], $12::int8[], $13::int8[], $14::bool[], $15::int8[], $16::int8[], $17::int8[],
-		$18::int8[], $19::int8[], $20::text[], $21::bool[])`,
-	[]column[attemptRow]{
-		of(func(r *attemptRow) string { return r.account }),
-		of(func(r *attemptRow) string { return r.request }),
-		of(func(r *attemptRow) int64 { return r.seq }),
-		of(func(r *attemptRow) string { return r.Route }),
-		of(func(r *attemptRow) string { return r.Provider }),
-		of(func(r *attemptRow) string { return r.Model }),
-		of(func(r *attemptRow) int64 { return r.PriceVersion }),
-		of(func(r *attemptRow) string { return string(r.Outcome) }),
-		of(func(r *attemptRow) *int64 { return r.Usage.Input }),
-		of(func(r *attemptRow) *int64 { return r.Usage.CacheRead }),
-		of(func(r *attemptRow) *int64 { return r.Usage.CacheWrite }),
-		of(func(r *attemptRow) *int64 { return r.Usage.Output }),
-		of(func(r *attemptRow) *int64 { return r.Usage.Reasoning }),
-		of(func(r *attemptRow) bool { return r.Usage.Estimated }),
-		of(func(r *attemptRow) int64 { return r.Created.UnixNano() }),
-		of(func(r *attemptRow) *int64 { return optionalTime(r.Receipt) }),
-		of(func(r *attemptRow) *int64 { return worst(r.Worst) }),
-		of(func(r *attemptRow) *int64 { return estimate(r.Estimate).Input }),
-		of(func(r *attemptRow) *int64 { return estimate(r.Estimate).Output }),
-		of(func(r *attemptRow) string { return r.AttemptRecord.Key }),
-		of(func(r *attemptRow) bool { return r.Operator }),
+		operator) FROM STDIN BINARY`,
+	func(b *copyBuffer, r *attemptRow) {
+		u, estimated := &r.Usage, estimate(r.Estimate)
+		b.text(r.account, r.request)
+		b.number(r.seq)
+		b.text(r.Route, r.Provider, r.Model)
+		b.number(r.PriceVersion)
+		b.text(string(r.Outcome))
+		b.optionalNumber(u.Input, u.CacheRead, u.CacheWrite, u.Output, u.Reasoning)
+		b.yes(u.Estimated)
+		b.number(r.Created.UnixNano())
+		b.optionalNumber(optionalTime(r.Receipt), worst(r.Worst), estimated.Input, estimated.Output)
+		b.text(r.AttemptRecord.Key)
+		b.yes(r.Operator)
 	},
 }
 
@@ -235,156 +169,214 @@ func estimate(u *llm.Usage) llm.Usage {
 	return *u
 }
 
-var waitingTable = table[attemptRow]{
-	`INSERT INTO waiting (account, request, seq, provider, route, created, reference, provider_key)
-		SELECT * FROM unnest($1::text[], $2::text[], $3::int8[], $4::text[], $5::text[], $6::int8[], $7::text[],
-			$8::text[])`,
-	[]column[attemptRow]{
-		of(func(r *attemptRow) string { return r.account }),
-		of(func(r *attemptRow) string { return r.request }),
-		of(func(r *attemptRow) int64 { return r.seq }),
-		of(func(r *attemptRow) string { return r.Provider }),
-		of(func(r *attemptRow) string { return r.Route }),
-		of(func(r *attemptRow) int64 { return r.Created.UnixNano() }),
-		of(func(r *attemptRow) string { return r.Reference }),
-		of(func(r *attemptRow) string { return r.AttemptRecord.Key }),
+var newWaiting = addition[attemptRow]{
+	`COPY waiting (account, request, seq, provider, route, created, reference, provider_key) FROM STDIN BINARY`,
+	func(b *copyBuffer, r *attemptRow) {
+		b.text(r.account, r.request)
+		b.number(r.seq)
+		b.text(r.Provider, r.Route)
+		b.number(r.Created.UnixNano())
+		b.text(r.Reference, r.AttemptRecord.Key)
 	},
 }
 
-var entryTable = table[book.Entry]{
-	`INSERT INTO entries (account, seq, kind, book, request, reference, reason, prices, microcents, waived, over, tokens,
-		detail, credits, accrued, created, format, prev, hash)
-		SELECT * FROM unnest($1::text[], $2::int8[], $3::text[], $4::text[], $5::text[], $6::text[], $7::text[], $8::text[],
-		$9::int8[], $10::int8[], $11::int8[], $12::int8[], $13::bytea[], $14::int8[], $15::int8[], $16::int8[], $17::int8[],
-		$18::bytea[], $19::bytea[])`,
-	[]column[book.Entry]{
-		of(func(e *book.Entry) string { return e.Account }),
-		of(func(e *book.Entry) int64 { return e.Seq }),
-		of(func(e *book.Entry) string { return string(e.Kind) }),
-		of(func(e *book.Entry) string { return string(e.Book) }),
-		of(func(e *book.Entry) *string { return optional(e.Request) }),
-		of(func(e *book.Entry) *string { return optional(e.Reference) }),
-		of(func(e *book.Entry) string { return e.Reason }),
-		of(func(e *book.Entry) string { return e.Prices }),
-		of(func(e *book.Entry) int64 { return e.Microcents }),
-		of(func(e *book.Entry) int64 { return e.Waived }),
-		of(func(e *book.Entry) int64 { return e.Over }),
-		of(func(e *book.Entry) int64 { return e.Tokens }),
-		of(func(e *book.Entry) []byte {
-			if e.Detail == (ledger.Digest{}) {
-				return nil
-			}
-			return digest(e.Detail)
-		}),
-		of(func(e *book.Entry) int64 { return e.Credits }),
-		of(func(e *book.Entry) int64 { return e.Accrued }),
-		of(func(e *book.Entry) int64 { return e.Created.UnixNano() }),
-		of(func(e *book.Entry) int64 { return e.Format }),
-		of(func(e *book.Entry) []byte { return digest(e.Prev) }),
-		of(func(e *book.Entry) []byte { return digest(e.Hash) }),
+var newEntries = addition[book.Entry]{
+	`COPY entries (account, seq, kind, book, request, reference, reason, prices, microcents, waived, over, tokens,
+		detail, credits, accrued, created, format, prev, hash) FROM STDIN BINARY`,
+	func(b *copyBuffer, e *book.Entry) {
+		b.text(e.Account)
+		b.number(e.Seq)
+		b.text(string(e.Kind), string(e.Book))
+		b.optionalText(e.Request)
+		b.optionalText(e.Reference)
+		b.text(e.Reason, e.Prices)
+		b.number(e.Microcents, e.Waived, e.Over, e.Tokens)
+		if e.Detail == (ledger.Digest{}) {
+			b.null()
+		} else {
+			b.bytes(e.Detail[:])
+		}
+		b.number(e.Credits, e.Accrued, e.Created.UnixNano(), e.Format)
+		b.bytes(e.Prev[:], e.Hash[:])
 	},
 }
 
-var actTable = table[book.Act]{
-	`INSERT INTO acts (account, seq, created, actor, action, subject, before, after, format, prev, hash)
-		SELECT * FROM unnest($1::text[], $2::int8[], $3::int8[], $4::text[], $5::text[], $6::text[], $7::text[], $8::text[],
-		$9::int8[], $10::bytea[], $11::bytea[])`,
-	[]column[book.Act]{
-		of(func(a *book.Act) string { return a.Account }),
-		of(func(a *book.Act) int64 { return a.Seq }),
-		of(func(a *book.Act) int64 { return a.Created.UnixNano() }),
-		of(func(a *book.Act) string { return a.Actor }),
-		of(func(a *book.Act) string { return a.Action }),
-		of(func(a *book.Act) string { return a.Subject }),
-		of(func(a *book.Act) string { return a.Before }),
-		of(func(a *book.Act) string { return a.After }),
-		of(func(a *book.Act) int64 { return a.Format }),
-		of(func(a *book.Act) []byte { return digest(a.Prev) }),
-		of(func(a *book.Act) []byte { return digest(a.Hash) }),
+var newActs = addition[book.Act]{
+	`COPY acts (account, seq, created, actor, action, subject, before, after, format, prev, hash) FROM STDIN BINARY`,
+	func(b *copyBuffer, a *book.Act) {
+		b.text(a.Account)
+		b.number(a.Seq, a.Created.UnixNano())
+		b.text(a.Actor, a.Action, a.Subject, a.Before, a.After)
+		b.number(a.Format)
+		b.bytes(a.Prev[:], a.Hash[:])
 	},
 }
 
-// balanceTable and lineTable write rows that are there. By ON CONFLICT each is found by its key, whatever the table
-// looked like when the plan was made; an UPDATE would join, and read all of a table that was empty then.
-var balanceTable = table[*account]{
-	`INSERT INTO balances (account, credits, accrued, held, head, entries, requests, spent, tokens, waived, spent_before,
-		tokens_before, waived_before, period, period_end, allotted, acts, trail)
-		SELECT * FROM unnest($1::text[], $2::int8[], $3::int8[], $4::int8[], $5::bytea[], $6::int8[], $7::int8[], $8::int8[],
-		$9::int8[], $10::int8[], $11::int8[], $12::int8[], $13::int8[], $14::int8[], $15::int8[], $16::bool[], $17::int8[],
-		$18::bytea[])
-		ON CONFLICT (account) DO UPDATE SET credits = excluded.credits, accrued = excluded.accrued, held = excluded.held,
-		head = excluded.head, entries = excluded.entries, requests = excluded.requests, spent = excluded.spent,
-		tokens = excluded.tokens, waived = excluded.waived, spent_before = excluded.spent_before,
-		tokens_before = excluded.tokens_before, waived_before = excluded.waived_before, period = excluded.period,
-		period_end = excluded.period_end, allotted = excluded.allotted, acts = excluded.acts, trail = excluded.trail`,
+// change is a table whose rows transactions change, with one statement for all, from an array for each column. Rows are
+// found as in deleteHolds.
+type change[R any] struct {
+	sql     string
+	columns []column[R]
+}
+
+type column[R any] func(rows []R) any
+
+func of[R, V any](value func(R) V) column[R] {
+	return func(rows []R) any {
+		values := make([]V, len(rows))
+		for i, row := range rows {
+			values[i] = value(row)
+		}
+		return values
+	}
+}
+
+func (t *change[R]) queue(b *pgx.Batch, rows []R) {
+	if len(rows) == 0 {
+		return
+	}
+	args := make([]any, len(t.columns))
+	for i, c := range t.columns {
+		args[i] = c(rows)
+	}
+	b.Queue(t.sql, args...).Exec(func(tag pgconn.CommandTag) error {
+		if tag.RowsAffected() != int64(len(rows)) {
+			return fmt.Errorf("changing %d rows: there are %d of them", len(rows), tag.RowsAffected())
+		}
+		return nil
+	})
+}
+
+// balances is what requests change of accounts, and seldomBalances what is with it once something else is changed.
+var balances = change[*account]{
+	`UPDATE balances AS b SET credits = q.credits, accrued = q.accrued, held = q.held, head = q.head, entries = q.entries,
+		requests = q.requests, spent = q.spent, tokens = q.tokens, waived = q.waived, payer_spent = q.payer_spent,
+		payer_held = q.payer_held
+		FROM unnest($1::text[], $2::int8[], $3::int8[], $4::int8[], $5::bytea[], $6::int8[], $7::int8[], $8::int8[],
+		$9::int8[], $10::int8[], $11::int8[], $12::int8[]) AS q (account, credits, accrued, held, head, entries, requests,
+		spent, tokens, waived, payer_spent, payer_held) WHERE b.account = ANY (ARRAY[q.account])`,
 	[]column[*account]{
-		of(func(a **account) string { return (*a).ID }),
-		of(func(a **account) int64 { return (*a).Credits }),
-		of(func(a **account) int64 { return (*a).Accrued }),
-		of(func(a **account) int64 { return (*a).Held }),
-		of(func(a **account) []byte { return digest((*a).Head) }),
-		of(func(a **account) int64 { return (*a).Entries }),
-		of(func(a **account) int64 { return (*a).Requests }),
-		of(func(a **account) int64 { return (*a).Ever.Spent }),
-		of(func(a **account) int64 { return (*a).Ever.Tokens }),
-		of(func(a **account) int64 { return (*a).Ever.Waived }),
-		of(func(a **account) int64 { return (*a).Before.Spent }),
-		of(func(a **account) int64 { return (*a).Before.Tokens }),
-		of(func(a **account) int64 { return (*a).Before.Waived }),
-		of(func(a **account) *int64 {
-			if !(*a).Period.Begun() {
-				return nil
-			}
-			return &(*a).Period.Number
-		}),
-		of(func(a **account) *int64 { return optionalTime((*a).Period.End) }),
-		of(func(a **account) *bool {
-			if !(*a).Period.Begun() {
-				return nil
-			}
-			return &(*a).Period.Allotted
-		}),
-		of(func(a **account) int64 { return (*a).Trail.Acts }),
-		of(func(a **account) []byte { return digest((*a).Trail.Head) }),
+		of(func(a *account) string { return a.ID }),
+		of(func(a *account) int64 { return a.Credits }),
+		of(func(a *account) int64 { return a.Accrued }),
+		of(func(a *account) int64 { return a.Held }),
+		of(func(a *account) []byte { return a.Head[:] }),
+		of(func(a *account) int64 { return a.Entries }),
+		of(func(a *account) int64 { return a.Requests }),
+		of(func(a *account) int64 { return a.Ever.Spent }),
+		of(func(a *account) int64 { return a.Ever.Tokens }),
+		of(func(a *account) int64 { return a.Ever.Waived }),
+		of(func(a *account) *int64 { return a.ofPayer(func(l *line) *int64 { return &l.Spent }) }),
+		of(func(a *account) *int64 { return a.ofPayer(func(l *line) *int64 { return &l.held }) }),
 	},
 }
 
-var lineTable = table[*line]{
-	`INSERT INTO lines (account, root, spend_cap, spent, spent_before, held)
-		SELECT * FROM unnest($1::text[], $2::text[], $3::int8[], $4::int8[], $5::int8[], $6::int8[])
-		ON CONFLICT (account, root) DO UPDATE SET spend_cap = excluded.spend_cap, spent = excluded.spent,
-		spent_before = excluded.spent_before, held = excluded.held`,
-	[]column[*line]{
-		of(func(l **line) string { return (*l).id.account }),
-		of(func(l **line) string { return (*l).id.root }),
-		of(func(l **line) int64 { return (*l).Cap }),
-		of(func(l **line) int64 { return (*l).Spent }),
-		of(func(l **line) int64 { return (*l).Before }),
-		of(func(l **line) int64 { return (*l).held }),
+var seldomBalances = change[*account]{
+	`UPDATE balances AS b SET spent_before = q.spent_before, tokens_before = q.tokens_before,
+		waived_before = q.waived_before, period = q.period, period_end = q.period_end, allotted = q.allotted, acts = q.acts,
+		trail = q.trail, payer = q.payer, payer_cap = q.payer_cap, payer_before = q.payer_before
+		FROM unnest($1::text[], $2::int8[], $3::int8[], $4::int8[], $5::int8[], $6::int8[], $7::bool[], $8::int8[],
+		$9::bytea[], $10::text[], $11::int8[], $12::int8[]) AS q (account, spent_before, tokens_before, waived_before, period,
+		period_end, allotted, acts, trail, payer, payer_cap, payer_before) WHERE b.account = ANY (ARRAY[q.account])`,
+	[]column[*account]{
+		of(func(a *account) string { return a.ID }),
+		of(func(a *account) int64 { return a.Before.Spent }),
+		of(func(a *account) int64 { return a.Before.Tokens }),
+		of(func(a *account) int64 { return a.Before.Waived }),
+		of(func(a *account) *int64 {
+			if !a.Period.Begun() {
+				return nil
+			}
+			return &a.Period.Number
+		}),
+		of(func(a *account) *int64 { return optionalTime(a.Period.End) }),
+		of(func(a *account) *bool {
+			if !a.Period.Begun() {
+				return nil
+			}
+			return &a.Period.Allotted
+		}),
+		of(func(a *account) int64 { return a.Trail.Acts }),
+		of(func(a *account) []byte { return a.Trail.Head[:] }),
+		of(func(a *account) *string {
+			if a.payer == nil {
+				return nil
+			}
+			return &a.payer.id.root
+		}),
+		of(func(a *account) *int64 { return a.ofPayer(func(l *line) *int64 { return &l.Cap }) }),
+		of(func(a *account) *int64 { return a.ofPayer(func(l *line) *int64 { return &l.Before }) }),
 	},
+}
+
+func (a *account) ofPayer(value func(*line) *int64) *int64 {
+	if a.payer == nil {
+		return nil
+	}
+	return value(a.payer)
+}
+
+var lines = change[*line]{
+	`UPDATE lines AS l SET spend_cap = q.spend_cap, spent = q.spent, spent_before = q.spent_before, held = q.held
+		FROM unnest($1::text[], $2::text[], $3::int8[], $4::int8[], $5::int8[], $6::int8[])
+		AS q (account, root, spend_cap, spent, spent_before, held)
+		WHERE l.account = ANY (ARRAY[q.account]) AND l.root = ANY (ARRAY[q.root])`,
+	[]column[*line]{
+		of(func(l *line) string { return l.id.account }),
+		of(func(l *line) string { return l.id.root }),
+		of(func(l *line) int64 { return l.Cap }),
+		of(func(l *line) int64 { return l.Spent }),
+		of(func(l *line) int64 { return l.Before }),
+		of(func(l *line) int64 { return l.held }),
+	},
+}
+
+// queueAccounts queues what has changed of accounts and lines. A line that has paid becomes its account's payer, unless
+// the payer has paid, too, and the one before goes back to its own row.
+func (u *unit) queueAccounts(b *pgx.Batch) {
+	var changed, seldom []*account
+	var written []*line
+	for _, l := range u.lines {
+		if a := u.accounts[l.id.account]; l.dirty && l != a.payer && (a.payer == nil || !a.payer.dirty) {
+			if a.payer != nil {
+				written = append(written, a.payer)
+			}
+			a.payer = l
+		}
+	}
+	for _, l := range u.lines {
+		switch a := u.accounts[l.id.account]; {
+		case !l.dirty:
+		case l == a.payer:
+			a.dirty = true
+		default:
+			written = append(written, l)
+		}
+	}
+	for _, a := range u.accounts {
+		if a == nil || !a.dirty {
+			continue
+		}
+		changed = append(changed, a)
+		if a.seldom() != a.was {
+			seldom = append(seldom, a)
+		}
+	}
+	lines.queue(b, written)
+	seldomBalances.queue(b, seldom)
+	balances.queue(b, changed)
 }
 
 // queueRows queues all rows that the operations have changed.
 func (u *unit) queueRows(b *pgx.Batch) {
-	var balances []*account
-	for _, a := range u.accounts {
-		if a != nil && a.dirty {
-			balances = append(balances, a)
-		}
-	}
-	var lines []*line
-	for _, l := range u.lines {
-		if l.dirty {
-			lines = append(lines, l)
-		}
-	}
 	var holds []holdRow
+	var gone []*running
 	for _, r := range u.running {
 		if r == nil || !r.dirty {
 			continue
 		}
 		if r.rows > 0 {
-			b.Queue(deleteHold, r.Account, r.ID).Query(r.checkRows)
+			gone = append(gone, r)
 		}
 		if r.end == nil {
 			holds = append(holds, holdRows(r)...)
@@ -400,14 +392,20 @@ func (u *unit) queueRows(b *pgx.Batch) {
 			}
 		}
 	}
-	holdTable.queue(b, holds)
-	requestTable.queue(b, u.recorded)
-	attemptTable.queue(b, attempts)
-	waitingTable.queue(b, waiting)
-	entryTable.queue(b, u.entries)
-	actTable.queue(b, u.acts)
-	lineTable.queue(b, lines)
-	balanceTable.queue(b, balances)
+	if len(gone) > 0 {
+		of, named := make([]string, len(gone)), make([]string, len(gone))
+		for i, r := range gone {
+			of[i], named[i] = r.Account, r.ID
+		}
+		b.Queue(deleteHolds, of, named).Query(u.checkDeleted(gone))
+	}
+	newHolds.queue(u.added, holds)
+	newRequests.queue(u.added, u.recorded)
+	newAttempts.queue(u.added, attempts)
+	newWaiting.queue(u.added, waiting)
+	newEntries.queue(u.added, u.entries)
+	newActs.queue(u.added, u.acts)
+	u.queueAccounts(b)
 	for _, write := range u.changed {
 		write(b)
 	}

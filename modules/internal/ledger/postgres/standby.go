@@ -23,11 +23,12 @@ func (s *Store) Server() ledger.Server {
 	return s.server.Server
 }
 
-// noteServer notes whether the lease could be renewed.
-func (s *Store) noteServer(at string, err error) {
+// noteServer notes whether the lease could be renewed, and returns whether it could not be before.
+func (s *Store) noteServer(at string, err error) (failed bool) {
 	s.server.mu.Lock()
 	defer s.server.mu.Unlock()
 	is := &s.server.Server
+	failed = !is.Up && !is.Since.IsZero()
 	if up := err == nil; up != is.Up || is.Since.IsZero() {
 		is.Up, is.Since = up, time.Now().UTC()
 	}
@@ -35,6 +36,7 @@ func (s *Store) noteServer(at string, err error) {
 	if err != nil {
 		is.Reason = err.Error()
 	}
+	return failed
 }
 
 // noteStandbys notes whom the server's commits wait for, synchronous_standby_names, and says when that changes. It is

@@ -34,7 +34,8 @@ type unit struct {
 
 	entries  []book.Entry
 	acts     []book.Act
-	recorded []*running // that have settled here
+	recorded []*running  // that have settled here
+	added    *copyBuffer // what is written with the commit
 	changed  []func(*pgx.Batch)
 	// repeats: an operation has found that it was carried out before, perhaps by a commit of which nobody knows whether a
 	// standby has it. What it is told then has to be as durable as what it was not told.
@@ -48,8 +49,27 @@ type (
 
 type account struct {
 	book.Account
-	dirty bool // its balance
-	bare  bool // what operators have set is to be read yet
+	dirty bool  // its balance
+	bare  bool  // what operators have set is to be read yet
+	payer *line // that has paid last: it is read and written with the account
+	was   seldom
+}
+
+// seldom is what requests seldom change of an account.
+type seldom struct {
+	before      book.Counters
+	period      book.Period
+	trail       book.Trail
+	payer       lineID
+	cap, counts int64
+}
+
+func (a *account) seldom() seldom {
+	s := seldom{before: a.Before, period: a.Period, trail: a.Trail}
+	if l := a.payer; l != nil {
+		s.payer, s.cap, s.counts = l.id, l.Cap, l.Before
+	}
+	return s
 }
 
 type line struct {
@@ -89,9 +109,10 @@ type settled struct {
 	attempts []book.Attempt
 }
 
-func newUnit(ctx context.Context, s *Store, conn *pgx.Conn) *unit {
+func newUnit(ctx context.Context, s *Store, conn *pgx.Conn, added *copyBuffer) *unit {
+	added.reset()
 	return &unit{
-		ctx: ctx, s: s, conn: conn,
+		ctx: ctx, s: s, conn: conn, added: added,
 		accounts: map[string]*account{}, lines: map[lineID]*line{}, roots: map[keyID]string{},
 		running: map[string]*running{}, settled: map[string]*settled{},
 	}
@@ -255,14 +276,16 @@ func (u *unit) finish(confirm bool) error {
 			})
 	}
 	u.queueRows(&b)
-	if b.Len() == 0 {
+	if b.Len() == 0 && u.added.copies == 0 {
 		_, err := u.conn.Exec(u.ctx, `ROLLBACK`)
 		return err
 	}
-	if err := u.conn.SendBatch(u.ctx, &b).Close(); err != nil {
-		return err
+	if b.Len() > 0 {
+		if err := u.conn.SendBatch(u.ctx, &b).Close(); err != nil {
+			return err
+		}
 	}
-	return u.s.commit(u.ctx, u.conn)
+	return commit(u.conn, u.added)
 }
 
 // errStale: a request's rows are not those that this process remembers: another node has released them.
@@ -295,6 +318,11 @@ func (u *unit) recall(request string) bool {
 
 // remember keeps what is committed of the requests that this process holds.
 func (u *unit) remember() {
+	for id, a := range u.accounts {
+		if a != nil && a.payer != nil {
+			u.s.payers.Store(id, a.payer.id.root)
+		}
+	}
 	for _, r := range u.recorded {
 		for i := range r.Attempts {
 			u.s.unmade.Delete(r.Attempts[i].ID)
@@ -325,15 +353,18 @@ func (u *unit) forget() {
 // errInDoubt: nobody knows whether the commit is, or is where it has to be.
 var errInDoubt = errors.New("whether it was committed is not known")
 
-// commit commits. The time that it takes is not bounded: who stops to wait for a standby makes a commit that a
-// failover loses.
-func (s *Store) commit(ctx context.Context, conn *pgx.Conn) error {
+// commit writes what is added and commits. The time that it takes is not bounded: who stops to wait for a standby makes
+// a commit that a failover loses.
+func commit(conn *pgx.Conn, added *copyBuffer) error {
 	notice := noticeOf(conn)
 	notice.Store(nil)
-	tag, err := conn.Exec(context.WithoutCancel(ctx), `COMMIT`)
+	tag, err := added.send(conn.PgConn(), `COMMIT`)
 	switch {
 	case err != nil:
 		if isSaid(err) {
+			if added.copies > 0 { // PgBouncer keeps a connection for ever on which a copy has failed (its #1470)
+				hangUp(conn)
+			}
 			return err
 		}
 		return fmt.Errorf("%w: %w", errInDoubt, err)

@@ -139,7 +139,7 @@ func (u *usage) countPruned(ctx context.Context, tx pgx.Tx) error {
 			g.route = route
 		}
 		s := u.sumsOf(g)
-		addUsage(&s.Usage, &p)
+		s.Add(&p)
 		if u.routed {
 			s.pruned += p.Requests
 		} else {
@@ -156,34 +156,6 @@ func (u *usage) covers(day int64) bool {
 	const ns = int64(86_400_000_000_000)
 	since, until := u.query.Bounds()
 	return day*ns >= since && (day+1)*ns <= until
-}
-
-// addUsage adds sums to others.
-func addUsage(to, more *book.Usage) {
-	for _, n := range [...]struct{ to, more *int64 }{
-		{&to.Parts, &more.Parts}, {&to.Settled, &more.Settled}, {&to.Requests, &more.Requests}, {&to.Pending, &more.Pending},
-		{&to.Wholes, &more.Wholes}, {&to.WholesPending, &more.WholesPending}, {&to.Attempts, &more.Attempts},
-		{&to.Charge, &more.Charge}, {&to.Waived, &more.Waived}, {&to.Over, &more.Over}, {&to.Refunded, &more.Refunded},
-		{&to.Cost, &more.Cost}, {&to.Estimated, &more.Estimated},
-	} {
-		*n.to += *n.more
-	}
-	for _, n := range [...]struct {
-		to   **int64
-		more *int64
-	}{
-		{&to.Input, more.Input}, {&to.CacheRead, more.CacheRead}, {&to.CacheWrite, more.CacheWrite}, {&to.Output,
-			more.Output},
-		{&to.Reasoning, more.Reasoning},
-	} {
-		switch {
-		case n.more == nil:
-		case *n.to == nil:
-			*n.to = new(*n.more)
-		default:
-			*n.to = new(**n.to + *n.more)
-		}
-	}
 }
 
 // list gives the groups in the order of what they are grouped by: accounts by name, keys by account and name.

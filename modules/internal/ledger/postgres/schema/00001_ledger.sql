@@ -22,7 +22,8 @@ CREATE TABLE nodes (
   started timestamptz NOT NULL DEFAULT clock_timestamp(),
   expires timestamptz NOT NULL,
   ended   timestamptz,                  -- when it was given back, or was found to have lapsed
-  touched bigint NOT NULL DEFAULT 0     -- counts what was written again because nobody knew whether it was
+  touched bigint NOT NULL DEFAULT 0,    -- counts what was written again because nobody knew whether it was
+  learned text NOT NULL DEFAULT ''      -- names the last change of what is learned that it has made
 );
 
 CREATE TABLE prices (
@@ -97,7 +98,14 @@ CREATE TABLE balances (
   allotted   boolean,
   -- The chain of acts about the account.
   acts  bigint NOT NULL,
-  trail bytea NOT NULL CHECK (length(trail) = 32)
+  trail bytea NOT NULL CHECK (length(trail) = 32),
+  -- The line of keys that has paid last, with what is in its row of lines for all others, where it is old: so a request writes
+  -- one row for its account and its key. NULL while none has paid.
+  payer        text COLLATE "C",
+  payer_cap    bigint CHECK (payer_cap >= 0),
+  payer_spent  bigint,
+  payer_before bigint,
+  payer_held   bigint CHECK (payer_held >= 0)
 ) WITH (fillfactor = 50);
 
 CREATE TABLE keys (
@@ -116,7 +124,7 @@ CREATE TABLE keys (
 );
 CREATE INDEX keys_key ON keys (key);
 
--- What the keys of a line share.
+-- What the keys of a line share, but of the line that has paid last (balances.payer): see key_lines.
 CREATE TABLE lines (
   account      text COLLATE "C" NOT NULL,
   root         text COLLATE "C" NOT NULL,
@@ -126,6 +134,12 @@ CREATE TABLE lines (
   held         bigint NOT NULL CHECK (held >= 0),
   PRIMARY KEY (account, root)
 ) WITH (fillfactor = 50);
+CREATE VIEW key_lines AS SELECT l.account, l.root,
+  CASE WHEN b.payer = l.root THEN b.payer_cap ELSE l.spend_cap END AS spend_cap,
+  CASE WHEN b.payer = l.root THEN b.payer_spent ELSE l.spent END AS spent,
+  CASE WHEN b.payer = l.root THEN b.payer_before ELSE l.spent_before END AS spent_before,
+  CASE WHEN b.payer = l.root THEN b.payer_held ELSE l.held END AS held
+  FROM lines AS l JOIN balances AS b ON b.account = l.account;
 
 -- The attempts of running requests. The first row of a request has its hold, others 0; a request that was held before its first
 -- attempt has a row with the number 0.
