@@ -28,15 +28,19 @@ func (n *nemesis) awaitCalm(ctx context.Context, t *testing.T) {
 	defer cancel()
 	tick := time.NewTicker(200 * time.Millisecond)
 	defer tick.Stop()
+	var last error
 	for {
 		err := n.checkCalm(ctx)
 		if err == nil {
 			return
 		}
+		if ctx.Err() == nil { // otherwise that is all it says
+			last = err
+		}
 		select {
 		case <-tick.C:
 		case <-ctx.Done():
-			require.NoError(t, err, "waiting for holds to be released and spools to be empty")
+			require.NoError(t, last, "waiting for holds to be released and spools to be empty")
 		}
 	}
 }
