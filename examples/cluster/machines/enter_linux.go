@@ -48,7 +48,7 @@ func runInside(outside string) (int, error) {
 	}
 	for _, name := range []string{"ip", "nsenter", "nft"} {
 		if _, err := exec.LookPath(name); err != nil {
-			return 1, fmt.Errorf("finding %s: %w; `make examples/cluster` installs what is needed on Debian", name, err)
+			return 1, fmt.Errorf("finding %s: %w; .ci/cluster installs what is needed, on Debian", name, err)
 		}
 	}
 	cmd := exec.Command("/proc/self/exe", os.Args[1:]...)
@@ -62,7 +62,8 @@ func runInside(outside string) (int, error) {
 	signals := make(chan os.Signal, 8) // before it starts, so that none is lost
 	signal.Notify(signals, os.Interrupt, unix.SIGTERM)
 	if err := cmd.Start(); err != nil {
-		return 1, fmt.Errorf("starting in namespaces of its own: %w", err)
+		return 1, fmt.Errorf("starting in namespaces of its own: %w: run it as root, and not in a container without privileges",
+			err)
 	}
 	go handOn(signals, cmd.Process)
 	if outside != "" {
