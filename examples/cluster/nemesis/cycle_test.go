@@ -109,7 +109,7 @@ func (n *nemesis) run(t *testing.T, f fault) {
 	t.Logf("%3d %-60s %4d sent, %4d answered, %5.1f s without an answer, %.0f s in all; %s", len(n.cycles), c.name,
 		len(n.clients.sentIn(c.began, c.ended)), n.clients.answeredIn(c.began, c.ended), c.longest.Seconds(),
 		time.Since(c.began).Seconds(), n.clients.statuses(c.began, c.ended))
-	bound := mayBeAway
+	bound := mayBeAway + f.first
 	if c.alone {
 		bound += c.mended.Sub(c.broken)
 	}

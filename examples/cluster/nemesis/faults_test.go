@@ -20,6 +20,8 @@ type fault struct {
 	lasts time.Duration
 	do    func(context.Context, *nemesis) (undo func() error, what string, err error)
 	alone bool // there is one of what it breaks
+	// first is how long do itself keeps everybody from being answered, before what the cluster mends by itself.
+	first time.Duration
 }
 
 // lease is how long a gateway may admit requests since it last told the database that it lives.
@@ -73,7 +75,8 @@ var faults = []fault{
 	{name: "slow link of the standby", lasts: 10 * time.Second, do: onOne(standby, slow)},
 	{name: "kill -9 of a gateway and of the primary's machine", lasts: 25 * time.Second,
 		do: both(onOne(gateways, kill), onOne(primary, kill))},
-	{name: "kill -9 of the primary's machine, cut off from its standbys before", lasts: 25 * time.Second, do: killCutOff},
+	{name: "kill -9 of the primary's machine, cut off from its standbys before", lasts: 25 * time.Second, do: killCutOff,
+		first: unheard},
 	{name: "kill -9 of all gateways", lasts: 2 * time.Second, do: onAll(gateways, kill), alone: true},
 	{name: "pause of a gateway, and the primary's machine killed", lasts: 25 * time.Second,
 		do: both(onOne(gateways, pause), onOne(primary, kill))},
@@ -214,6 +217,9 @@ func cut(from, to role) func(context.Context, *nemesis) (func() error, string, e
 	}
 }
 
+// unheard is for how long: under the time-out of the standbys (wal_receiver_timeout).
+const unheard = 4 * time.Second
+
 // killCutOff kills the primary's machine when its standbys have not heard of it for a while: what it has acknowledged
 // meanwhile, if it has, is lost.
 func killCutOff(ctx context.Context, n *nemesis) (func() error, string, error) {
@@ -226,7 +232,7 @@ func killCutOff(ctx context.Context, n *nemesis) (func() error, string, error) {
 			err = errors.Join(err, p.Cut(m.Machine))
 		}
 	}
-	wait(ctx, 4*time.Second)
+	wait(ctx, unheard)
 	undo := func() error { return errors.Join(p.Heal(), p.Start()) }
 	return undo, named(":", p), errors.Join(err, p.Kill())
 }
