@@ -3,8 +3,10 @@
 package nemesis
 
 import (
+	"cmp"
 	"fmt"
 	"slices"
+	"strings"
 	"time"
 
 	"github.com/anishathalye/porcupine"
@@ -53,7 +55,8 @@ func (b *book) checkBalances(n *nemesis, c cycle) {
 		history = append(history, n.clients.readsOf(c, p)...)
 		switch porcupine.CheckOperationsTimeout(balances, history, time.Minute) {
 		case porcupine.Illegal:
-			b.complain("the balances of %s that were read cannot be, in any order of what was charged and added", p.name)
+			b.complain("the balances of %s that were read cannot be, in any order of what was charged and added:%s", p.name,
+				describe(history))
 		case porcupine.Unknown:
 			b.complain("whether the balances of %s can be: %v", p.name, errUnknown)
 		case porcupine.Ok:
@@ -62,6 +65,17 @@ func (b *book) checkBalances(n *nemesis, c cycle) {
 	for id := range b.requests {
 		n.seen[id] = true
 	}
+}
+
+// describe lists a history in the order of its ends.
+func describe(history []porcupine.Operation) string {
+	slices.SortFunc(history, func(a, b porcupine.Operation) int { return cmp.Compare(a.Return, b.Return) })
+	var b strings.Builder
+	for _, o := range history {
+		fmt.Fprintf(&b, "\n  %s to %s: %+v", time.Unix(0, o.Call).Format("15:04:05.000"),
+			time.Unix(0, o.Return).Format("15:04:05.000"), o.Input)
+	}
+	return b.String()
 }
 
 func operation(m movement, from, to time.Time) porcupine.Operation {

@@ -205,8 +205,8 @@ func (b *book) checkAnswers(n *nemesis, c cycle) {
 				b.complain("%s was told %d without a time to try again: %s", s, s.status, s.failure)
 			}
 		case http.StatusBadGateway, http.StatusGatewayTimeout:
-			if s.id == "" && c.breaks("gateway") || s.id != "" && c.breaks("upstream", "providers") {
-				continue // HAProxy's word of a gateway that broke off, or a gateway's of the model service
+			if s.id == "" && c.breaks("gateway") || s.id != "" && c.breaks("upstream", "providers", s.gateway) {
+				continue // HAProxy's word of a gateway that broke off, or a gateway's that could not hear the model service
 			}
 			b.complain("%s was told %d: %s", s, s.status, s.failure)
 		default:

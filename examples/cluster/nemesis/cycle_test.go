@@ -87,13 +87,14 @@ func (n *nemesis) run(t *testing.T, f fault) {
 	t.Helper()
 	ctx, cancel := context.WithTimeout(t.Context(), 3*patience)
 	defer cancel()
-	c := cycle{name: f.name, alone: f.alone, affected: n.Gateways, began: time.Now()}
+	c := cycle{name: f.name, alone: f.alone, began: time.Now()}
 	stop := n.clients.start()
 	n.clients.awaitAnswers(ctx, t, 30)
 	c.broken = time.Now()
 	undo, what, err := f.do(ctx, n)
 	require.NoError(t, err, f.name)
 	c.name += what
+	c.affected = c.spooling(n.Gateways)
 	wait(ctx, f.lasts)
 	require.NoError(t, undo(), c.name)
 	c.mended = time.Now()
@@ -117,6 +118,16 @@ func (n *nemesis) run(t *testing.T, f fault) {
 		t.Errorf("%s: nobody was answered for %s", c.name, c.longest)
 	}
 	n.compareCycle(t, c)
+}
+
+// spooling are the gateways that may not reach the database: those that the fault names, all if it is the database's,
+// and none otherwise.
+func (c cycle) spooling(all []*cluster.Node) []*cluster.Node {
+	named := slices.DeleteFunc(slices.Clone(all), func(g *cluster.Node) bool { return !c.breaks(g.Name) })
+	if len(named) == 0 && c.breaks("postgres", "PostgreSQL", "etcd") || c.breaks(" and ") {
+		return all
+	}
+	return named
 }
 
 // wait is how long a fault lasts.
