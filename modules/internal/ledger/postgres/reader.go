@@ -66,7 +66,7 @@ func openReader(ctx context.Context, o Options) (*Store, error) {
 	newest, known := newestSchema(), errors.As(err, &e)
 	switch {
 	case known && e.Code == "42P01":
-		return s, fmt.Errorf("%w: there is no ledger in this database: look whether the url names the right one",
+		return s, fmt.Errorf("%w: there is no ledger in this database: look whether the dsn names the right one",
 			ledger.ErrNotFound)
 	case err != nil:
 		return s, unavailable(err)
@@ -119,10 +119,13 @@ func isConflict(err error) bool {
 }
 
 // isEnded reports whether the server has ended a query or its connection. Of a replica whose snapshot is in the way it
-// ends the connection where no query runs just then, and says so to nobody who writes before he reads.
+// ends the connection where no query runs just then, and says so to nobody who writes before he reads. Whoever asks on
+// after that finds the connection closed, or the transaction aborted (25P02).
 func isEnded(err error) bool {
 	var lost net.Error
-	return isConflict(err) || errors.As(err, &lost) || errors.Is(err, io.ErrUnexpectedEOF)
+	var e *pgconn.PgError
+	return isConflict(err) || errors.As(err, &lost) || errors.Is(err, io.ErrUnexpectedEOF) ||
+		errors.Is(err, pgconn.ErrConnClosed) || errors.As(err, &e) && e.Code == "25P02"
 }
 
 func (s *Store) isReplica(ctx context.Context) (is bool) {
