@@ -48,7 +48,7 @@ func TestCommandLedgerMove(t *testing.T) {
 	}{
 		{[]string{"--data", data}, "--to is missing"},
 		{[]string{"--data", t.TempDir(), "--to", url}, "there is no ledger to move"},
-		{[]string{"--data", data, "--to", "postgres://fareway:swordfish@:nine/x"}, "its url cannot be read"},
+		{[]string{"--data", data, "--to", "postgres://fareway:swordfish@:nine/x"}, "its dsn cannot be read"},
 		{[]string{"--data", data, "--to", "env:FAREWAY_NO_SUCH"}, "--to: the environment has no FAREWAY_NO_SUCH"},
 		{[]string{"--data", data, "--to", "file:" + kept + ".none"}, "no such file"},
 		{[]string{"--data", data, "--to", url, "--undo"}, "--to and --undo do not go together"},
