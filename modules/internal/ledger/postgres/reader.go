@@ -13,6 +13,7 @@ import (
 	"github.com/jackc/pgx/v5/pgconn"
 
 	"github.com/fareway/fareway/modules/internal/ledger"
+	"github.com/fareway/fareway/modules/internal/ledger/move"
 )
 
 // Books reads a ledger without being a node: it writes nothing, takes no lease, and needs no primary. Periods that have
@@ -79,10 +80,14 @@ func openReader(ctx context.Context, o Options) (*Store, error) {
 	return s, nil
 }
 
-// checkServed is an error while a ledger is being moved into the database.
+// checkServed is an error while a ledger is being moved into the database, and where one was that is served elsewhere.
 func (s *Store) checkServed(ctx context.Context) error {
-	source := ""
-	err := queryRows(ctx, s.pool, to(&source), `SELECT source FROM moves WHERE state <> 'done'`)
+	source, state := "", ""
+	err := queryRows(ctx, s.pool, to(&source, &state), `SELECT source, state FROM moves WHERE state <> 'done'`)
+	if err == nil && state == string(move.Undone) {
+		return fmt.Errorf("%w: the ledger of %s was moved into this database and brought back, and goes on there: use "+
+			"another database, and drop this one", ledger.ErrUnavailable, source)
+	}
 	if err == nil && source != "" {
 		return fmt.Errorf("%w: the ledger of %s is being moved into this database, and not all of it is here: finish it with "+
 			"`fareway gateway ledger move` there, or use another database", ledger.ErrUnavailable, source)
