@@ -206,11 +206,22 @@ func (s *steps) tell(step string, done, of int64) {
 			s.end()
 		}
 		s.step = step
+		if of == 0 {
+			fmt.Fprint(s.w, "\r"+step)
+			return
+		}
 		fmt.Fprint(s.w, progress(done, of, "row"), " (", step, ")")
 		return
 	}
 	if step != s.step {
 		s.step, s.last = step, -1
+	}
+	if of == 0 {
+		if s.last < 0 {
+			s.last = 0
+			fmt.Fprintln(s.w, step)
+		}
+		return
 	}
 	if tenths := 10 * min(done, of) / max(of, 1); tenths != s.last {
 		s.last = tenths

@@ -61,6 +61,9 @@ func TestCommandLedgerMove(t *testing.T) {
 		require.NotContains(t, out+err.Error(), "swordfish")
 	}
 
+	backup := filepath.Join(t.TempDir(), "before.tar")
+	text, err = run(t, "backup", backup, "--data", data)
+	require.NoError(t, err, text)
 	secret := filepath.Join(t.TempDir(), "dsn")
 	require.NoError(t, os.WriteFile(secret, []byte(url+"\n"), 0o600))
 	out, beside, err := runApart(t, "ledger", "move", "--to", "file:"+secret, "--data", data)
@@ -69,6 +72,7 @@ func TestCommandLedgerMove(t *testing.T) {
 		`0 requests, 1 checkpoint \(\d+ rows\)\.\n`, out)
 	require.Contains(t, out, "\nCommits of that database wait for no standby: ")
 	require.Contains(t, out, "store \"postgres\" {\n  dsn = env(\"DATABASE_URL\")\n}\n")
+	require.Contains(t, beside, "\ncounting requests\n")
 	require.Contains(t, beside, "verifying the new ledger: ", "lines, where there is no terminal")
 	require.NotContains(t, beside, "\r")
 	again := runJSON[admin.Moved](t, "ledger", "move", "--to", url, "--data", data)
@@ -82,6 +86,8 @@ func TestCommandLedgerMove(t *testing.T) {
 	require.ErrorContains(t, err, "there is no ledger in this database", "nobody has made tables there")
 	_, err = open(config.DefaultStore())
 	require.ErrorContains(t, err, "the ledger was moved to postgres:///")
+	_, err = run(t, "restore", backup, "--replace", "--reason", "x", "--data", data)
+	require.ErrorContains(t, err, "which would be served once more: the ledger was moved to postgres:///")
 	_, beside, err = runApart(t, "usage", "--data", data)
 	require.NoError(t, err)
 	require.Contains(t, beside, "when this ledger was moved to postgres:///")

@@ -127,7 +127,7 @@ type Target interface {
 // Options say how a ledger is moved.
 type Options struct {
 	From, To string // where it is and goes, for people, without what is secret
-	// Progress is told how far a step is, of about how much.
+	// Progress is told how far a step is, of about how much; of 0 where nobody knows.
 	Progress func(step string, done, of int64)
 	// Batch is how many rows a transaction has. Default: 20,000.
 	Batch int
@@ -283,6 +283,7 @@ func (m *mover) copyAll(ctx context.Context) error {
 	var done, of int64
 	tables := m.MovedTables()
 	for _, t := range tables {
+		m.o.Progress("counting "+t.Name, 0, 0)
 		n, err := m.CountMoved(ctx, t)
 		if err != nil {
 			return err
