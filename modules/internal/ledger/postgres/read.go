@@ -148,7 +148,7 @@ func (u *unit) readNode(rows pgx.Rows) error {
 	if clock < 0 { // a copy of before this process signed in, perhaps
 		return fmt.Errorf("%w: the database does not know this node; its lease is renewed", lapsed())
 	}
-	u.now = u.s.nowAt(clock)
+	u.now, u.clock = u.s.nowAt(clock), clock
 	return nil
 }
 

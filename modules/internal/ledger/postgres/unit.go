@@ -25,6 +25,8 @@ type unit struct {
 	conn *pgx.Conn
 	now  time.Time
 	live bool // the node's lease has not lapsed
+	// clock is the database's, in microseconds, as it was asked last.
+	clock int64
 
 	accounts map[string]*account // nil: there is none of this id
 	lines    map[lineID]*line
@@ -285,7 +287,11 @@ func (u *unit) finish(confirm bool) error {
 			return err
 		}
 	}
-	return commit(u.conn, u.added)
+	look := ""
+	if u.s.o.NeedsStandby {
+		look = waitedSince(u.clock)
+	}
+	return commit(u.conn, u.added, look)
 }
 
 // errStale: a request's rows are not those that this process remembers: another node has released them.
@@ -353,12 +359,12 @@ func (u *unit) forget() {
 // errInDoubt: nobody knows whether the commit is, or is where it has to be.
 var errInDoubt = errors.New("whether it was committed is not known")
 
-// commit writes what is added and commits. The time that it takes is not bounded: who stops to wait for a standby makes
-// a commit that a failover loses.
-func commit(conn *pgx.Conn, added *copyBuffer) error {
+// commit writes what is added and commits, and looks behind that whether it waited for a standby, where there is to be
+// one. The time that it takes is not bounded: who stops to wait for a standby makes a commit that a failover loses.
+func commit(conn *pgx.Conn, added *copyBuffer, look string) error {
 	notice := noticeOf(conn)
 	notice.Store(nil)
-	tag, err := added.send(conn.PgConn(), `COMMIT`)
+	tag, waited, err := added.send(conn.PgConn(), `COMMIT`, look)
 	switch {
 	case err != nil:
 		if isSaid(err) {
@@ -370,6 +376,8 @@ func commit(conn *pgx.Conn, added *copyBuffer) error {
 		return fmt.Errorf("%w: %w", errInDoubt, err)
 	case tag.String() != "COMMIT":
 		return fmt.Errorf("%w: the transaction was taken back", ledger.ErrUnavailable)
+	case look != "" && !waited:
+		return fmt.Errorf("%w: the server may have stopped waiting for a standby meanwhile", errInDoubt)
 	}
 	if said := notice.Load(); said != nil {
 		return fmt.Errorf("%w: %s", errInDoubt, said.Message)
