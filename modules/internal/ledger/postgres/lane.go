@@ -262,11 +262,12 @@ func (l *lane) collect(batch []*operation, op *operation) []*operation {
 // commit runs a batch and answers it. Where the server refuses what it writes, or an account is locked for too long,
 // each account's operations run alone, and then each operation.
 func (l *lane) commit(batch []*operation) {
-	l.commitOf(batch, func(op *operation) string { return op.account })
+	l.commitOf(batch, func(op *operation) string { return op.account }, false)
 }
 
-func (l *lane) commitOf(batch []*operation, part func(*operation) string) {
-	doubted, err := l.transact(batch)
+// commitOf runs operations of which an earlier transaction may have been committed, where that was doubted.
+func (l *lane) commitOf(batch []*operation, part func(*operation) string, doubted bool) {
+	doubted, err := l.transact(batch, doubted)
 	if err == nil || len(batch) == 1 || !isSaid(err) || part == nil {
 		for _, op := range batch {
 			if err != nil {
@@ -287,7 +288,7 @@ func (l *lane) commitOf(batch []*operation, part func(*operation) string) {
 	for _, name := range order {
 		switch of := parts[name]; {
 		case len(order) > 1:
-			l.commitOf(of, part)
+			l.commitOf(of, part, doubted)
 		case isLocked(err): // all of them are of an account that is locked
 			for _, op := range of {
 				op.err = unavailable(err)
@@ -295,15 +296,17 @@ func (l *lane) commitOf(batch []*operation, part func(*operation) string) {
 			}
 		default:
 			for i := range of {
-				l.commitOf(of[i:i+1], nil)
+				l.commitOf(of[i:i+1], nil, doubted)
 			}
 		}
 	}
 }
 
 // transact runs operations in one transaction, and again where that met another one, or the connection failed. It
-// returns why nothing of it is known to be committed, and whether any of it may be all the same.
-func (l *lane) transact(batch []*operation) (doubted bool, err error) {
+// returns why nothing of it is known to be committed, and whether any of it may be all the same: by one of these
+// transactions, or by one before them that was doubted.
+func (l *lane) transact(batch []*operation, before bool) (doubted bool, err error) {
+	doubted, l.doubt = before, l.doubt || before
 	for range retries {
 		if !l.awaited(batch) {
 			return doubted, cmp.Or(err, errGivenUp)
