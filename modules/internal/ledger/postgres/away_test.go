@@ -235,3 +235,46 @@ func TestHoldBehindARestore(t *testing.T) {
 		time.Date(2020, 1, 1, 0, 0, 0, 0, time.UTC).UnixNano()), "of 1970")
 	verifyOK(ctx, t, store)
 }
+
+// TestSeveralHosts names a replica and the primary in the url, as behind a failover, the replica first: everything of a
+// node goes to the primary, its lease too, when the replica comes back and all connections are made anew. A replica
+// alone is refused, and it is said why.
+func TestSeveralHosts(t *testing.T) {
+	t.Parallel()
+	ctx := context.Background()
+	primary, standby, direct := startPair(t)
+	_, err := postgres.Open(ctx, postgres.Options{URL: standby.URL("ledger"), BootID: "none",
+		Options: ledger.Options{Logger: quiet}})
+	require.ErrorIs(t, err, ledger.ErrUnavailable)
+	require.ErrorContains(t, err, "the server is a replica; the url has to lead to the primary")
+
+	p, through := startProxy(t, standby, "ledger")
+	first, err := pgx.ParseConfig(through)
+	require.NoError(t, err)
+	p.leave()
+	store := openLeased(t, "postgres://fareway@/ledger?host="+first.Host+","+primary.Dir(), "node", 4*time.Second)
+	c := newCustomer(t, store, 10)
+	p.back()
+	conn := connect(ctx, t, direct)
+	expires := func() int64 {
+		return count(ctx, t, conn, `SELECT (extract(epoch FROM expires) * 1000000)::bigint FROM nodes WHERE node = 'node'`)
+	}
+	ended := func() int64 {
+		return count(ctx, t, conn, `SELECT count(*) FROM (SELECT pg_terminate_backend(pid) FROM pg_stat_activity
+			WHERE datname = 'ledger' AND pid <> pg_backend_pid() AND backend_type = 'client backend') AS ended`)
+	}
+	was := expires()
+	require.Positive(t, ended())
+	isSoon(t, func() bool { return expires() > was }, "its lease is renewed")
+	require.True(t, store.Server().Up)
+	_, err = store.Hold(ctx, c.hold("req_1", 1_000))
+	require.NoError(t, err)
+	_, err = store.Settle(ctx, settlement("req_1", 700))
+	require.NoError(t, err)
+	require.NoError(t, store.Check(ctx, c.account, c.key, 1, 0))
+	require.NoError(t, store.Ping(ctx))
+	verifyOK(ctx, t, store)
+
+	opened := openLeased(t, "postgres://fareway@/ledger?host="+standby.Dir()+","+primary.Dir(), "second", time.Minute)
+	require.NoError(t, opened.Ping(ctx))
+}

@@ -121,6 +121,7 @@ func Open(ctx context.Context, o Options) (_ *Store, err error) {
 			ledger.ErrInvalid) // pgx's error may say parts of it
 	}
 	c.MaxConns = readers
+	c.ConnConfig.ValidateConnect = pgconn.ValidateConnectTargetSessionAttrsReadWrite // of several hosts, the primary
 	for _, pool := range []**pgxpool.Pool{&s.pool, &s.lists} {
 		if *pool, err = pgxpool.NewWithConfig(ctx, c.Copy()); err != nil {
 			return nil, fmt.Errorf("connecting: %w", err)
@@ -226,16 +227,14 @@ func (s *Store) nowAt(clock int64) time.Time {
 // checkServer refuses a server that the ledger cannot be kept on.
 func (s *Store) checkServer(ctx context.Context) error {
 	var version int64
-	var replica bool
 	var standbys string
 	err := s.pool.QueryRow(ctx, `SELECT current_setting('server_version_num')::bigint, current_setting('server_version'),
-			pg_is_in_recovery(), current_setting('synchronous_standby_names')`).
-		Scan(&version, &s.server.Version, &replica, &standbys)
+			current_setting('synchronous_standby_names')`).Scan(&version, &s.server.Version, &standbys)
 	switch {
+	case errors.Is(err, pgconn.ErrReadOnlyConnection):
+		return fmt.Errorf("%w: the server is a replica; the url has to lead to the primary", ledger.ErrUnavailable)
 	case err != nil:
 		return fmt.Errorf("%w: connecting: %w", ledger.ErrUnavailable, explain(err))
-	case replica:
-		return fmt.Errorf("%w: the server is a replica; the url has to lead to the primary", ledger.ErrUnavailable)
 	case version < 140000:
 		return fmt.Errorf("%w: the server is PostgreSQL %d; it has to be 14 or newer", ledger.ErrInvalid, version/10000)
 	}
