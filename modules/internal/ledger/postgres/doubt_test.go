@@ -139,30 +139,14 @@ func TestDoubtOfABatchThatIsSplit(t *testing.T) {
 			ctx := context.Background()
 			direct := databaseOf(t, t.Name())
 			p, url := startProxy(t, server, databaseName(direct))
-			store, err := postgres.Open(ctx, postgres.Options{URL: url, BootID: "node", Lanes: 1,
-				Options: ledger.Options{Logger: quiet, WaitTimeout: time.Minute}})
-			require.NoError(t, err)
-			t.Cleanup(func() { require.NoError(t, store.Close()) })
+			store := openOneLane(t, url, "node")
 			one := newCustomer(t, store, 10)
 			other := one
 			if accounts == 2 {
 				other = one.another(t, 1, 10)
 			}
 			locker, watcher := connect(ctx, t, direct), connect(ctx, t, direct)
-			lock := func() pgx.Tx {
-				tx, err := locker.Begin(ctx)
-				require.NoError(t, err)
-				_, err = tx.Exec(ctx, `SELECT 1 FROM balances FOR UPDATE`)
-				require.NoError(t, err)
-				return tx
-			}
-			tx := lock()
-			first := make(chan error, 1)
-			go func() { _, err := store.Hold(ctx, one.hold("req_0", 1_000_000_000_000)); first <- err }()
-			isSoon(t, func() bool {
-				return count(ctx, t, watcher, `SELECT count(*) FROM pg_stat_activity
-					WHERE datname = current_database() AND wait_event_type = 'Lock'`) > 0
-			}, "the lane waits, and what comes meanwhile travels together")
+			tx := occupyLane(ctx, t, one, locker, watcher)
 			answers := make(chan error, 2)
 			go func() { _, err := store.Hold(ctx, one.hold("req_1", 1_000)); answers <- err }()
 			go func() { _, err := store.Hold(ctx, other.hold("req_2", 1_000)); answers <- err }()
@@ -170,10 +154,9 @@ func TestDoubtOfABatchThatIsSplit(t *testing.T) {
 			p.cut(1, true)
 			require.NoError(t, tx.Commit(ctx))
 			<-p.lost
-			tx = lock()
+			tx = lockAccounts(ctx, t, locker)
 			p.back()
 			require.EqualValues(t, 2, count(ctx, t, watcher, `SELECT count(*) FROM holds`), "they were committed")
-			require.ErrorIs(t, <-first, ledger.ErrInsufficient)
 			for range 2 {
 				require.ErrorIs(t, <-answers, ledger.ErrUnavailable)
 			}
@@ -183,4 +166,29 @@ func TestDoubtOfABatchThatIsSplit(t *testing.T) {
 			verifyOK(ctx, t, store)
 		})
 	}
+}
+
+// lockAccounts locks all accounts.
+func lockAccounts(ctx context.Context, t *testing.T, locker *pgx.Conn) pgx.Tx {
+	t.Helper()
+	tx, err := locker.Begin(ctx)
+	require.NoError(t, err)
+	_, err = tx.Exec(ctx, `SELECT 1 FROM balances FOR UPDATE`)
+	require.NoError(t, err)
+	return tx
+}
+
+// occupyLane has a store's only lane wait for an account that is locked, until the transaction that it returns ends:
+// what comes meanwhile travels together. What waits is refused in the end.
+func occupyLane(ctx context.Context, t *testing.T, c customer, locker, watcher *pgx.Conn) pgx.Tx {
+	t.Helper()
+	tx := lockAccounts(ctx, t, locker)
+	refused := make(chan error, 1)
+	go func() { _, err := c.store.Hold(ctx, c.hold("req_refused", 1_000_000_000_000)); refused <- err }()
+	t.Cleanup(func() { require.ErrorIs(t, <-refused, ledger.ErrInsufficient) })
+	isSoon(t, func() bool {
+		return count(ctx, t, watcher, `SELECT count(*) FROM pg_stat_activity
+			WHERE datname = current_database() AND wait_event_type = 'Lock'`) > 0
+	}, "the lane waits")
+	return tx
 }

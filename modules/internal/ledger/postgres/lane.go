@@ -53,6 +53,8 @@ type operation struct {
 	recalls bool
 	// alone: it looks at more than unit.request finds of what its neighbours do.
 	alone bool
+	// impatient: it waits for no lock that somebody has.
+	impatient bool
 	// decided is the act that run has recorded last, of an operation alone: how it is found again where nobody knows
 	// whether its commit is, for not everything that operators do can be repeated.
 	decided book.Act
@@ -80,8 +82,10 @@ type lane struct {
 	mu     sync.RWMutex // held for reading while sending to queue
 	closed bool
 
-	// The lane's own: requests whose caller was told that there is no hold, and there may be one, with their accounts.
+	// The lane's own: requests whose caller was told that there is no hold, and there may be one, with their accounts, and
+	// when it last tried to release them.
 	orphans map[string]string
+	tried   time.Time
 	added   copyBuffer
 	doubt   bool // of the last commit nobody knows whether it is where it has to be
 }
@@ -209,7 +213,10 @@ func (l *lane) loop() {
 			l.commit(batch)
 			clear(batch)
 		}
-		l.releaseOrphans()
+		if len(l.orphans) > 0 && (!open || time.Since(l.tried) >= pause) {
+			l.releaseOrphans()
+			l.tried = time.Now()
+		}
 		if !open {
 			l.disconnect()
 			return
@@ -469,6 +476,9 @@ func (l *lane) begin(u *unit, batch []*operation) error {
 		}
 		return rows.Err()
 	})
+	if batch[0].impatient {
+		b.Queue(`SET LOCAL lock_timeout = '20ms'`)
+	}
 	if len(accounts) == 0 {
 		b.Queue(selectNode, l.s.o.BootID).Query(u.readNode)
 	}
@@ -525,13 +535,19 @@ func (l *lane) answer(op *operation, batch int, doubted bool) {
 	close(op.done)
 }
 
-// releaseOrphans settles the requests that nobody knows of and that run.
+// releaseOrphans settles the requests that nobody knows of and that run. Others wait for the lane meanwhile, so it takes
+// no longer than a pause, and waits for no account that is locked.
 func (l *lane) releaseOrphans() {
-	if len(l.orphans) == 0 {
-		return
-	}
+	start := time.Now()
+	locked := map[string]bool{}
 	for request, account := range l.orphans {
-		op := &operation{account: account, request: []requestID{{account, request}}}
+		if locked[account] {
+			continue
+		}
+		if time.Since(start) > pause {
+			return
+		}
+		op := &operation{account: account, request: []requestID{{account, request}}, impatient: true}
 		op.state.Store(taken)
 		op.run = func(u *unit) error {
 			r, _, err := u.request(account, request)
@@ -542,8 +558,16 @@ func (l *lane) releaseOrphans() {
 			return err
 		}
 		l.doubt = true
-		if err := l.try([]*operation{op}); err != nil || op.err != nil {
+		err := l.try([]*operation{op})
+		if isLocked(err) {
+			locked[account] = true
+			continue
+		}
+		if err != nil {
 			return
+		}
+		if op.err != nil { // its own
+			continue
 		}
 		delete(l.orphans, request)
 		l.s.held.Delete(request)
