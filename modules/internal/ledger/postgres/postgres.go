@@ -190,6 +190,9 @@ func noticeOfConn(conn *pgconn.PgConn) *atomic.Pointer[pgconn.Notice] {
 
 // isSaid reports whether an error is what the server said of a statement, so that it has taken the transaction back.
 func isSaid(err error) bool {
+	if errors.Is(err, errMissing) {
+		return true
+	}
 	var e *pgconn.PgError
 	if !errors.As(err, &e) || e.Code == "40003" || strings.HasPrefix(e.Code, "08") {
 		return false
