@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"slices"
 	"strings"
+	"sync"
 	"time"
 	"unicode/utf8"
 
@@ -233,10 +234,12 @@ func (u *unit) line(account, key string) (*line, error) {
 		}
 		root = u.roots[keyID{account, key}]
 	}
-	if root == "" {
+	l := u.lines[lineID{account, root}]
+	if l == nil { // a copy of before the key was made, perhaps
+		u.s.roots.Delete(keyID{account, key})
 		return nil, book.NoKey(key, account)
 	}
-	return u.lines[lineID{account, root}], nil
+	return l, nil
 }
 
 func (u *unit) payer(a *account, l *line) book.Payer {
@@ -354,6 +357,19 @@ func (u *unit) forget() {
 			h.running = nil
 		}
 	}
+}
+
+// forgetAll drops what is remembered of rows, once the database is found to be another copy than it was. What is held
+// stays known, and is read again; entries are replaced, for those there are their lanes'.
+func (s *Store) forgetAll() {
+	for _, m := range [...]*sync.Map{&s.roots, &s.payers, &s.settings, &s.prices} {
+		m.Clear()
+	}
+	s.held.Range(func(request, kept any) bool {
+		h, _ := kept.(*held)
+		s.held.CompareAndSwap(request, kept, &held{keyID: h.keyID})
+		return true
+	})
 }
 
 // errInDoubt: nobody knows whether the commit is, or is where it has to be.
