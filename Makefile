@@ -13,6 +13,9 @@ GOTESTSUM := go run gotest.tools/gotestsum@v1.13.0 --format pkgname --format-hid
 PROVIDERS := $(wildcard plugins/*/cmd/fareway-provider-*)
 EXAMPLES := $(dir $(wildcard examples/*/go.mod))
 
+# What examples/cluster runs: these programs, and Debian's packages.
+CLUSTER := bin/fareway bin/fake-upstream .ci/cluster
+
 # What `make bench`, `make soak`, `make clients` and `make fuzz` run: a pattern of names, packages, and a time for each target.
 BENCH ?= Gateway|HoldSettle
 BENCHTIME ?= 2s
@@ -90,6 +93,7 @@ check-fmt:
 .PHONY: check-vet
 check-vet:
 	go vet -tags soak,clients ./...
+	go vet -tags nemesis ./examples/cluster/...
 
 .PHONY: check-lint
 check-lint: $(GOLANGCI_LINT)
@@ -136,7 +140,7 @@ $(LOADGEN_DIR)/loadgen:
 	cd $(LOADGEN_DIR)/source/remote/bench-tools && CGO_ENABLED=0 GOFLAGS= go build -o ../../.. ./mock ./loadgen
 
 .PHONY: soak
-soak: ## run the long tests, those behind the tag `soak`, half an hour or so (SOAK=pattern PKG=packages)
+soak: $(CLUSTER) ## run the long tests, those behind the tag `soak`, half an hour or so (SOAK=pattern PKG=packages)
 	go test -tags soak -count 1 -p 1 -timeout 0 -v -run '$(SOAK)' $(PKG)
 
 .PHONY: clients
@@ -145,6 +149,23 @@ clients: build .cache/clients/node/.installed .cache/clients/agents/.installed #
 
 .cache/clients/%/.installed: examples/clients/%/package-lock.json examples/clients/install.sh
 	examples/clients/install.sh $*
+
+.PHONY: .ci/cluster
+.ci/cluster:
+	@$@
+
+.PHONY: bin/fake-upstream
+bin/fake-upstream:
+	@CGO_ENABLED=0 go build $(BUILD) -o bin/ ./plugins/providertest/upstream/cmd/fake-upstream
+
+.PHONY: cluster
+cluster: $(CLUSTER) ## show three gateways on one ledger, and what happens when machines die (root; ARGS=--keep leaves it up)
+	@CGO_ENABLED=0 go build $(BUILD) -o bin/ ./examples/cluster/cmd/cluster
+	@exec bin/cluster $(ARGS)
+
+.PHONY: nemesis
+nemesis: $(CLUSTER) ## break that cluster in ten ways and compare the books, four minutes (root; ARGS='-faults primary' chooses)
+	go test -tags nemesis -count 1 -timeout 20m -v ./examples/cluster/nemesis $(if $(ARGS),-args $(ARGS))
 
 .PHONY: fuzz
 fuzz: ## run every fuzz target for FUZZTIME (default 20s)

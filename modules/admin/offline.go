@@ -28,6 +28,8 @@ type Offline struct {
 	Data   string         // the data folder
 	Ledger string         // the database's file
 	Shared bool           // there is none: the ledger is a server's, and Ledger the name of what the folder has beside
+	DSN    string         // the server's, or a replica's; it is a secret
+	Alone  bool           // only the server is asked, whatever the data folder has
 	Config *config.Config // of the gateway, nil when it cannot be read
 	// Tell is told up to which moment Read sees, where the ledger's file is behind.
 	Tell func(text string)
@@ -35,6 +37,9 @@ type Offline struct {
 
 // Read is for what only reads.
 func (o Offline) Read(ctx context.Context, ask func(c *Client) error) error {
+	if o.DSN != "" {
+		return o.readServer(ctx, ask)
+	}
 	books, err := stores.File(o.Ledger).OpenBooks(ctx)
 	if err != nil {
 		return err
@@ -49,8 +54,45 @@ func (o Offline) Read(ctx context.Context, ask func(c *Client) error) error {
 	return errors.Join(serveHere(api.routes(), o.Ledger, ask), books.Close())
 }
 
+// readServer is Read of a ledger in PostgreSQL.
+func (o Offline) readServer(ctx context.Context, ask func(c *Client) error) (err error) {
+	server := stores.Server(o.DSN)
+	name, err := server.Name()
+	if err != nil {
+		return err
+	}
+	books, err := server.OpenBooks(ctx)
+	if err != nil {
+		return err
+	}
+	defer func() { err = errors.Join(err, books.Close()) }()
+	seen, replica, err := books.Seen(ctx)
+	switch {
+	case err != nil:
+		return err
+	case replica && o.Tell != nil:
+		until := "a moment that nobody knows, for it has replayed nothing since it was started"
+		if !seen.IsZero() {
+			until = human.Moment(seen)
+		}
+		o.Tell(fmt.Sprintf("Seen up to %s: %s is a replica.", until, name))
+	}
+	readSpool := func() (engine.SpoolState, []spool.Item, error) { return engine.ReadSpool(ctx, o.Ledger, books) }
+	if o.Alone {
+		readSpool = func() (engine.SpoolState, []spool.Item, error) { return engine.SpoolState{}, nil, nil }
+	} else if state, _, err := readSpool(); err == nil && state.Settlements > 0 && o.Tell != nil {
+		o.Tell(fmt.Sprintf("%s in the spool of this node are not in the ledger yet.",
+			human.Count(state.Settlements, "settlement")))
+	}
+	return serveHere(o.api(books, readSpool).routes(), name, ask)
+}
+
 // findMoment says up to which moment the ledger's file has what happened; "" where it has all.
 func (o Offline) findMoment(readSpool func() (engine.SpoolState, []spool.Item, error)) string {
+	if moved, err := stores.File(o.Ledger).ReadMove(); err == nil && !moved.Done.IsZero() {
+		return fmt.Sprintf("Seen up to %s, when this ledger was moved to %s, where it goes on.", human.Moment(moved.Done),
+			moved.Target)
+	}
 	if err := stores.File(o.Ledger).CheckUnlocked(); errors.Is(err, ledger.ErrLocked) {
 		return "A gateway runs on " + o.Data + " and does not answer here: what it decided in the last moments may be " +
 			"missing."

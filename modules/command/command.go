@@ -121,6 +121,21 @@ func noCommand(group *cobra.Command, given string) error {
 type target struct {
 	data, admin string
 	config      string // the gateway's Caddyfile, which names the data folder in place of data
+	from        string // the dsn of a server that is asked in their place
+}
+
+// addFromFlag is of commands that only read the ledger.
+func (t *target) addFromFlag(cmd *cobra.Command) {
+	cmd.Flags().StringVar(&t.from, "from", "",
+		"read a ledger in PostgreSQL, by the `DSN` of its server or of a replica (env:NAME and file:PATH, too)")
+	addPreCheck(cmd, func(cmd *cobra.Command) error {
+		for _, other := range [...]string{"data", "config", "admin"} {
+			if err := notBoth(cmd, "from", other, "--from is the server itself"); err != nil {
+				return err
+			}
+		}
+		return nil
+	})
 }
 
 func (t *target) addFlags(cmd *cobra.Command) {

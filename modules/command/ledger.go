@@ -20,13 +20,13 @@ type verifyView struct {
 func ledgerCommand() *cobra.Command {
 	cmd := group(&cobra.Command{
 		Use:   "ledger",
-		Short: "Verifies, exports and prunes the ledger",
+		Short: "Verifies, exports, prunes and moves the ledger",
 		Long: `Looks after the ledger: the append-only journal of all money, and the audit
 trail of what operators did.`,
 	})
 	cmd.AddCommand(ledgerVerifyCommand(), ledgerExportCommand(), ledgerCheckpointCommand(), ledgerAuditCommand(),
-		ledgerPruneCommand(),
-		ledgerSpoolCommand(), ledgerAcceptLossCommand())
+		ledgerMoveCommand(), ledgerPruneCommand(), ledgerSpoolCommand(),
+		ledgerAcceptLossCommand())
 	return cmd
 }
 
@@ -94,6 +94,7 @@ nothing.`,
 	cmd.Flags().StringVar(&from, "from-checkpoint", "",
 		"begin behind the last checkpoint in a `FILE`")
 	to.addFlags(cmd)
+	to.addFromFlag(cmd)
 	out.addFlag(cmd)
 	return cmd
 }

@@ -47,6 +47,7 @@ the admin token can say what they like. With --json it prints JSON lines.`,
 	}
 	filter.addFlags(cmd)
 	to.addFlags(cmd)
+	to.addFromFlag(cmd)
 	out.addFlag(cmd)
 	return cmd
 }

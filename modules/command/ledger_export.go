@@ -57,6 +57,7 @@ JSON lines the checkpoint is the last line; beside CSV it goes into
 		"write the checkpoint into a `FILE` of its own, which is replaced")
 	x.filter.addFlags(cmd)
 	x.target.addFlags(cmd)
+	x.addFromFlag(cmd)
 	cmd.Flags().BoolVar(&x.json, "json", false, "the same as --format jsonl")
 	return cmd
 }

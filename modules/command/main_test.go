@@ -7,6 +7,8 @@ import (
 	"github.com/caddyserver/caddy/v2"
 	_ "github.com/caddyserver/caddy/v2/modules/standard"
 	"github.com/spf13/cobra"
+
+	"github.com/fareway/fareway/modules/internal/ledger/postgrestest"
 )
 
 // TestMain makes the test binary a gateway's executable, too: the engine starts it again as a provider.
@@ -42,5 +44,9 @@ func runWithHome(m *testing.M) int {
 			panic(err)
 		}
 	}
-	return m.Run()
+	code := m.Run()
+	if err := postgrestest.StopOwn(); err != nil {
+		panic(err)
+	}
+	return code
 }

@@ -14,8 +14,16 @@ import (
 )
 
 // read does what only reads the ledger, with the gateway that runs or, with none and no address to insist on, with
-// the database in the data folder.
+// the database in the data folder, or the server that the configuration names. With --from it is that server.
 func (t *target) read(cmd *cobra.Command, ask func(c *admin.Client) error) error {
+	tell := func(text string) { fmt.Fprintln(cmd.ErrOrStderr(), text) }
+	if t.from != "" {
+		dsn, err := readDSN(t.from)
+		if err != nil {
+			return fmt.Errorf("--from: %w", err)
+		}
+		return admin.Offline{DSN: dsn, Shared: true, Alone: true, Tell: tell}.Read(cmd.Context(), ask)
+	}
 	c, err := t.client()
 	if err != nil {
 		return err
@@ -29,7 +37,7 @@ func (t *target) read(cmd *cobra.Command, ask func(c *admin.Client) error) error
 	if err != nil {
 		return err
 	}
-	o.Tell = func(text string) { fmt.Fprintln(cmd.ErrOrStderr(), text) }
+	o.Tell = tell
 	return o.Read(cmd.Context(), ask)
 }
 
@@ -46,6 +54,10 @@ func (t *target) decide(cmd *cobra.Command, ask func(c *admin.Client) error) err
 	if err != nil {
 		return err
 	}
+	if o.Shared {
+		return fmt.Errorf("no gateway is running on %s, and its ledger is in PostgreSQL, where a node decides alone: start "+
+			"one on this data folder, or ask one that runs with --admin ADDRESS", o.Data)
+	}
 	return o.Decide(ask)
 }
 
@@ -56,8 +68,7 @@ func (t *target) offline() (admin.Offline, error) {
 	case err != nil:
 		return o, fmt.Errorf("no gateway is running on %s, and %w", o.Data, err)
 	case o.Shared:
-		return o, fmt.Errorf("no gateway is running on %s, and its ledger is in PostgreSQL, which a gateway alone reads: "+
-			"start one with the same store block, or ask one that runs with --admin ADDRESS", o.Data)
+		return o, nil
 	}
 	if _, err := os.Stat(o.Ledger); err != nil {
 		return o, fmt.Errorf("no gateway is running on %s, and there is no ledger to read: %w; "+
@@ -82,7 +93,7 @@ func (t *target) place() (admin.Offline, error) {
 		return o, fmt.Errorf("where its ledger is cannot be read: %w", diags)
 	}
 	o.Config = cfg
-	o.Ledger, o.Shared = store.File(data), store.Kind == config.Postgres
+	o.Ledger, o.Shared, o.DSN = store.File(data), store.Kind == config.Postgres, store.DSN
 	return o, nil
 }
 

@@ -74,6 +74,7 @@ does. With --json it prints JSON lines, or one object for a request.`,
 	cmd.Flags().StringVar(&u.route, "route", "", "only attempts on the route `NAME`")
 	cmd.Flags().BoolVar(&u.csv, "csv", false, "print CSV, with amounts in microcents")
 	u.target.addFlags(cmd)
+	u.addFromFlag(cmd)
 	u.output.addFlag(cmd)
 	return cmd
 }

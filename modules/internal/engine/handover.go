@@ -12,6 +12,7 @@ import (
 	"github.com/gofrs/flock"
 
 	"github.com/fareway/fareway/modules/internal/files"
+	"github.com/fareway/fareway/modules/internal/ledger/live"
 	"github.com/fareway/fareway/modules/internal/spool"
 )
 
@@ -86,18 +87,18 @@ func (p *predecessors) livingOwners() (all []string) {
 
 // takeUpLeft takes up what processes left that have ended: spools of those that had handed the ledger over, then holds
 // without a settlement. Nobody decides about the ledger meanwhile.
-func (e *Engine) takeUpLeft(ctx context.Context) error {
-	dead, release, err := e.predecessors.lockEnded()
+func (t *settler) takeUpLeft(ctx context.Context, p *predecessors, store live.Store) error {
+	dead, release, err := p.lockEnded()
 	if err != nil {
 		return err
 	}
 	defer release()
 	for _, lock := range dead {
-		if err := e.settler.takeUpFile(ctx, lock.Path()); err != nil {
+		if err := t.takeUpFile(ctx, lock.Path()); err != nil {
 			return err
 		}
 	}
-	_, err = e.base.Recover(ctx, e.predecessors.livingOwners()...)
+	_, err = store.Recover(ctx, p.livingOwners()...)
 	return err
 }
 
@@ -141,7 +142,9 @@ func (e *Engine) awaitPredecessor(owner string, lock *flock.Flock) {
 		got, err := lock.TryLockContext(e.life.ctx, handOverEvery)
 		_ = lock.Close() // lockEnded locks it
 		if got && !e.isHandedOver() && e.store.Loss() == nil {
-			err = e.live.ExcludeAll(context.Background(), func() error { return e.takeUpLeft(context.Background()) })
+			err = e.live.ExcludeAll(context.Background(), func() error {
+				return e.settler.takeUpLeft(context.Background(), &e.predecessors, e.base)
+			})
 			if err == nil {
 				e.Logger().Info("what an earlier process has left is taken up", "owner", owner)
 				return

@@ -77,7 +77,7 @@ func (e *Engine) openLive(ctx context.Context, store live.Store, options ledger.
 	if options.Behind {
 		e.settler.spool.SyncBehind()
 	}
-	if err := e.reopenUnbooked(ctx); err != nil {
+	if err := e.settler.reopenUnbooked(ctx, e.store); err != nil {
 		return err
 	}
 	if store.PowerCut() {
@@ -87,7 +87,7 @@ func (e *Engine) openLive(ctx context.Context, store live.Store, options ledger.
 	}
 	e.settler.countAside()
 	if store.Loss() == nil { // else what dead processes left belongs to the ledger that is missing, which may be put back
-		if err := e.takeUpEverything(ctx); err != nil {
+		if err := e.settler.takeUpEverything(ctx, &e.predecessors, e.base); err != nil {
 			return err
 		}
 	} else if _, release, err := e.predecessors.lockEnded(); err != nil {
@@ -111,7 +111,7 @@ func (e *Engine) openLive(ctx context.Context, store live.Store, options ledger.
 // openShared opens the ledger over a store that other processes have open, too: the settlements of this one's spool
 // come first, for the others may have released their holds already, and then what nodes hold that are gone.
 func (e *Engine) openShared(ctx context.Context, store shared.Store, o *Options) error {
-	if err := e.reopenUnbooked(ctx); err != nil {
+	if err := e.settler.reopenUnbooked(ctx, e.store); err != nil {
 		return err
 	}
 	e.settler.countAside()
@@ -132,23 +132,23 @@ func (e *Engine) openShared(ctx context.Context, store shared.Store, o *Options)
 }
 
 // reopenUnbooked has what was decided about the spool in another copy of the ledger decided anew.
-func (e *Engine) reopenUnbooked(ctx context.Context) error {
-	unbooked, err := findUnbooked(ctx, e.store, e.settler.spool.Aside().Items())
+func (t *settler) reopenUnbooked(ctx context.Context, books ledger.Books) error {
+	unbooked, err := findUnbooked(ctx, books, t.spool.Aside().Items())
 	if err == nil && len(unbooked) > 0 {
-		e.Logger().Error("what was decided about the spool was decided in another copy of the ledger: it is to be applied "+
+		t.log.Error("what was decided about the spool was decided in another copy of the ledger: it is to be applied "+
 			"to this one, or decided anew: "+toDecide, "items", len(unbooked))
-		e.settler.spool.Aside().Reopen(unbooked)
+		t.spool.Aside().Reopen(unbooked)
 	}
 	return err
 }
 
 // takeUpEverything takes up what dead processes left: the ledger's own spool, then what takeUpLeft does. Nobody decides
 // about the ledger meanwhile.
-func (e *Engine) takeUpEverything(ctx context.Context) error {
-	if err := e.settler.takeUp(ctx); err != nil {
+func (t *settler) takeUpEverything(ctx context.Context, p *predecessors, store live.Store) error {
+	if err := t.takeUp(ctx); err != nil {
 		return err
 	}
-	return e.takeUpLeft(ctx)
+	return t.takeUpLeft(ctx, p, store)
 }
 
 // Durability is what a charge survives that was acknowledged.
@@ -172,7 +172,7 @@ func (e *Engine) AcceptLoss(ctx context.Context, reason string) (ledger.Loss, er
 		return loss, err
 	}
 	ctx = context.WithoutCancel(ctx)
-	err = e.live.ExcludeAll(ctx, func() error { return e.takeUpEverything(ctx) })
+	err = e.live.ExcludeAll(ctx, func() error { return e.settler.takeUpEverything(ctx, &e.predecessors, e.base) })
 	if err != nil {
 		return loss, fmt.Errorf("the loss is accepted, and what dead processes left could not be taken up, which a "+
 			"restart does: %w", err)

@@ -18,6 +18,7 @@ import (
 	rediscache "github.com/fareway/fareway/modules/internal/cache/redis"
 	"github.com/fareway/fareway/modules/internal/ledger"
 	"github.com/fareway/fareway/modules/internal/ledger/live"
+	"github.com/fareway/fareway/modules/internal/ledger/move"
 	"github.com/fareway/fareway/modules/internal/ledger/postgres"
 	"github.com/fareway/fareway/modules/internal/ledger/shared"
 	"github.com/fareway/fareway/modules/internal/ledger/sqlite"
@@ -155,6 +156,12 @@ func (f File) IsOffered() bool { return sqlite.IsOffered(string(f)) }
 // Lock keeps gateways from it until release is called. ledger.ErrLocked when one runs.
 func (f File) Lock() (release func() error, err error) { return sqlite.Lock(string(f)) }
 
+// ReadMove reads whether it was moved elsewhere, or is being moved.
+func (f File) ReadMove() (move.Mark, error) { return sqlite.ReadMove(string(f)) }
+
+// UndoMove has it served again here, although it was moved. ledger.ErrLocked when somebody has it.
+func (f File) UndoMove() error { return sqlite.UndoMove(string(f)) }
+
 // Copy copies it as it is at one moment into a new file, with a witness, both on the disk when it returns.
 func (f File) Copy(ctx context.Context, to string) error { return sqlite.Copy(ctx, string(f), to) }
 
@@ -170,6 +177,22 @@ func (f File) FindLoss(ctx context.Context) (*ledger.Loss, error) {
 
 // DamagedLogs are files beside it with a damaged part of it, which were kept and nobody has decided about.
 func (f File) DamagedLogs() (paths []string, err error) { return sqlite.DamagedLogs(string(f)) }
+
+// Server is a ledger in PostgreSQL, by its dsn, for commands.
+type Server string
+
+// Name is its name for people, without what is secret of the dsn.
+func (s Server) Name() (string, error) { return postgres.NameOf(string(s)) }
+
+// OpenBooks opens it for reading, beside gateways or without one, on the primary or a replica.
+func (s Server) OpenBooks(ctx context.Context) (*postgres.Books, error) {
+	return postgres.OpenBooks(ctx, string(s))
+}
+
+// OpenTarget opens it for a ledger that is moved there.
+func (s Server) OpenTarget(ctx context.Context, log *slog.Logger) (*postgres.Target, error) {
+	return postgres.OpenTarget(ctx, postgres.Options{URL: string(s), Options: ledger.Options{Logger: log}})
+}
 
 // ReleaseMemory gives up what SQLite keeps in memory of the files of this process, but for what is in use.
 func ReleaseMemory() { sqlite.ReleaseMemory() }

@@ -202,7 +202,7 @@ func (p *accountPass) strangers(s RequestSum, pruned bool) error {
 	if pruned {
 		return keep(&p.books.strangers, Disagree("pruned", "it names the key number %d, which does not exist", s.Key))
 	}
-	return keep(&p.books.strangers, each(p.Requests(Span{}), func(r *Request) error {
+	return keep(&p.books.strangers, each(p.Requests(Span{Strangers: true}), func(r *Request) error {
 		if r.AccountNumber != s.Account || r.KeyNumber != s.Key {
 			return nil
 		}
@@ -245,14 +245,14 @@ func (p *accountPass) verifyLast(a *holder) error {
 	if a.Last != nil {
 		last = *a.Last
 	}
-	e, _, err := p.Entry(last)
+	e, _, err := p.Entry(a.ID, last)
 	none := a.Last == nil
 	switch {
 	case err != nil:
 		return err
 	case none != (a.Entries == 0):
 		return Disagree(a.ID, "the account has %d entries and names entry %d of the journal as its last", a.Entries, last)
-	case !none && e.Number != a.Number || e.Seq != a.Entries:
+	case !none && e.Account != a.ID || e.Seq != a.Entries:
 		return Disagree(a.ID, "entry %d of the journal, which the account names as its last, is not its entry %d", last,
 			a.Entries)
 	case a.Head != e.Hash:
@@ -290,7 +290,7 @@ func (p *accountPass) verifyPeriod(a *holder) error {
 	case *a.Allotted:
 		return nil
 	}
-	has, err := p.HasAllotment(a.Number, a.PeriodName())
+	has, err := p.HasAllotment(a.Account, a.PeriodName())
 	if has {
 		err = Disagree(a.ID, "period %d of the account does not say that it has its credits, and the journal has them",
 			number)

@@ -91,8 +91,8 @@ func (d *days) row(day, key int64, route string, u *book.Usage) {
 // verifyDays compares the sums of days with the requests that are there, and those of pruned ones with what was
 // written down of each key.
 func (v *verification) verifyDays() error {
-	if n := v.head.Summed; n != 0 {
-		e, found, err := v.Entry(n)
+	if n := v.head.Summed; n > 0 {
+		e, found, err := v.Entry("", n)
 		if err != nil {
 			return err
 		}

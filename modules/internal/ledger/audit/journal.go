@@ -14,9 +14,10 @@ const recentLinks = 1 << 14
 // journalPass is what verifyJournal remembers from one entry to the next.
 type journalPass struct {
 	*verification
-	n      int64 // of the last entry
-	format int64 // of the last entry
-	recent []Entry
+	n       int64  // of the last entry
+	format  int64  // of the last entry
+	account string // of the last entry
+	recent  []Entry
 }
 
 // verifyJournal reads a part of the journal, from one entry to another. Each entry has to continue the one that it
@@ -24,15 +25,15 @@ type journalPass struct {
 // verifyLast finds that it is a chain, for the account's last entry has as many before it as there are.
 func (v *verification) verifyJournal(first, last int64) error {
 	p := journalPass{verification: v, recent: make([]Entry, max(1, min(v.head.LastEntry, recentLinks)))}
-	if first != math.MinInt64 {
+	if first != math.MinInt64 && !v.head.ByAccount {
 		p.n = first - 1
-		before, _, err := v.Entry(p.n)
+		before, _, err := v.Entry("", p.n)
 		if p.format = before.Format; err != nil {
 			return err
 		}
 	}
 	err := each(v.Entries(first, last, false), p.entry)
-	if err == nil && last != math.MaxInt64 && p.n != last {
+	if err == nil && last != math.MaxInt64 && p.n != last { // of a store with places alone: only those have several parts
 		err = missingEntry(p.n+1, "journal", "entry %d of the journal is missing", p.n+1)
 	}
 	return err
@@ -44,9 +45,14 @@ func missingEntry(n int64, where, format string, args ...any) error {
 
 func (p *journalPass) entry(e Entry) error {
 	p.done.Add(1)
+	if p.head.ByAccount && e.Account != p.account {
+		p.format, p.account = 0, e.Account
+	}
 	switch {
-	case e.N != p.n+1:
+	case !p.head.ByAccount && e.N != p.n+1:
 		return missingEntry(p.n+1, e.where(), "entry %d of the journal is missing before it, which is entry %d", p.n+1, e.N)
+	case !p.head.ByAccount && e.Numbered != nil:
+		return e.disagree("it has two numbers among all entries")
 	case e.Account == "":
 		return e.disagree("it belongs to an account that does not exist, number %d", e.Number)
 	}
@@ -60,12 +66,12 @@ func (p *journalPass) entry(e Entry) error {
 	case (e.Before == 0) != (e.Seq == 1):
 		return e.disagree("it is entry %d of its account and names entry %d of the journal as the one before it", e.Seq,
 			e.Before)
-	case before.Number != e.Number || before.Seq != e.Seq-1:
+	case before.Account != e.Account || before.Seq != e.Seq-1:
 		return e.disagree("entry %d of the journal, which it names as the one before it, is not entry %d of its account",
 			e.Before, e.Seq-1)
 	case e.Prev != before.Hash:
 		return e.disagree("its link to the entry before it is broken")
-	case e.Entry.Hash() != e.Hash:
+	case e.hashNow() != e.Hash:
 		return e.disagree("it is not what its hash was made of")
 	case err != nil || after.Credits != e.Credits || after.Accrued != e.Accrued:
 		return e.disagree("it leaves %d credits and %d microcents accrued, %d and %d follow from the entry before it",
@@ -102,13 +108,22 @@ func (p *journalPass) look(account int64) {
 func (p *journalPass) before(e *Entry) (last Entry, err error) {
 	switch l := p.slot(e.Number); {
 	case e.Before == 0:
-		return Entry{Number: e.Number}, nil
-	case l.N == e.Before:
-		return *l, nil
+		last.Account = e.Account
+	case l.N == e.Before && l.Account == e.Account:
+		last = *l
 	case e.Before < e.N:
-		last, _, err = p.Entry(e.Before)
+		last, _, err = p.Entry(e.Account, e.Before)
 	}
 	return last, err
+}
+
+// hashNow is the hash of what the entry says.
+func (e *Entry) hashNow() ledger.Digest {
+	is := e.Entry
+	if e.Numbered != nil {
+		is.N = *e.Numbered
+	}
+	return is.Hash()
 }
 
 // slot is where the account's last entry is remembered, if it is not another account's.
@@ -124,6 +139,8 @@ func (e *Entry) nonsense() string {
 	switch {
 	case e.Format < 1 || e.Format > ledger.EntryFormat:
 		return fmt.Sprintf("its hash has format %d; there are 1 to %d", e.Format, ledger.EntryFormat)
+	case e.Format != 2 && e.Numbered != nil:
+		return "it has a number among all entries, which only one of format 2 has in its hash"
 	case e.Format == 1 && e.Prices != "":
 		return "it names prices, which no entry of format 1 does"
 	case e.Format < 3 && (says || e.Kind == ledger.Closing):

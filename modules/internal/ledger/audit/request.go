@@ -114,7 +114,7 @@ func isEstimate(u llm.Usage, estimate *llm.Usage) bool {
 // verifyPairs finds that none was passed over.
 func (v *verification) entriesFor(r *Request) (charge *Entry, later []Entry, err error) {
 	if r.Entry != 0 {
-		e, found, err := v.Entry(r.Entry)
+		e, found, err := v.Entry(r.Account, r.Entry)
 		switch {
 		case err != nil:
 			return nil, nil, err
@@ -130,7 +130,7 @@ func (v *verification) entriesFor(r *Request) (charge *Entry, later []Entry, err
 	if r.Refunded == 0 && !slices.ContainsFunc(r.Attempts, wasProvenLater) {
 		return charge, nil, nil
 	}
-	err = each(v.LaterEntries(r.ID), func(e Entry) error {
+	err = each(v.LaterEntries(r.Account, r.ID), func(e Entry) error {
 		v.countFound(&e)
 		later = append(later, e)
 		return nil

@@ -35,7 +35,8 @@ func (v *verification) verifyCheckpoints() error {
 	for _, k := range v.how.Kept {
 		if _, missing := kept[k.N]; missing {
 			return Disagree(CheckpointName(k.N), "it was kept elsewhere and the ledger does not have it: what came after "+
-				"checkpoint %d was cut off", last.N)
+				"checkpoint %d was cut off; it is over %d movements of money, and the ledger has %d", last.N, k.Entries,
+				v.from+v.report.Entries)
 		}
 	}
 	return nil

@@ -33,8 +33,13 @@ import (
 // Rows are what a ledger has, at one moment.
 //
 // Accounts and keys have numbers, from 1 on in the order of their making, by which rows name them, 0 for none. Entries
-// and acts have places, from 1 on without gaps, in which those of an account follow one another. A store that has no
-// such number counts the rows as it gives them. No two rows have the same number, place or id.
+// and acts have places, from 1 on without gaps, in which those of an account follow one another. No two rows have the
+// same number, place or id.
+//
+// A store that has no place for an entry among those of all accounts says so (Head.ByAccount). It names an entry by its
+// account and its number there, and gives entries in the order of their accounts, in any order of these, and of their
+// numbers. Where a verification begins behind a checkpoint (ledger.Verification.From), the place of an entry that this
+// does not cover is larger by what the checkpoint says that it is over, so that it shows which are new.
 type Rows interface {
 	// Head is what the ledger counts of itself.
 	Head() (Head, error)
@@ -46,14 +51,16 @@ type Rows interface {
 	// Entries are those from a place to another, in the order of their places; where moved is set only those that
 	// operators made: top-ups, refunds and adjustments.
 	Entries(first, last int64, moved bool) iter.Seq2[Entry, error]
-	// Entry finds an entry by its place.
-	Entry(place int64) (e Entry, found bool, err error)
-	// LaterEntries are the receipts, closings and refunds of a request, in the order of their places.
-	LaterEntries(request string) iter.Seq2[Entry, error]
+	// Entry finds an entry of an account, by its id, at a place. The account is for stores with Head.ByAccount: others
+	// find the entry there whosever it is.
+	Entry(account string, place int64) (e Entry, found bool, err error)
+	// LaterEntries are the receipts, closings and refunds of a request, in the order of their places. The account, by
+	// its id, is for stores with Head.ByAccount.
+	LaterEntries(account, request string) iter.Seq2[Entry, error]
 	// ChargeFrom is the request of the first charge from a place on; "" where there is none.
 	ChargeFrom(place int64) (request string, err error)
 	// HasAllotment reports whether an account has an allotment of this reference.
-	HasAllotment(account int64, reference string) (bool, error)
+	HasAllotment(account *Account, reference string) (bool, error)
 	// Books are what the entries up to a place have moved into each book, in microcents, in any order.
 	Books(last int64) iter.Seq2[BookSum, error]
 
@@ -86,6 +93,7 @@ type Rows interface {
 
 	// Acts are those of the audit trail, in the order of their places; by account, in the order of the accounts and of
 	// their places, first those of no account. Where moved is set they are only those about movements of money.
+	// Those about movements come in the order in which Entries has these.
 	Acts(byAccount, moved bool) iter.Seq2[Act, error]
 	// Checkpoints are in the order of their numbers.
 	Checkpoints() iter.Seq2[ledger.Checkpoint, error]
@@ -109,6 +117,8 @@ type Ledger struct {
 
 // Head is what a ledger counts of itself, and how much it has.
 type Head struct {
+	// ByAccount: entries have no place but in their account, see Rows. LastEntry is then how many there are, about.
+	ByAccount bool
 	LastEntry int64 // its place
 	Attempts  int64 // of settled requests, all that there are
 	Requests  int64 // settled ever, about: for progress
@@ -116,7 +126,7 @@ type Head struct {
 	Pruned time.Time
 	// Rows are how many Holds there are, Held is what they hold and Marks the sum of their marks.
 	Rows, Held, Marks int64
-	Summed            int64 // the place of the last charge whose request is in the sums of days
+	Summed            int64 // the place of the last charge whose request is in the sums of days; -1: there are no sums
 	Trail             book.Trail
 	Checkpoints       int64
 	Checkpoint        ledger.Digest // of the last
@@ -135,6 +145,8 @@ type Entry struct {
 	Before int64 // the place of its account's entry before it, 0 for none
 	Number int64 // of its account; Account is "" where there is none of it
 	Since  time.Time
+	// Numbered is the number among all entries that is in its hash, of format 2, where that is not its place.
+	Numbered *int64
 }
 
 // BookSum is what entries have moved into a book.
@@ -148,6 +160,9 @@ type Span struct {
 	First, End string // ids, from the first on and before the end; "" for no end
 	After      int64  // 0, or only those that have entries behind this place
 	Pending    bool   // only those that wait for a receipt
+	// Strangers: those whose key is none of their account's are looked for. A store with Head.ByAccount may give only
+	// those, and fills in AccountNumber and KeyNumber here alone.
+	Strangers bool
 }
 
 // Request is a settled request with its attempts, without its entries and without what prices say.

@@ -68,8 +68,14 @@ func DayOf(t time.Time) int64 {
 	return n
 }
 
-// DateOf writes a day, "2026-11-20".
+// Undated is the day of what was pruned before there were sums by day. No time has it.
+const Undated = -200_000
+
+// DateOf writes a day, "2026-11-20"; "" for Undated.
 func DateOf(day int64) string {
+	if day == Undated {
+		return ""
+	}
 	return time.Unix(0, 0).UTC().AddDate(0, 0, int(day)).Format(time.DateOnly)
 }
 

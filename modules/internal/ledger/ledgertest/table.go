@@ -152,7 +152,7 @@ func (t *Tables) Entries(first, last int64, moved bool) iter.Seq2[audit.Entry, e
 }
 
 // Entry implements audit.Rows.
-func (t *Tables) Entry(place int64) (e audit.Entry, found bool, err error) {
+func (t *Tables) Entry(_ string, place int64) (e audit.Entry, found bool, err error) {
 	for _, e := range t.entriesBetween(place, place) {
 		return e, true, t.fail()
 	}
@@ -160,7 +160,7 @@ func (t *Tables) Entry(place int64) (e audit.Entry, found bool, err error) {
 }
 
 // LaterEntries implements audit.Rows.
-func (t *Tables) LaterEntries(request string) iter.Seq2[audit.Entry, error] {
+func (t *Tables) LaterEntries(_, request string) iter.Seq2[audit.Entry, error] {
 	return rowsIn(t, t.index.later[request])
 }
 
@@ -175,9 +175,9 @@ func (t *Tables) ChargeFrom(place int64) (string, error) {
 }
 
 // HasAllotment implements audit.Rows.
-func (t *Tables) HasAllotment(account int64, reference string) (bool, error) {
+func (t *Tables) HasAllotment(account *audit.Account, reference string) (bool, error) {
 	return slices.ContainsFunc(t.EntryRows, func(e audit.Entry) bool {
-		return e.Number == account && e.Kind == ledger.Allotment && e.Reference == reference
+		return e.Number == account.Number && e.Kind == ledger.Allotment && e.Reference == reference
 	}), t.fail()
 }
 

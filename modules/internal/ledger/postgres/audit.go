@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"iter"
+	"math"
 
 	"github.com/jackc/pgx/v5"
 
@@ -12,27 +13,14 @@ import (
 	"github.com/fareway/fareway/modules/internal/ledger/book"
 )
 
-// Entries and acts have no number but their account's, so a verification and a checkpoint number them: those that a
-// checkpoint covers lie before those that the next one does, and those of an account follow one another. Accounts and
-// keys are numbered in the order of their making.
+// Accounts and keys are numbered in the order of their making, within each query that needs it: nothing is written, so
+// that a replica can be verified, and a number is only compared with those of other queries of the same moment.
 const (
-	numberAccounts = `CREATE TEMP TABLE v_accounts ON COMMIT DROP AS
-		SELECT account, row_number() OVER (ORDER BY made, account) AS n FROM accounts`
-	numberKeys = `CREATE TEMP TABLE v_keys ON COMMIT DROP AS
-		SELECT account, key, row_number() OVER (ORDER BY made, key) AS n FROM keys`
-	numberRows = `CREATE TEMP TABLE v_%[1]s ON COMMIT DROP AS
-		SELECT account, seq, row_number() OVER (ORDER BY covered, account, seq) AS n FROM (SELECT e.account, e.seq,
-		coalesce((SELECT h.checkpoint FROM heads AS h WHERE h.account = e.account AND h.act = %[2]t AND h.seq >= e.seq
-		ORDER BY h.seq LIMIT 1), 9223372036854775807) AS covered FROM %[1]s AS e) AS e`
+	numberedAccounts = `(SELECT account, created, row_number() OVER (ORDER BY made, account) AS n FROM accounts)`
+	numberedKeys     = `(SELECT account, key, row_number() OVER (ORDER BY made, key) AS n FROM keys)`
+	// Acts have places: those that were numbered across accounts (format 1) first.
+	placedActs = `(SELECT *, row_number() OVER (ORDER BY n NULLS LAST, account, seq) AS place FROM acts)`
 )
-
-var numbering = [...]string{
-	numberAccounts, `CREATE UNIQUE INDEX ON v_accounts (account)`, `ANALYZE v_accounts`,
-	numberKeys, `CREATE UNIQUE INDEX ON v_keys (account, key)`, `ANALYZE v_keys`,
-	fmt.Sprintf(numberRows, "entries", false), `CREATE UNIQUE INDEX ON v_entries (n)`,
-	`CREATE UNIQUE INDEX ON v_entries (account, seq)`, `ANALYZE v_entries`,
-	fmt.Sprintf(numberRows, "acts", true), `CREATE UNIQUE INDEX ON v_acts (n)`, `ANALYZE v_acts`,
-}
 
 // auditRows gives the rows of one moment, which a transaction sees, to be verified. What is compared with what package
 // audit says.
@@ -40,16 +28,24 @@ type auditRows struct {
 	s   *Store
 	ctx context.Context
 	tx  pgx.Tx
+	// from is the checkpoint that the verification begins behind, nil for none: the places of entries that it covers are
+	// their numbers, and of others larger by from.Entries, which no covered one reaches.
+	from *ledger.Checkpoint
 }
 
-// number makes the numbers of rows.
-func (r auditRows) number() error {
-	for _, sql := range numbering {
-		if _, err := r.tx.Exec(r.ctx, sql); err != nil {
-			return err
-		}
+// covered are how far the checkpoints up to from reach into each account, and coverage is $1 and $2 of what names it.
+const covered = `(SELECT account, max(seq) AS seq FROM heads WHERE NOT act AND checkpoint <= $1::int8 GROUP BY account)`
+
+func (r auditRows) coverage() []any {
+	if r.from == nil {
+		return []any{int64(0), int64(0)}
 	}
-	return nil
+	return []any{r.from.N, r.from.Entries}
+}
+
+// placeOf is the place of an entry that a column has the number of, beside covered AS c.
+func placeOf(column string) string {
+	return `(` + column + ` + CASE WHEN ` + column + ` > coalesce(c.seq, 0) THEN $2::int8 ELSE 0 END)`
 }
 
 // rowsOf are the rows of a query.
@@ -75,15 +71,15 @@ func (r auditRows) one(sql string, args ...any) func(values ...any) error {
 }
 
 // Head implements audit.Rows. Holds are counted as they lie: what accounts and lines say that they hold is compared
-// with them by verifyHeld.
+// with them by verifyHeld, and nobody else says how many there are.
 func (r auditRows) Head() (h audit.Head, err error) {
 	var pruned int64
 	var trail, checkpoint []byte
-	err = r.one(`SELECT (SELECT coalesce(max(n), 0) FROM v_entries), (SELECT count(*) FROM attempts),
-		(SELECT coalesce(sum(requests), 0)::bigint FROM balances), pruned_before, acts, trail, checkpoints, checkpoint,
-		(SELECT count(*) FROM holds), (SELECT coalesce(sum(hold), 0)::bigint FROM holds) FROM ledger`)(
-		&h.LastEntry, &h.Attempts, &h.Requests, &pruned, &h.Trail.Acts, &trail, &h.Checkpoints, &checkpoint, &h.Rows,
-		&h.Held)
+	h.ByAccount, h.Summed = true, -1
+	err = r.one(`SELECT (SELECT coalesce(sum(entries), 0)::bigint FROM balances), (SELECT count(*) FROM attempts),
+		(SELECT coalesce(sum(requests), 0)::bigint FROM balances), pruned_before, acts, trail, checkpoints, checkpoint
+		FROM ledger`)(
+		&h.LastEntry, &h.Attempts, &h.Requests, &pruned, &h.Trail.Acts, &trail, &h.Checkpoints, &checkpoint)
 	h.Trail.Head, h.Checkpoint = digestOf(trail), digestOf(checkpoint)
 	if pruned != 0 {
 		h.Pruned = moment(pruned)
@@ -93,6 +89,8 @@ func (r auditRows) Head() (h audit.Head, err error) {
 		if failed != nil {
 			return h, failed
 		}
+		h.Rows++
+		h.Held += hold.Hold.Hold
 		h.Marks += hold.Mark(&scratch)
 	}
 	return h, err
@@ -120,17 +118,27 @@ func (r auditRows) Prices() iter.Seq2[audit.Price, error] {
 	})
 }
 
-const auditEntries = `SELECT ` + entryColumns + `, v.n,
-	coalesce((SELECT p.n FROM v_entries AS p WHERE p.account = e.account AND p.seq = e.seq - 1), 0), coalesce(a.n, 0),
-	coalesce(o.created, 0) FROM v_entries AS v JOIN entries AS e ON e.account = v.account AND e.seq = v.seq
-	LEFT JOIN v_accounts AS a ON a.account = e.account LEFT JOIN accounts AS o ON o.account = e.account `
+// auditEntries are entries AS e with the place of each, of the one before it, their account's number, and since when
+// that is; $1 and $2 are coverage.
+var (
+	auditEntries = `SELECT ` + entryColumns + `, ` + placeOf(`e.seq`) + `,
+		CASE WHEN e.seq = 1 THEN 0 ELSE ` + placeOf(`(e.seq - 1)`) + ` END, coalesce(a.n, 0), a.created
+		FROM entries AS e LEFT JOIN ` + covered + ` AS c ON c.account = e.account
+		LEFT JOIN ` + numberedAccounts + ` AS a ON a.account = e.account `
+	// One entry, whose account needs no number.
+	auditEntry = `SELECT ` + entryColumns + `, $3::int8, 0::int8, 0::int8, a.created
+		FROM entries AS e JOIN accounts AS a ON a.account = e.account WHERE e.account = $1 AND e.seq = $2`
+)
 
 func scanAuditEntry(row pgx.Rows) (e audit.Entry, err error) {
-	var since int64
-	is, err := scanEntry(row, &e.N, &e.Before, &e.Number, &since)
-	n := e.N
-	e.Entry, e.Hash, e.Since = is.Entry, is.Hash, moment(since)
-	if e.N = n; e.Number == 0 {
+	var place int64
+	var since *int64
+	is, err := scanEntry(row, &place, &e.Before, &e.Number, &since)
+	e.Entry, e.Hash, e.Since = is.Entry, is.Hash, optionalMoment(since)
+	if e.Format == 2 {
+		e.Numbered = new(e.N)
+	}
+	if e.N = place; since == nil {
 		e.Account = ""
 	}
 	return e, err
@@ -138,74 +146,89 @@ func scanAuditEntry(row pgx.Rows) (e audit.Entry, err error) {
 
 // Entries implements audit.Rows.
 func (r auditRows) Entries(first, last int64, moved bool) iter.Seq2[audit.Entry, error] {
-	where := `WHERE v.n BETWEEN $1 AND $2 `
+	where, args := `WHERE true `, r.coverage()
+	if first > math.MinInt64 || last < math.MaxInt64 {
+		where += `AND ` + placeOf(`e.seq`) + ` BETWEEN $3 AND $4 `
+		args = append(args, first, last)
+	}
 	if moved {
 		where += `AND e.kind IN ('top_up', 'refund', 'adjustment') `
 	}
-	return rowsOf(r, scanAuditEntry, auditEntries+where+`ORDER BY v.n`, first, last)
+	return rowsOf(r, scanAuditEntry, auditEntries+where+`ORDER BY e.account, e.seq`, args...)
 }
 
 // Entry implements audit.Rows.
-func (r auditRows) Entry(place int64) (e audit.Entry, found bool, err error) {
+func (r auditRows) Entry(account string, place int64) (e audit.Entry, found bool, err error) {
+	seq := place
+	if r.from != nil && place > r.from.Entries {
+		seq -= r.from.Entries
+	}
 	err = queryRows(r.ctx, r.tx, func(row pgx.Rows) (err error) {
 		found = true
 		e, err = scanAuditEntry(row)
 		return err
-	}, auditEntries+`WHERE v.n = $1`, place)
+	}, auditEntry, account, seq, place)
 	return e, found, err
 }
 
 // LaterEntries implements audit.Rows.
-func (r auditRows) LaterEntries(request string) iter.Seq2[audit.Entry, error] {
-	return rowsOf(r, scanAuditEntry, auditEntries+`WHERE e.request = $1 AND e.kind IN ('receipt', 'closing', 'refund')
-		ORDER BY v.n`, request)
+func (r auditRows) LaterEntries(account, request string) iter.Seq2[audit.Entry, error] {
+	return rowsOf(r, scanAuditEntry, `SELECT `+entryColumns+`, `+placeOf(`e.seq`)+`, 0::int8, 0::int8, a.created
+		FROM entries AS e JOIN accounts AS a ON a.account = e.account LEFT JOIN `+covered+` AS c ON c.account = e.account
+		WHERE e.account = $3 AND e.request = $4 AND e.kind IN ('receipt', 'closing', 'refund') ORDER BY e.seq`,
+		append(r.coverage(), account, request)...)
 }
 
-// ChargeFrom implements audit.Rows.
-func (r auditRows) ChargeFrom(place int64) (request string, err error) {
-	err = r.one(`SELECT e.request FROM v_entries AS v JOIN entries AS e ON e.account = v.account AND e.seq = v.seq
-		WHERE v.n >= $1 AND e.kind = 'charge' AND e.request IS NOT NULL ORDER BY v.n LIMIT 1`, place)(&request)
-	return request, err
-}
+// ChargeFrom implements audit.Rows: the journal has no parts.
+func (r auditRows) ChargeFrom(int64) (request string, err error) { return "", nil }
 
 // HasAllotment implements audit.Rows.
-func (r auditRows) HasAllotment(account int64, reference string) (has bool, err error) {
-	err = r.one(`SELECT true FROM v_accounts AS a JOIN entries AS e ON e.account = a.account
-		WHERE a.n = $1 AND e.kind = 'allotment' AND e.reference = $2`, account, reference)(&has)
+func (r auditRows) HasAllotment(account *audit.Account, reference string) (has bool, err error) {
+	err = r.one(`SELECT true FROM entries WHERE account = $1 AND kind = 'allotment' AND reference = $2`, account.ID,
+		reference)(&has)
 	return has, err
 }
 
 // Books implements audit.Rows.
 func (r auditRows) Books(last int64) iter.Seq2[audit.BookSum, error] {
 	return rowsOf(r, scanInto(func(s *audit.BookSum) []any { return []any{&s.Book, &s.Microcents} }),
-		`SELECT e.book, sum(e.microcents)::bigint FROM v_entries AS v JOIN entries AS e ON e.account = v.account
-			AND e.seq = v.seq
-		WHERE v.n <= $1 GROUP BY e.book`, last)
+		`SELECT e.book, sum(e.microcents)::bigint FROM entries AS e LEFT JOIN `+covered+` AS c ON c.account = e.account
+		WHERE `+placeOf(`e.seq`)+` <= $3 GROUP BY e.book`, append(r.coverage(), last)...)
 }
 
 // Requests implements audit.Rows.
 func (r auditRows) Requests(s audit.Span) iter.Seq2[*audit.Request, error] {
 	where, args := `WHERE r.request >= $1 AND ($2 = '' OR r.request < $2)`, []any{s.First, s.End}
 	if s.After > 0 {
-		where += ` AND r.request IN (SELECT e.request FROM v_entries AS v JOIN entries AS e ON e.account = v.account
-			AND e.seq = v.seq
-			WHERE v.n > $3 AND e.request IS NOT NULL)`
-		args = append(args, s.After)
+		where += ` AND (r.account, r.request) IN (SELECT e.account, e.request FROM entries AS e
+			LEFT JOIN (SELECT account, max(seq) AS seq FROM heads WHERE NOT act AND checkpoint <= $3 GROUP BY account) AS c
+			ON c.account = e.account WHERE e.request IS NOT NULL AND e.seq > coalesce(c.seq, 0))`
+		args = append(args, r.from.N)
 	}
 	if s.Pending {
 		where += ` AND r.pending`
 	}
-	return r.requests(where, args...)
+	if s.Strangers {
+		where += ` AND NOT EXISTS (SELECT 1 FROM keys AS k WHERE k.account = r.account AND k.key = r.key)`
+	}
+	return r.requests(s.Strangers, where, args...)
 }
 
-func (r auditRows) requests(where string, args ...any) iter.Seq2[*audit.Request, error] {
+func (r auditRows) requests(numbered bool, where string, args ...any) iter.Seq2[*audit.Request, error] {
 	return audit.Given(func(give func(*audit.Request) error) error {
-		return r.s.eachDetail(r.ctx, r.tx, where, func(d *detail) error {
-			is := &audit.Request{RequestRecord: d.RequestRecord, Tokens: d.tokens}
-			err := r.one(`SELECT coalesce((SELECT n FROM v_accounts WHERE account = $1), 0),
-				coalesce((SELECT n FROM v_keys WHERE account = $1 AND key = $2), 0),
-				coalesce((SELECT n FROM v_entries WHERE account = $1 AND seq = $3), 0)`, d.Account, d.Key, d.entry)(
-				&is.AccountNumber, &is.KeyNumber, &is.Entry)
+		return r.s.eachDetail(r.ctx, r.tx, where, func(d *detail) (err error) {
+			is := &audit.Request{RequestRecord: d.RequestRecord, Tokens: d.tokens, Entry: d.entry}
+			if r.from != nil && d.entry > 0 {
+				reaches := int64(0)
+				err = r.one(`SELECT max(seq) FROM heads WHERE account = $1 AND NOT act AND checkpoint <= $2
+					HAVING count(*) > 0`, d.Account, r.from.N)(&reaches)
+				if is.Entry > reaches {
+					is.Entry += r.from.Entries
+				}
+			}
+			if err == nil && numbered {
+				err = r.one(`SELECT a.n FROM `+numberedAccounts+` AS a WHERE a.account = $1`, d.Account)(&is.AccountNumber)
+			}
 			if err != nil {
 				return err
 			}
@@ -216,7 +239,7 @@ func (r auditRows) requests(where string, args ...any) iter.Seq2[*audit.Request,
 
 // FindRequest implements audit.Rows.
 func (r auditRows) FindRequest(id string) (found *audit.Request, err error) {
-	for d, failed := range r.requests(`WHERE r.request = $1`, id) {
+	for d, failed := range r.requests(false, `WHERE r.request = $1`, id) {
 		found, err = d, failed
 	}
 	return found, err
@@ -242,7 +265,8 @@ func (r auditRows) Holds() iter.Seq2[audit.Hold, error] {
 		h.provider,
 		h.model, h.price_version, h.created, h.beside, CASE WHEN k.n IS NULL THEN 0 ELSE coalesce(a.n, 0) END,
 		s.request IS NOT NULL, CASE WHEN h.seq = 0 THEN 0 ELSE h.worst END FROM holds AS h
-		LEFT JOIN v_accounts AS a ON a.account = h.account LEFT JOIN v_keys AS k ON k.account = h.account AND k.key = h.key
+		LEFT JOIN `+numberedAccounts+` AS a ON a.account = h.account
+		LEFT JOIN `+numberedKeys+` AS k ON k.account = h.account AND k.key = h.key
 		LEFT JOIN requests AS s ON s.account = h.account AND s.request = h.request ORDER BY h.request, h.seq, h.account`)
 }
 
@@ -266,8 +290,9 @@ func (r auditRows) Accounts() iter.Seq2[audit.Account, error] {
 		a.Required = book.RequiredTexts(a.Requires)
 		return a, err
 	}, `SELECT `+balanceColumns+`, `+settingColumns+`, v.n,
-		(SELECT e.n FROM v_entries AS e WHERE e.account = a.account
-			AND e.seq = b.entries)`+fromAccounts+`JOIN v_accounts AS v ON v.account = a.account ORDER BY v.n`)
+		CASE WHEN b.entries > 0 THEN `+placeOf(`b.entries`)+` END`+fromAccounts+`JOIN `+numberedAccounts+`
+		AS v ON v.account = a.account LEFT JOIN `+covered+` AS c ON c.account = a.account ORDER BY v.n`,
+		r.coverage()...)
 }
 
 // Keys implements audit.Rows.
@@ -284,8 +309,9 @@ func (r auditRows) Keys() iter.Seq2[audit.Key, error] {
 		return k, err
 	}, `SELECT v.n, coalesce(a.n, 0), coalesce(o.n, 0), k.key, k.name, k.last4, k.revoked, k.created, k.expires,
 		coalesce(l.spend_cap, 0), coalesce(l.spent, 0), coalesce(l.spent_before, 0), k.hash
-		FROM keys AS k JOIN v_keys AS v ON v.account = k.account AND v.key = k.key
-		LEFT JOIN v_accounts AS a ON a.account = k.account LEFT JOIN v_keys AS o ON o.account = k.account AND o.key = k.root
+		FROM keys AS k JOIN `+numberedKeys+` AS v ON v.account = k.account AND v.key = k.key
+		LEFT JOIN `+numberedAccounts+` AS a ON a.account = k.account
+		LEFT JOIN `+numberedKeys+` AS o ON o.account = k.account AND o.key = k.root
 		LEFT JOIN key_lines AS l ON l.account = k.account AND l.root = k.key ORDER BY 2, 1`)
 }
 
@@ -295,10 +321,11 @@ func (r auditRows) EntrySums() iter.Seq2[audit.EntrySum, error] {
 		return []any{&s.Account, &s.Entries, &s.Spent,
 			&s.Refunded}
 	}),
-		`SELECT coalesce(a.n, 0), count(*),
-		coalesce(-sum(e.microcents) FILTER (WHERE e.kind IN ('charge', 'receipt', 'closing')), 0)::bigint,
-		coalesce(sum(e.microcents) FILTER (WHERE e.kind = 'refund'), 0)::bigint
-		FROM entries AS e LEFT JOIN v_accounts AS a ON a.account = e.account GROUP BY 1 ORDER BY 1`)
+		`SELECT coalesce(a.n, 0), sum(e.n)::bigint, sum(e.spent)::bigint, sum(e.refunded)::bigint
+		FROM (SELECT account, count(*) AS n,
+		coalesce(-sum(microcents) FILTER (WHERE kind IN ('charge', 'receipt', 'closing')), 0) AS spent,
+		coalesce(sum(microcents) FILTER (WHERE kind = 'refund'), 0) AS refunded FROM entries GROUP BY account) AS e
+		LEFT JOIN `+numberedAccounts+` AS a ON a.account = e.account GROUP BY 1 ORDER BY 1`)
 }
 
 func (r auditRows) sums(sql string) iter.Seq2[audit.RequestSum, error] {
@@ -309,15 +336,19 @@ func (r auditRows) sums(sql string) iter.Seq2[audit.RequestSum, error] {
 
 // RequestSums implements audit.Rows.
 func (r auditRows) RequestSums() iter.Seq2[audit.RequestSum, error] {
-	return r.sums(`SELECT coalesce(a.n, 0), coalesce(k.n, 0), count(*), sum(r.tokens)::bigint, sum(r.charge)::bigint,
-		sum(r.waived)::bigint, sum(r.refunded)::bigint, 0::bigint FROM requests AS r
-		LEFT JOIN v_accounts AS a ON a.account = r.account LEFT JOIN v_keys AS k ON k.account = r.account AND k.key = r.key
+	return r.sums(`SELECT coalesce(a.n, 0), coalesce(k.n, 0), sum(r.n)::bigint, sum(r.tokens)::bigint,
+		sum(r.charge)::bigint, sum(r.waived)::bigint, sum(r.refunded)::bigint, 0::bigint
+		FROM (SELECT account, key, count(*) AS n, sum(tokens) AS tokens, sum(charge) AS charge, sum(waived) AS waived,
+			sum(refunded) AS refunded FROM requests GROUP BY account, key) AS r
+		LEFT JOIN ` + numberedAccounts + ` AS a ON a.account = r.account
+		LEFT JOIN ` + numberedKeys + ` AS k ON k.account = r.account AND k.key = r.key
 		GROUP BY 1, 2 ORDER BY 1, 2`)
 }
 
 const prunedSums = `SELECT coalesce(a.n, 0), coalesce(k.n, 0), sum(p.settled)::bigint, %s, sum(p.microcents)::bigint,
-	sum(p.waived)::bigint, sum(p.refunded)::bigint, %s FROM pruned AS p LEFT JOIN v_accounts AS a ON a.account = p.account
-	LEFT JOIN v_keys AS k ON k.account = p.account AND k.key = p.key GROUP BY 1, 2 ORDER BY 1, 2`
+	sum(p.waived)::bigint, sum(p.refunded)::bigint, %s FROM pruned AS p
+	LEFT JOIN ` + numberedAccounts + ` AS a ON a.account = p.account
+	LEFT JOIN ` + numberedKeys + ` AS k ON k.account = p.account AND k.key = p.key GROUP BY 1, 2 ORDER BY 1, 2`
 
 // Pruned implements audit.Rows.
 func (r auditRows) Pruned() iter.Seq2[audit.RequestSum, error] {
@@ -334,21 +365,20 @@ func (r auditRows) Days() iter.Seq2[audit.Day, error] { return func(func(audit.D
 
 // Acts implements audit.Rows.
 func (r auditRows) Acts(byAccount, moved bool) iter.Seq2[audit.Act, error] {
-	where, order := ``, `ORDER BY v.n`
+	where, order := ``, `ORDER BY u.place`
 	if moved {
-		where = `WHERE u.action LIKE 'credit.%' `
+		where, order = `WHERE u.action LIKE 'credit.%' `, `ORDER BY u.account, u.seq` // as entries are
 	}
 	if byAccount {
-		order = `ORDER BY coalesce(n.n, 0), v.n`
+		order = `ORDER BY 15, u.place`
 	}
 	return rowsOf(r, func(row pgx.Rows) (a audit.Act, err error) {
 		is, err := scanAct(row, &a.Place, &a.Number)
 		a.Act, a.Hash = is.Act, is.Hash
 		return a, err
-	}, `SELECT u.account, '', u.seq, u.created, u.actor, u.action, u.subject, u.before, u.after, u.format, u.prev,
-		u.hash, v.n,
-		coalesce(n.n, 0) FROM v_acts AS v JOIN acts AS u ON u.account = v.account AND u.seq = v.seq
-		LEFT JOIN v_accounts AS n ON n.account = u.account `+where+order)
+	}, `SELECT coalesce(n.account, ''), '', u.seq, u.created, u.actor, u.action, u.subject, u.before, u.after, u.format,
+		u.prev, u.hash, u.n, u.place, coalesce(n.n, CASE WHEN u.account = '' THEN 0 ELSE -1 END)
+		FROM `+placedActs+` AS u LEFT JOIN `+numberedAccounts+` AS n ON n.account = u.account `+where+order)
 }
 
 const selectCheckpoints = `SELECT n, entries, created, prev, hash, format, acts, trail FROM checkpoints ORDER BY n`
@@ -366,11 +396,6 @@ func (r auditRows) Checkpoints() iter.Seq2[ledger.Checkpoint, error] {
 	return rowsOf(r, scanCheckpoint, selectCheckpoints)
 }
 
-const headsOf = `SELECT e.account, e.seq, e.hash FROM (SELECT DISTINCT ON (v.account) v.account, v.seq
-	FROM v_%[1]s AS v
-	WHERE v.n > $1 AND v.n <= $2 ORDER BY v.account, v.seq DESC) AS moved
-	JOIN %[1]s AS e ON e.account = moved.account AND e.seq = moved.seq ORDER BY e.account`
-
 func scanHead(row pgx.Rows) (h book.Head, err error) {
 	var hash []byte
 	err = row.Scan(&h.Account, &h.Seq, &hash)
@@ -378,14 +403,33 @@ func scanHead(row pgx.Rows) (h book.Head, err error) {
 	return h, err
 }
 
+// headsOf are the heads of those checkpoints that are over more than $1 and at most $2 of what a column counts, with
+// the hashes that lie in a table.
+func (r auditRows) headsOf(table, counted string, after, last int64) iter.Seq2[book.Head, error] {
+	return rowsOf(r, scanHead, `SELECT h.account, h.seq, e.hash FROM (SELECT h.account, max(h.seq) AS seq
+		FROM heads AS h JOIN checkpoints AS c ON c.n = h.checkpoint
+		WHERE h.act = ('`+table+`' = 'acts') AND c.`+counted+` > $1 AND c.`+counted+` <= $2
+		GROUP BY h.account) AS h JOIN `+table+` AS e ON e.account = h.account AND e.seq = h.seq ORDER BY h.account`,
+		after, last)
+}
+
 // Heads implements book.Chains.
 func (r auditRows) Heads(after, last int64) iter.Seq2[book.Head, error] {
-	return rowsOf(r, scanHead, fmt.Sprintf(headsOf, "entries"), after, last)
+	return r.headsOf("entries", "entries", after, last)
 }
 
 // TrailHeads implements book.Chains.
 func (r auditRows) TrailHeads(after, last int64) iter.Seq2[book.Head, error] {
-	return rowsOf(r, scanHead, fmt.Sprintf(headsOf, "acts"), after, last)
+	format := int64(0)
+	err := r.one(`SELECT format FROM checkpoints WHERE acts = $1 ORDER BY n LIMIT 1`, last)(&format)
+	switch {
+	case err != nil:
+		return func(yield func(book.Head, error) bool) { yield(book.Head{}, err) }
+	case format < 3: // of a ledger of before, the last act of all
+		return rowsOf(r, scanHead, `SELECT account, seq, hash FROM acts WHERE n > $1 AND n <= $2 ORDER BY account`, after,
+			last)
+	}
+	return r.headsOf("acts", "acts", after, last)
 }
 
 // Checkpoints implements ledger.Books.
@@ -500,18 +544,27 @@ func (s *Store) Verify(ctx context.Context, kept ...ledger.Checkpoint) (ledger.R
 
 // VerifyAs implements ledger.Books.
 func (s *Store) VerifyAs(ctx context.Context, how ledger.Verification) (r ledger.Report, err error) {
-	err = s.list(ctx, "verify", func(ctx context.Context, tx pgx.Tx) error {
-		rows := auditRows{s, ctx, tx}
-		if err := rows.number(); err != nil {
-			return err
+	for range tries {
+		if r, err = s.verifyOnce(ctx, how); !isEnded(err) {
+			break
 		}
-		r, err = audit.Verify(audit.Ledger{Rows: rows, Schema: rows.verifyHeld}, how)
-		return err
-	})
+	}
 	if err != nil {
+		if isEnded(err) && !isConflict(err) && s.isReplica(ctx) {
+			err = fmt.Errorf("%w: %w; perhaps %w", ledger.ErrUnavailable, err, errConflict)
+		}
 		return ledger.Report{}, fmt.Errorf("verifying the ledger: %w", unavailable(err))
 	}
 	return r, nil
+}
+
+func (s *Store) verifyOnce(ctx context.Context, how ledger.Verification) (r ledger.Report, err error) {
+	err = s.list(ctx, "verify", func(ctx context.Context, tx pgx.Tx) error {
+		rows := auditRows{s, ctx, tx, how.From}
+		r, err = audit.Verify(audit.Ledger{Rows: rows, Schema: rows.verifyHeld}, how)
+		return err
+	})
+	return r, err
 }
 
 // verifyHeld compares what accounts and lines say that they hold with their holds, and the names and hashes with

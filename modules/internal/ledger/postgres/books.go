@@ -85,6 +85,10 @@ func (s *Store) Accounts(ctx context.Context, each func(ledger.Account) error) e
 	if _, err := s.EndPeriods(ctx); err != nil {
 		return err
 	}
+	return s.listAccounts(ctx, each)
+}
+
+func (s *Store) listAccounts(ctx context.Context, each func(ledger.Account) error) error {
 	err := s.list(ctx, "accounts", func(ctx context.Context, tx pgx.Tx) error {
 		return eachRow(ctx, tx, scanAccount, func(a book.Account) error { return each(a.Show()) },
 			selectAccount+`ORDER BY a.made, a.account`)
@@ -101,6 +105,10 @@ func (s *Store) Keys(ctx context.Context, account string, each func(ledger.Key) 
 	} else if _, err := s.Account(ctx, account); err != nil {
 		return err
 	}
+	return s.listKeys(ctx, account, each)
+}
+
+func (s *Store) listKeys(ctx context.Context, account string, each func(ledger.Key) error) error {
 	err := s.list(ctx, "keys", func(ctx context.Context, tx pgx.Tx) error {
 		if account == "" {
 			return eachRow(ctx, tx, scanKey, each, selectKeys+`ORDER BY k.made, k.key`)
@@ -111,6 +119,20 @@ func (s *Store) Keys(ctx context.Context, account string, each func(ledger.Key) 
 		return eachRow(ctx, tx, scanKey, each, selectKeys+`WHERE k.account = $1 ORDER BY k.made, k.key`, account)
 	})
 	return wrap(listed(err), "listing keys")
+}
+
+// findAccount finds an account by its id or its name, as its rows have it.
+func findAccount(ctx context.Context, tx reader, idOrName string) (v ledger.Account, err error) {
+	found := false
+	err = queryRows(ctx, tx, func(row pgx.Rows) error {
+		a, err := scanAccount(row)
+		v, found = a.Show(), true
+		return err
+	}, selectAccount+`WHERE a.account = $1 OR a.account = (SELECT account FROM names WHERE name = $1)`, idOrName)
+	if err == nil && !found {
+		err = book.NoAccount(idOrName)
+	}
+	return v, err
 }
 
 // checkAccount is ErrNotFound where there is no account of this id.
@@ -137,7 +159,7 @@ func (s *Store) Plans(ctx context.Context) (plans []string, err error) {
 const (
 	entryColumns = `e.account, e.seq, e.kind, e.book, e.request, e.reference, e.reason, e.prices, e.microcents,
 		e.waived, e.over,
-		e.tokens, e.detail, e.credits, e.accrued, e.created, e.format, e.prev, e.hash`
+		e.tokens, e.detail, e.credits, e.accrued, e.created, e.format, e.prev, e.hash, e.n`
 	selectEntries = `SELECT ` + entryColumns + ` FROM entries AS e `
 	laterEntries  = selectEntries + `WHERE e.account = $1 AND e.request = $2 AND e.kind IN ('receipt', 'closing',
 		'refund')
@@ -149,9 +171,13 @@ func scanEntry(row pgx.Rows, more ...any) (e book.Entry, err error) {
 	var request, reference *string
 	var detail, prev, hash []byte
 	var created int64
+	var n *int64
 	err = row.Scan(append([]any{&e.Account, &e.Seq, &e.Kind, &e.Book, &request, &reference, &e.Reason, &e.Prices,
 		&e.Microcents,
-		&e.Waived, &e.Over, &e.Tokens, &detail, &e.Credits, &e.Accrued, &created, &e.Format, &prev, &hash}, more...)...)
+		&e.Waived, &e.Over, &e.Tokens, &detail, &e.Credits, &e.Accrued, &created, &e.Format, &prev, &hash, &n}, more...)...)
+	if n != nil {
+		e.N = *n
+	}
 	if request != nil {
 		e.Request = *request
 	}
@@ -210,14 +236,18 @@ func (s *Store) Entries(ctx context.Context, q ledger.Query, each func(ledger.En
 
 const selectActs = `SELECT u.account, coalesce(a.name, ''), u.seq, u.created, u.actor, u.action, u.subject, u.before,
 	u.after,
-	u.format, u.prev, u.hash FROM acts AS u LEFT JOIN accounts AS a ON a.account = u.account `
+	u.format, u.prev, u.hash, u.n FROM acts AS u LEFT JOIN accounts AS a ON a.account = u.account `
 
 // scanAct reads selectActs, and more behind it.
 func scanAct(row pgx.Rows, more ...any) (a book.Act, err error) {
 	var created int64
 	var prev, hash []byte
+	var n *int64
 	err = row.Scan(append([]any{&a.Account, &a.AccountName, &a.Seq, &created, &a.Actor, &a.Action, &a.Subject, &a.Before,
-		&a.After, &a.Format, &prev, &hash}, more...)...)
+		&a.After, &a.Format, &prev, &hash, &n}, more...)...)
+	if n != nil {
+		a.N = *n
+	}
 	a.Created, a.Prev, a.Hash = moment(created), digestOf(prev), digestOf(hash)
 	return a, err
 }

@@ -49,8 +49,7 @@ func migrate(ctx context.Context, pool *pgxpool.Pool, options Options) error {
 	case is == newest+1: // of a newer node beside this one, which works with both
 		return nil
 	case is > newest:
-		return fmt.Errorf("%w: the database has schema %d, and this fareway knows %d: it belongs to a newer one; start that",
-			ledger.ErrUnavailable, is, newest)
+		return newerSchema(is, newest)
 	case is == newest:
 		return nil
 	}
@@ -58,6 +57,22 @@ func migrate(ctx context.Context, pool *pgxpool.Pool, options Options) error {
 		return fmt.Errorf("bringing the schema from version %d to %d: %w", is, newest, explain(err))
 	}
 	return nil
+}
+
+func newerSchema(is, newest int64) error {
+	return fmt.Errorf("%w: the database has schema %d, and this fareway knows %d: it belongs to a newer one; start that",
+		ledger.ErrUnavailable, is, newest)
+}
+
+// newestSchema is the version of this program: that of the last file, whose names begin with theirs.
+func newestSchema() (newest int64) {
+	files, _ := fs.Glob(schemas, "schema/*.sql") // the pattern is a good one
+	for _, name := range files {
+		if n, err := goose.NumericComponent(name); err == nil {
+			newest = max(newest, n)
+		}
+	}
+	return newest
 }
 
 // hints are what to do about errors of the server, by SQLSTATE or its class (PostgreSQL, appendix A).

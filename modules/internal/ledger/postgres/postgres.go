@@ -11,6 +11,7 @@ import (
 	"net"
 	"os"
 	"slices"
+	"strconv"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -102,30 +103,27 @@ func (o *Options) fill() {
 	}
 }
 
-// Open connects to the database, brings its tables to this version, and takes a lease as a node of its own. Other
-// nodes may have the same ledger open.
-func Open(ctx context.Context, o Options) (_ *Store, err error) {
-	o.fill()
+// newStore is a store that is no node yet.
+func newStore(o Options) *Store {
 	s := &Store{o: o, opened: time.Now(), ended: make(chan struct{}), changed: make(chan struct{}, 1),
 		questions: make(chan *question, queueLen), closed: make(chan struct{})}
 	s.server.Needed = o.NeedsStandby
 	s.about.Store(&ledger.About{})
+	return s
+}
+
+// Open connects to the database, brings its tables to this version, and takes a lease as a node of its own. Other
+// nodes may have the same ledger open.
+func Open(ctx context.Context, o Options) (_ *Store, err error) {
+	o.fill()
+	s := newStore(o)
 	defer func() {
 		if err != nil {
 			err = errors.Join(err, s.Close())
 		}
 	}()
-	c, err := pgxpool.ParseConfig(o.URL)
-	if err != nil {
-		return nil, fmt.Errorf("%w: its url cannot be read; it looks like postgres://user:password@host/database",
-			ledger.ErrInvalid) // pgx's error may say parts of it
-	}
-	c.MaxConns = readers
-	c.ConnConfig.ValidateConnect = pgconn.ValidateConnectTargetSessionAttrsReadWrite // of several hosts, the primary
-	for _, pool := range []**pgxpool.Pool{&s.pool, &s.lists} {
-		if *pool, err = pgxpool.NewWithConfig(ctx, c.Copy()); err != nil {
-			return nil, fmt.Errorf("connecting: %w", err)
-		}
+	if err := s.connect(ctx, toPrimary); err != nil {
+		return nil, err
 	}
 	if err := s.checkServer(ctx); err != nil {
 		return nil, err
@@ -133,10 +131,18 @@ func Open(ctx context.Context, o Options) (_ *Store, err error) {
 	if err := migrate(ctx, s.pool, o); err != nil {
 		return nil, err
 	}
+	if err := s.checkServed(ctx); err != nil {
+		return nil, err
+	}
 	s.addMonths(ctx)
 	if err := s.signIn(ctx); err != nil {
 		return nil, err
 	}
+	// Once more: a move that began meanwhile sees this node, or this node sees it.
+	if err := s.checkServed(ctx); err != nil {
+		return nil, err
+	}
+	c := s.pool.Config()
 	writer := c.ConnConfig.Copy()
 	prepare(writer)
 	for range o.Lanes + 1 {
@@ -148,6 +154,46 @@ func Open(ctx context.Context, o Options) (_ *Store, err error) {
 	s.renewing = c.ConnConfig
 	s.renewed.Go(s.renew)
 	return s, nil
+}
+
+// connect makes the pools of those who read. It does not ask anything yet.
+func (s *Store) connect(ctx context.Context, where destination) error {
+	c, err := pgxpool.ParseConfig(s.o.URL)
+	if err != nil {
+		return fmt.Errorf("%w: its url cannot be read; it looks like postgres://user:password@host/database",
+			ledger.ErrInvalid) // pgx's error may say parts of it
+	}
+	c.MaxConns = readers
+	if where == toPrimary {
+		c.ConnConfig.ValidateConnect = pgconn.ValidateConnectTargetSessionAttrsReadWrite
+	}
+	for _, pool := range []**pgxpool.Pool{&s.pool, &s.lists} {
+		if *pool, err = pgxpool.NewWithConfig(ctx, c.Copy()); err != nil {
+			return fmt.Errorf("connecting: %w", err)
+		}
+	}
+	return nil
+}
+
+// destination is which of the url's hosts is connected to.
+type destination bool
+
+const (
+	toAny     destination = false // or what the url asks for (target_session_attrs)
+	toPrimary destination = true
+)
+
+// NameOf names the database that a url leads to, without what is secret of it.
+func NameOf(url string) (string, error) {
+	c, err := pgx.ParseConfig(url)
+	switch {
+	case err != nil:
+		return "", fmt.Errorf("%w: its url cannot be read; it looks like postgres://user:password@host/database",
+			ledger.ErrInvalid) // pgx's error may say parts of it
+	case strings.HasPrefix(c.Host, "/"):
+		return "postgres:///" + c.Database + "?host=" + c.Host, nil
+	}
+	return "postgres://" + net.JoinHostPort(c.Host, strconv.Itoa(int(c.Port))) + "/" + c.Database, nil
 }
 
 // prepare has what the server warns of kept (see noticeOf), and no connection ever cancel what the server does: a
@@ -233,15 +279,30 @@ func (s *Store) checkServer(ctx context.Context) error {
 	var standbys string
 	err := s.pool.QueryRow(ctx, `SELECT current_setting('server_version_num')::bigint, current_setting('server_version'),
 			current_setting('synchronous_standby_names')`).Scan(&version, &s.server.Version, &standbys)
-	switch {
-	case errors.Is(err, pgconn.ErrReadOnlyConnection):
+	if errors.Is(err, pgconn.ErrReadOnlyConnection) {
 		return fmt.Errorf("%w: the server is a replica; the url has to lead to the primary", ledger.ErrUnavailable)
+	}
+	if err := refuseVersion(version, err); err != nil {
+		return err
+	}
+	_ = s.noteStandbys(standbys) // what it refuses is refused when it is asked for
+	return nil
+}
+
+// checkVersion refuses a server that the ledger cannot be read on.
+func (s *Store) checkVersion(ctx context.Context) error {
+	var version int64
+	err := s.pool.QueryRow(ctx, `SELECT current_setting('server_version_num')::bigint`).Scan(&version)
+	return refuseVersion(version, err)
+}
+
+func refuseVersion(version int64, err error) error {
+	switch {
 	case err != nil:
 		return fmt.Errorf("%w: connecting: %w", ledger.ErrUnavailable, explain(err))
 	case version < 140000:
 		return fmt.Errorf("%w: the server is PostgreSQL %d; it has to be 14 or newer", ledger.ErrInvalid, version/10000)
 	}
-	_ = s.noteStandbys(standbys) // what it refuses is refused when it is asked for
 	return nil
 }
 
@@ -305,6 +366,9 @@ func unavailable(err error) error {
 	if errors.As(err, &e) && slices.Contains([]string{"names_pkey", "hashes_pkey", "keys_account_name_key"},
 		e.ConstraintName) {
 		return fmt.Errorf("%w: %s", ledger.ErrExists, e.ConstraintName)
+	}
+	if isConflict(err) {
+		return fmt.Errorf("%w: %w; %w", ledger.ErrUnavailable, err, errConflict)
 	}
 	return fmt.Errorf("%w: %w", ledger.ErrUnavailable, explain(err))
 }

@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"context"
 	"fmt"
+	"math"
 	"slices"
 
 	"github.com/jackc/pgx/v5"
@@ -25,6 +26,8 @@ type usage struct {
 	routed bool // grouped or narrowed by route
 	groups map[group]*sums
 	over   book.Divider
+
+	prunedBefore int64
 }
 
 type sums struct {
@@ -121,6 +124,9 @@ func (u *usage) count(d *detail) error {
 
 // countPruned adds what was pruned, by whole days.
 func (u *usage) countPruned(ctx context.Context, tx pgx.Tx) error {
+	if err := queryRows(ctx, tx, to(&u.prunedBefore), `SELECT pruned_before FROM ledger`); err != nil {
+		return err
+	}
 	return queryRows(ctx, tx, func(row pgx.Rows) error {
 		var account, key, route string
 		var day int64
@@ -151,10 +157,14 @@ func (u *usage) countPruned(ctx context.Context, tx pgx.Tx) error {
 		waived, over, refunded, cost, input, cache_read, cache_write, output, reasoning, estimated FROM pruned`)
 }
 
-// covers reports whether the query asks for the whole of a day.
+// covers reports whether the query asks for the whole of a day. What has none was pruned before the last pruning's
+// bound.
 func (u *usage) covers(day int64) bool {
 	const ns = int64(86_400_000_000_000)
 	since, until := u.query.Bounds()
+	if day == book.Undated {
+		return since == math.MinInt64 && until >= u.prunedBefore
+	}
 	return day*ns >= since && (day+1)*ns <= until
 }
 

@@ -135,8 +135,30 @@ func (s *Server) Run() error {
 	}
 }
 
-// Follow starts a standby of the server, which is its synchronous one from then on.
-func (s *Server) Follow() (_ *Server, err error) {
+// Follow starts a standby of the server, which is its synchronous one from then on. settings are lines of its
+// postgresql.conf.
+func (s *Server) Follow(settings ...string) (_ *Server, err error) {
+	f, err := s.backUp([]string{"-R"}, settings...)
+	if err != nil {
+		return nil, err
+	}
+	if err := f.Run(); err != nil {
+		return nil, errors.Join(err, f.Stop())
+	}
+	for _, sql := range []string{`ALTER SYSTEM SET synchronous_standby_names = 'standby'`, `SELECT pg_reload_conf()`} {
+		if err := s.Exec(sql); err != nil {
+			return nil, errors.Join(err, f.Stop())
+		}
+	}
+	return f, nil
+}
+
+// BackUp makes a base backup of the server while it runs: another server, which Run starts from what this one had at
+// that moment.
+func (s *Server) BackUp() (*Server, error) { return s.backUp(nil) }
+
+// backUp makes a server of a base backup, which does not run yet.
+func (s *Server) backUp(how []string, settings ...string) (_ *Server, err error) {
 	f := &Server{bin: s.bin, as: s.as}
 	if f.dir, err = os.MkdirTemp("", "fareway-pg"); err != nil {
 		return nil, err
@@ -151,23 +173,12 @@ func (s *Server) Follow() (_ *Server, err error) {
 			return nil, err
 		}
 	}
-	out, err := f.command("pg_basebackup", "-D", f.data(), "-R", "-X", "stream", "-c", "fast", "--no-sync", "-d",
-		"host="+s.dir+" user=fareway application_name=standby").CombinedOutput()
+	out, err := f.command("pg_basebackup", append(how, "-D", f.data(), "-X", "stream", "-c", "fast", "--no-sync", "-d",
+		"host="+s.dir+" user=fareway application_name=standby")...).CombinedOutput()
 	if err != nil {
 		return nil, fmt.Errorf("pg_basebackup: %w: %s", err, out)
 	}
-	if err := f.Configure("unix_socket_directories = '" + f.dir + "'"); err != nil {
-		return nil, err
-	}
-	if err := f.Run(); err != nil {
-		return nil, err
-	}
-	for _, sql := range []string{`ALTER SYSTEM SET synchronous_standby_names = 'standby'`, `SELECT pg_reload_conf()`} {
-		if err := s.Exec(sql); err != nil {
-			return nil, err
-		}
-	}
-	return f, nil
+	return f, f.Configure(append(settings, "unix_socket_directories = '"+f.dir+"'")...)
 }
 
 // Freeze stops all of the server's processes where they are, Thaw has them go on.

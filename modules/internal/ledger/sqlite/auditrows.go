@@ -105,7 +105,7 @@ func (r auditRows) Entries(first, last int64, moved bool) iter.Seq2[audit.Entry,
 }
 
 // Entry implements audit.Rows.
-func (r auditRows) Entry(place int64) (e audit.Entry, found bool, err error) {
+func (r auditRows) Entry(_ string, place int64) (e audit.Entry, found bool, err error) {
 	err = run(r.conn, auditEntries+`WHERE e.n = ?`, func(row *sqlite.Stmt) error {
 		e, found = scanAuditEntry(row), true
 		return nil
@@ -114,7 +114,7 @@ func (r auditRows) Entry(place int64) (e audit.Entry, found bool, err error) {
 }
 
 // LaterEntries implements audit.Rows.
-func (r auditRows) LaterEntries(request string) iter.Seq2[audit.Entry, error] {
+func (r auditRows) LaterEntries(_, request string) iter.Seq2[audit.Entry, error] {
 	return rowsOf(r.conn, laterEntries, func(row *sqlite.Stmt) audit.Entry { return audit.Entry{Entry: scanEntry(row)} },
 		request)
 }
@@ -127,8 +127,8 @@ func (r auditRows) ChargeFrom(place int64) (request string, err error) {
 }
 
 // HasAllotment implements audit.Rows.
-func (r auditRows) HasAllotment(account int64, reference string) (has bool, err error) {
-	err = run(r.conn, findReference, func(*sqlite.Stmt) error { has = true; return nil }, account, true, reference)
+func (r auditRows) HasAllotment(account *audit.Account, reference string) (has bool, err error) {
+	err = run(r.conn, findReference, func(*sqlite.Stmt) error { has = true; return nil }, account.Number, true, reference)
 	return has, err
 }
 

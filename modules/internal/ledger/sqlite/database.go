@@ -72,6 +72,13 @@ func (d *database) connect() (err error) {
 	if err := migrate(d.conn, version); err != nil {
 		return err
 	}
+	moved, err := readMove(d.conn)
+	if err != nil {
+		return failure(err)
+	}
+	if err := moved.Refuse(); err != nil {
+		return err
+	}
 	if d.stmts, err = prepare(d.conn); err != nil {
 		return failure(err)
 	}

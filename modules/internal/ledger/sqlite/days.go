@@ -14,8 +14,6 @@ const (
 	// sumEvery is after how many settlements the writer adds them to the sums of their days: so many are read one by
 	// one by who asks for usage.
 	sumEvery = 1 << 13
-	// undated is the day of what was pruned before there were sums by day. No time has it.
-	undated = -200_000
 	// andUnsummed narrows requests AS r to those that are in no sum yet.
 	andUnsummed = ` AND r.id IN (SELECT e.request FROM entries AS e WHERE e.n > (SELECT summed FROM meta)
 		AND e.kind = 'charge') AND r.entry > (SELECT summed FROM meta)`

@@ -247,7 +247,7 @@ func (u *usage) list(each func(ledger.UsageRow) error) error {
 		if !u.routed {
 			r.Requests, r.Pending = requests, pending
 		}
-		if u.by[ledger.ByDay] && day != undated {
+		if u.by[ledger.ByDay] {
 			r.Day = book.DateOf(day)
 		}
 		return give(each, r)

@@ -1,0 +1,202 @@
+package command
+
+import (
+	"errors"
+	"fmt"
+	"io"
+	"maps"
+	"os"
+	"slices"
+	"strings"
+
+	"github.com/spf13/cobra"
+
+	"github.com/fareway/fareway/modules/admin"
+	"github.com/fareway/fareway/modules/internal/human"
+	"github.com/fareway/fareway/modules/internal/ledger"
+)
+
+// unmovedView is the result of `gateway ledger move --undo`.
+type unmovedView struct {
+	Was string `json:"was"` // where it had been moved to
+}
+
+func ledgerMoveCommand() *cobra.Command {
+	var (
+		at        target
+		out       output
+		to        string
+		undo, yes bool
+	)
+	cmd := &cobra.Command{
+		Use:   "move --to DSN",
+		Short: "Takes a SQLite ledger to PostgreSQL",
+		Long: `Takes the ledger in the data folder into an empty PostgreSQL database: accounts, keys,
+balances, every movement of money with its hashes, the audit trail, checkpoints,
+requests with their attempts and receipts, usage, prices, and what was learned of
+routes. No gateway may run on it. What its spool has is taken up first, and what dead
+processes held is released.
+
+It verifies the ledger before it begins, compares every row on both sides when all are
+there, verifies the new ledger as ` + "`ledger verify`" + ` does, with all checkpoints, and compares
+what both reports say. Only then is the old file marked as moved, and the database opened
+to gateways. The old file stays as it was; a gateway that is started on it refuses, and
+says where the ledger is. Checkpoints and exports that were kept elsewhere hold for the
+new ledger.
+
+It can be interrupted at any moment, and started again: it goes on where it was, or begins
+anew if the ledger was used in between. Until it is done no gateway starts on the database.
+
+DSN is a postgres:// URL. With env:NAME it is in an environment variable, and with
+file:PATH in a file, where no list of processes shows its password.
+
+A ledger that was moved in error is brought back with --undo, as it was then: what
+the other one did since is not in it. Do that only where nothing was.`,
+		Example: "  fareway gateway ledger move --to env:DATABASE_URL\n" +
+			"  fareway gateway ledger move --data /var/lib/fareway --to postgres://fareway@db.example.com/fareway\n" +
+			"  fareway gateway ledger move --undo",
+		Args: exactly(),
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			place, err := at.place()
+			switch {
+			case err != nil:
+				return err
+			case place.Shared:
+				return fmt.Errorf("the configuration of %s has a store \"postgres\" already; a ledger is moved while it "+
+					"still names the SQLite file: put that store block back until it is moved", place.Data)
+			}
+			if _, err := os.Stat(place.Ledger); err != nil {
+				return fmt.Errorf("there is no ledger to move: %w; name the data folder with --data, or the gateway's "+
+					"Caddyfile with --config", err)
+			}
+			if undo {
+				return undoMove(cmd, place, out, yes)
+			}
+			dsn, err := readDSN(to)
+			if err != nil {
+				return fmt.Errorf("--to: %w", err)
+			}
+			show := newSteps(cmd.ErrOrStderr())
+			m, err := place.Move(cmd.Context(), dsn, show.tell)
+			show.end()
+			if errors.Is(err, ledger.ErrLocked) {
+				return fmt.Errorf("%w; nothing was moved", err)
+			}
+			if err != nil {
+				return err
+			}
+			return out.print(cmd, m, func(w io.Writer) { printMoved(w, m, place.Ledger) })
+		},
+	}
+	cmd.Flags().StringVar(&to, "to", "", "the `DSN` of an empty PostgreSQL database")
+	cmd.Flags().BoolVar(&undo, "undo", false, "have a ledger that was moved served from its file again")
+	cmd.Flags().BoolVar(&yes, "yes", false, "with --undo: do not ask")
+	addPreCheck(cmd, func(cmd *cobra.Command) error {
+		if !undo && to == "" {
+			return fmt.Errorf("--to is missing, as in `%s`", cmd.UseLine())
+		}
+		return notBoth(cmd, "to", "undo", "one moves the ledger there, the other brings it back")
+	})
+	at.addPlaceFlags(cmd)
+	out.addFlag(cmd)
+	return cmd
+}
+
+// readDSN is a dsn that is given as it is, in an environment variable or in a file.
+func readDSN(text string) (string, error) {
+	if name, is := strings.CutPrefix(text, "env:"); is {
+		if dsn := os.Getenv(name); dsn != "" {
+			return dsn, nil
+		}
+		return "", fmt.Errorf("the environment has no %s", name)
+	}
+	if path, is := strings.CutPrefix(text, "file:"); is {
+		read, err := os.ReadFile(path)
+		return strings.TrimSpace(string(read)), err
+	}
+	return text, nil
+}
+
+func printMoved(w io.Writer, m admin.Moved, from string) {
+	if m.Already {
+		fmt.Fprintf(w, "The ledger %s was moved to %s before, and is served there.\n", from, m.To)
+	} else {
+		if m.Resumed {
+			fmt.Fprintln(w, "It went on with what an earlier move had brought.")
+		}
+		rows := int64(0)
+		for _, n := range slices.Collect(maps.Values(m.Rows)) {
+			rows += n
+		}
+		fmt.Fprintf(w, "Moved to %s, compared and verified: %s, %s, %s, %s (%s).\n", m.To,
+			human.Count(m.Report.Accounts, "account"), movements(m.Report.Entries), human.Count(m.Report.Requests, "request"),
+			human.Count(m.Report.Checkpoints, "checkpoint"), human.Count(rows, "row"))
+	}
+	fmt.Fprintf(w, `
+Put this into the configuration, in the place of its store block, with the DSN in the
+environment of the gateway, and start it:
+
+store "postgres" {
+  dsn = env("DATABASE_URL")
+}
+
+%s stays as it was, and is served no more. Keep it until you have a backup of
+the database.
+`, from)
+}
+
+func undoMove(cmd *cobra.Command, place admin.Offline, out output, yes bool) error {
+	if !yes {
+		err := question{
+			ask: "What was charged or paid in since the ledger was moved is not in this file. Serve it again?",
+			do:  "have it served again", not: "it is not brought back: nothing has changed",
+		}.confirm(cmd, cmd.ErrOrStderr(), out)
+		if err != nil {
+			return err
+		}
+	}
+	was, err := place.UndoMove()
+	if err != nil {
+		return err
+	}
+	return out.print(cmd, unmovedView{Was: was.Target}, func(w io.Writer) {
+		fmt.Fprintf(w, "%s is served again, as it was at %s. Drop the database %s:\n"+
+			"a gateway that is started on it would serve the same ledger a second time.\n", place.Ledger,
+			human.Moment(was.Done), was.Target)
+	})
+}
+
+// steps shows how far something is that has several: as a bar on a terminal, and else as a line now and then.
+type steps struct {
+	w    io.Writer
+	bar  bool
+	step string
+	last int64 // tenths of the step that were told
+}
+
+func newSteps(w io.Writer) *steps { return &steps{w: w, bar: human.IsTerminal(w)} }
+
+func (s *steps) tell(step string, done, of int64) {
+	if s.bar {
+		if step != s.step {
+			s.end()
+		}
+		s.step = step
+		fmt.Fprint(s.w, progress(done, of, "row"), " (", step, ")")
+		return
+	}
+	if step != s.step {
+		s.step, s.last = step, -1
+	}
+	if tenths := 10 * min(done, of) / max(of, 1); tenths != s.last {
+		s.last = tenths
+		fmt.Fprintf(s.w, "%s: %s of %s\n", step, human.Thousands(done), human.Count(of, "row"))
+	}
+}
+
+// end takes the bar away.
+func (s *steps) end() {
+	if s.bar && s.step != "" {
+		fmt.Fprint(s.w, clearLine)
+	}
+}

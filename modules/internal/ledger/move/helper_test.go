@@ -1,0 +1,50 @@
+package move_test
+
+import (
+	"context"
+	"fmt"
+	"os"
+	"path/filepath"
+	"strings"
+
+	"github.com/fareway/fareway/modules/internal/ledger"
+	"github.com/fareway/fareway/modules/internal/ledger/move"
+	"github.com/fareway/fareway/modules/internal/ledger/postgres"
+	"github.com/fareway/fareway/modules/internal/ledger/sqlite"
+)
+
+// moveHelper names the variable by which this test binary is a process that moves a ledger: PATH URL.
+const moveHelper = "FAREWAY_MOVE_HELPER"
+
+func isHelper() bool { return os.Getenv(moveHelper) != "" }
+
+// help moves the ledger, and tells how far it is, a line for each row.
+func help() int {
+	path, url, _ := strings.Cut(os.Getenv(moveHelper), " ")
+	err := func() error {
+		ctx := context.Background()
+		mark, err := sqlite.ReadMove(path)
+		if err != nil {
+			return err
+		}
+		target, err := postgres.OpenTarget(ctx, postgres.Options{URL: url, Options: ledger.Options{Logger: quiet}})
+		if err != nil {
+			return err
+		}
+		if !mark.Done.IsZero() {
+			return move.Finish(ctx, mark, target)
+		}
+		s, err := sqlite.Open(sqlite.Options{Path: path, Logger: quiet})
+		if err != nil {
+			return err
+		}
+		_, err = move.Run(ctx, s, target, move.Options{From: filepath.Base(path), To: "there", Batch: 5,
+			Progress: func(step string, done, of int64) { fmt.Println(step, done, of) }})
+		return err
+	}()
+	if err != nil {
+		fmt.Fprintln(os.Stderr, err)
+		return 1
+	}
+	return 0
+}
