@@ -236,8 +236,8 @@ func TestHoldBehindARestore(t *testing.T) {
 	verifyOK(ctx, t, store)
 }
 
-// TestSeveralHosts names a replica and the primary in the url, as behind a failover, the replica first: everything of a
-// node goes to the primary, its lease too, when the replica comes back and all connections are made anew. A replica
+// TestSeveralHosts names a replica and the primary in the url, as behind a failover, the replica first: everything of
+// a node goes to the primary, its lease too, when the replica comes back and all connections are made anew. A replica
 // alone is refused, and it is said why.
 func TestSeveralHosts(t *testing.T) {
 	t.Parallel()
@@ -319,7 +319,8 @@ func TestRecoverBesideALateSettlement(t *testing.T) {
 	verifyOK(ctx, t, store)
 }
 
-// TestOrphanBehindALock has holds in doubt of two accounts, one of which somebody keeps locked: the other's is released.
+// TestOrphanBehindALock has holds in doubt of two accounts, one of which somebody keeps locked: the other's is
+// released.
 func TestOrphanBehindALock(t *testing.T) {
 	t.Parallel()
 	ctx := context.Background()

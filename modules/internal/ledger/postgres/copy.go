@@ -124,9 +124,9 @@ func (b *copyBuffer) bytes(values ...[]byte) {
 	}
 }
 
-// send sends the copies, the statement that ends the transaction, and behind it one that looks at something (a boolean;
-// "" for none), in one round trip. It returns what the server has said to both. An error is the first that it has said
-// before the transaction was over; one of what comes behind leaves found false.
+// send sends the copies, the statement that ends the transaction, and behind it one that looks at something (a
+// boolean; "" for none), in one round trip. It returns what the server has said to both. An error is the first that it
+// has said before the transaction was over; one of what comes behind leaves found false.
 func (b *copyBuffer) send(conn *pgconn.PgConn, last, look string) (tag pgconn.CommandTag, found bool, err error) {
 	ctx := context.Background()
 	if err := conn.SyncConn(ctx); err != nil {

@@ -129,8 +129,8 @@ func cancelWaiting(ctx context.Context, t *testing.T, watcher *pgx.Conn) {
 }
 
 // TestDoubtOfABatchThatIsSplit loses the answer to the commit of holds that travel together, and has their accounts
-// locked behind it for so long that they are tried apart: none of them is forgotten. Callers were told that there are no
-// holds, so there are none in the end.
+// locked behind it for so long that they are tried apart: none of them is forgotten. Callers were told that there are
+// no holds, so there are none in the end.
 func TestDoubtOfABatchThatIsSplit(t *testing.T) {
 	t.Parallel()
 	for _, accounts := range []int{1, 2} {

@@ -535,8 +535,8 @@ func (l *lane) answer(op *operation, batch int, doubted bool) {
 	close(op.done)
 }
 
-// releaseOrphans settles the requests that nobody knows of and that run. Others wait for the lane meanwhile, so it takes
-// no longer than a pause, and waits for no account that is locked.
+// releaseOrphans settles the requests that nobody knows of and that run. Others wait for the lane meanwhile, so it
+// takes no longer than a pause, and waits for no account that is locked.
 func (l *lane) releaseOrphans() {
 	start := time.Now()
 	locked := map[string]bool{}
