@@ -79,9 +79,9 @@ func TestStandbyIsNeeded(t *testing.T) {
 	require.Contains(t, logged.String(), "level=INFO msg=\"commits of the ledger's database wait for a standby\"")
 }
 
-// TestStandbyGoesWhileACommitWaits empties the setting while a commit waits for the standby, which lets it go as if the
-// standby had it. Where one is required, that is not acknowledged. Nor is, without a repetition, what was committed
-// while the server's configuration was read anew, for the setting may have been empty meanwhile.
+// TestStandbyGoesWhileACommitWaits empties the setting while a commit waits for the standby, which lets it go as if
+// the standby had it. Where one is required, that is not acknowledged. Nor is, without a repetition, what was
+// committed while the server's configuration was read anew, for the setting may have been empty meanwhile.
 func TestStandbyGoesWhileACommitWaits(t *testing.T) {
 	t.Parallel()
 	ctx := context.Background()
