@@ -124,32 +124,43 @@ func (b *copyBuffer) bytes(values ...[]byte) {
 	}
 }
 
-// send sends the copies and the statement that ends the transaction, in one round trip, and returns what the server
-// has said to that statement. An error is the first that it has said.
-func (b *copyBuffer) send(conn *pgconn.PgConn, last string) (tag pgconn.CommandTag, err error) {
+// send sends the copies, the statement that ends the transaction, and behind it one that looks at something (a
+// boolean; "" for none), in one round trip. It returns what the server has said to both. An error is the first that it
+// has said before the transaction was over; one of what comes behind leaves found false.
+func (b *copyBuffer) send(conn *pgconn.PgConn, last, look string) (tag pgconn.CommandTag, found bool, err error) {
 	ctx := context.Background()
 	if err := conn.SyncConn(ctx); err != nil {
-		return tag, err
+		return tag, false, err
 	}
 	b.query(last)
-	if _, err := conn.Conn().Write(b.messages); err != nil {
-		return tag, err
+	statements := b.copies + 1
+	if look != "" {
+		b.query(look)
+		statements++
 	}
-	for waiting := b.copies + 1; waiting > 0; {
+	if _, err := conn.Conn().Write(b.messages); err != nil {
+		return tag, false, err
+	}
+	for done := 0; done < statements; {
 		said, failed := conn.ReceiveMessage(ctx)
 		if failed != nil {
-			return tag, failed
+			return tag, false, failed
 		}
+		over := done > b.copies
 		switch said := said.(type) {
 		case *pgproto3.ErrorResponse:
-			if err == nil {
+			if err == nil && !over {
 				err = pgconn.ErrorResponseToPgError(said)
 			}
 		case *pgproto3.CommandComplete:
-			tag = pgconn.NewCommandTag(string(said.CommandTag))
+			if !over {
+				tag = pgconn.NewCommandTag(string(said.CommandTag))
+			}
+		case *pgproto3.DataRow:
+			found = over && string(said.Values[0]) == "t"
 		case *pgproto3.ReadyForQuery:
-			waiting--
+			done++
 		}
 	}
-	return tag, err
+	return tag, found, err
 }

@@ -27,9 +27,11 @@
 // # A commit of which nobody knows whether it is
 //
 // The connection may be lost in a COMMIT, and a wait for the synchronous standby may be cancelled, which leaves the
-// commit on the primary alone (a warning, class 01). Both are doubt: the same operations run again, and what finds
-// that it was carried out before writes a row of its node and commits, which waits for the standby as the first
-// should have. So nothing is acknowledged that a failover loses. Holds, attempts, settlements and receipts can be
+// commit on the primary alone (a warning, class 01), or be ended by who empties synchronous_standby_names, which says
+// nothing: where a standby is required, that is looked at behind each commit. All of these are doubt: the same
+// operations run again, and what finds that it was carried out before writes a row of its node and commits, which
+// waits for the standby as the first should have. So nothing is acknowledged that a failover loses. Holds, attempts,
+// settlements and receipts can be
 // repeated by the rules; what operators do is found again by the hash of its act. Nothing of ours cancels a commit:
 // no deadline, no statement timeout, no cancel request of a connection that is given up. Whose callers have given up
 // meanwhile is an orphan: the hold is released as one whose call was never made.

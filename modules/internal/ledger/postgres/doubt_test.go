@@ -2,6 +2,7 @@ package postgres_test
 
 import (
 	"context"
+	"fmt"
 	"log/slog"
 	"testing"
 	"time"
@@ -125,4 +126,69 @@ func cancelWaiting(ctx context.Context, t *testing.T, watcher *pgx.Conn) {
 		require.NoError(t, err)
 		return n > 0
 	}, 10*time.Second, 5*time.Millisecond, "no commit waits for its standby")
+}
+
+// TestDoubtOfABatchThatIsSplit loses the answer to the commit of holds that travel together, and has their accounts
+// locked behind it for so long that they are tried apart: none of them is forgotten. Callers were told that there are
+// no holds, so there are none in the end.
+func TestDoubtOfABatchThatIsSplit(t *testing.T) {
+	t.Parallel()
+	for _, accounts := range []int{1, 2} {
+		t.Run(fmt.Sprint(accounts, " accounts"), func(t *testing.T) {
+			t.Parallel()
+			ctx := context.Background()
+			direct := databaseOf(t, t.Name())
+			p, url := startProxy(t, server, databaseName(direct))
+			store := openOneLane(t, url, "node")
+			one := newCustomer(t, store, 10)
+			other := one
+			if accounts == 2 {
+				other = one.another(t, 1, 10)
+			}
+			locker, watcher := connect(ctx, t, direct), connect(ctx, t, direct)
+			tx := occupyLane(ctx, t, one, locker, watcher)
+			answers := make(chan error, 2)
+			go func() { _, err := store.Hold(ctx, one.hold("req_1", 1_000)); answers <- err }()
+			go func() { _, err := store.Hold(ctx, other.hold("req_2", 1_000)); answers <- err }()
+			isSoon(t, func() bool { return store.Queued() == 2 }, "both wait for the lane")
+			p.cut(1, true)
+			require.NoError(t, tx.Commit(ctx))
+			<-p.lost
+			tx = lockAccounts(ctx, t, locker)
+			p.back()
+			require.EqualValues(t, 2, count(ctx, t, watcher, `SELECT count(*) FROM holds`), "they were committed")
+			for range 2 {
+				require.ErrorIs(t, <-answers, ledger.ErrUnavailable)
+			}
+			require.NoError(t, tx.Commit(ctx))
+			isSoon(t, func() bool { return count(ctx, t, watcher, `SELECT count(*) FROM holds`) == 0 }, "orphans are released")
+			isSoon(t, func() bool { requests, _ := store.Remembered(); return requests == 0 }, "nothing is remembered")
+			verifyOK(ctx, t, store)
+		})
+	}
+}
+
+// lockAccounts locks all accounts.
+func lockAccounts(ctx context.Context, t *testing.T, locker *pgx.Conn) pgx.Tx {
+	t.Helper()
+	tx, err := locker.Begin(ctx)
+	require.NoError(t, err)
+	_, err = tx.Exec(ctx, `SELECT 1 FROM balances FOR UPDATE`)
+	require.NoError(t, err)
+	return tx
+}
+
+// occupyLane has a store's only lane wait for an account that is locked, until the transaction that it returns ends:
+// what comes meanwhile travels together. What waits is refused in the end.
+func occupyLane(ctx context.Context, t *testing.T, c customer, locker, watcher *pgx.Conn) pgx.Tx {
+	t.Helper()
+	tx := lockAccounts(ctx, t, locker)
+	refused := make(chan error, 1)
+	go func() { _, err := c.store.Hold(ctx, c.hold("req_refused", 1_000_000_000_000)); refused <- err }()
+	t.Cleanup(func() { require.ErrorIs(t, <-refused, ledger.ErrInsufficient) })
+	isSoon(t, func() bool {
+		return count(ctx, t, watcher, `SELECT count(*) FROM pg_stat_activity
+			WHERE datname = current_database() AND wait_event_type = 'Lock'`) > 0
+	}, "the lane waits")
+	return tx
 }

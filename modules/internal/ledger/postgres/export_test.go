@@ -38,6 +38,14 @@ func (s *Store) Remembered() (requests, unmade int) {
 	return requests, unmade
 }
 
+// Queued is how many operations wait for lanes.
+func (s *Store) Queued() (n int) {
+	for _, l := range s.lanes {
+		n += len(l.queue)
+	}
+	return n
+}
+
 // BeginUnit begins the transactions of requests, and ByArrays are the statements in them that find rows by arrays.
 const BeginUnit = beginUnit
 

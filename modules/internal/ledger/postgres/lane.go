@@ -53,6 +53,8 @@ type operation struct {
 	recalls bool
 	// alone: it looks at more than unit.request finds of what its neighbours do.
 	alone bool
+	// impatient: it waits for no lock that somebody has.
+	impatient bool
 	// decided is the act that run has recorded last, of an operation alone: how it is found again where nobody knows
 	// whether its commit is, for not everything that operators do can be repeated.
 	decided book.Act
@@ -80,8 +82,10 @@ type lane struct {
 	mu     sync.RWMutex // held for reading while sending to queue
 	closed bool
 
-	// The lane's own: requests whose caller was told that there is no hold, and there may be one, with their accounts.
+	// The lane's own: requests whose caller was told that there is no hold, and there may be one, with their accounts, and
+	// when it last tried to release them.
 	orphans map[string]string
+	tried   time.Time
 	added   copyBuffer
 	doubt   bool // of the last commit nobody knows whether it is where it has to be
 }
@@ -209,7 +213,10 @@ func (l *lane) loop() {
 			l.commit(batch)
 			clear(batch)
 		}
-		l.releaseOrphans()
+		if len(l.orphans) > 0 && (!open || time.Since(l.tried) >= pause) {
+			l.releaseOrphans()
+			l.tried = time.Now()
+		}
 		if !open {
 			l.disconnect()
 			return
@@ -262,11 +269,12 @@ func (l *lane) collect(batch []*operation, op *operation) []*operation {
 // commit runs a batch and answers it. Where the server refuses what it writes, or an account is locked for too long,
 // each account's operations run alone, and then each operation.
 func (l *lane) commit(batch []*operation) {
-	l.commitOf(batch, func(op *operation) string { return op.account })
+	l.commitOf(batch, func(op *operation) string { return op.account }, false)
 }
 
-func (l *lane) commitOf(batch []*operation, part func(*operation) string) {
-	doubted, err := l.transact(batch)
+// commitOf runs operations of which an earlier transaction may have been committed, where that was doubted.
+func (l *lane) commitOf(batch []*operation, part func(*operation) string, doubted bool) {
+	doubted, err := l.transact(batch, doubted)
 	if err == nil || len(batch) == 1 || !isSaid(err) || part == nil {
 		for _, op := range batch {
 			if err != nil {
@@ -287,7 +295,7 @@ func (l *lane) commitOf(batch []*operation, part func(*operation) string) {
 	for _, name := range order {
 		switch of := parts[name]; {
 		case len(order) > 1:
-			l.commitOf(of, part)
+			l.commitOf(of, part, doubted)
 		case isLocked(err): // all of them are of an account that is locked
 			for _, op := range of {
 				op.err = unavailable(err)
@@ -295,15 +303,17 @@ func (l *lane) commitOf(batch []*operation, part func(*operation) string) {
 			}
 		default:
 			for i := range of {
-				l.commitOf(of[i:i+1], nil)
+				l.commitOf(of[i:i+1], nil, doubted)
 			}
 		}
 	}
 }
 
 // transact runs operations in one transaction, and again where that met another one, or the connection failed. It
-// returns why nothing of it is known to be committed, and whether any of it may be all the same.
-func (l *lane) transact(batch []*operation) (doubted bool, err error) {
+// returns why nothing of it is known to be committed, and whether any of it may be all the same: by one of these
+// transactions, or by one before them that was doubted.
+func (l *lane) transact(batch []*operation, before bool) (doubted bool, err error) {
+	doubted, l.doubt = before, l.doubt || before
 	for range retries {
 		if !l.awaited(batch) {
 			return doubted, cmp.Or(err, errGivenUp)
@@ -466,6 +476,9 @@ func (l *lane) begin(u *unit, batch []*operation) error {
 		}
 		return rows.Err()
 	})
+	if batch[0].impatient {
+		b.Queue(`SET LOCAL lock_timeout = '20ms'`)
+	}
 	if len(accounts) == 0 {
 		b.Queue(selectNode, l.s.o.BootID).Query(u.readNode)
 	}
@@ -522,13 +535,19 @@ func (l *lane) answer(op *operation, batch int, doubted bool) {
 	close(op.done)
 }
 
-// releaseOrphans settles the requests that nobody knows of and that run.
+// releaseOrphans settles the requests that nobody knows of and that run. Others wait for the lane meanwhile, so it
+// takes no longer than a pause, and waits for no account that is locked.
 func (l *lane) releaseOrphans() {
-	if len(l.orphans) == 0 {
-		return
-	}
+	start := time.Now()
+	locked := map[string]bool{}
 	for request, account := range l.orphans {
-		op := &operation{account: account, request: []requestID{{account, request}}}
+		if locked[account] {
+			continue
+		}
+		if time.Since(start) > pause {
+			return
+		}
+		op := &operation{account: account, request: []requestID{{account, request}}, impatient: true}
 		op.state.Store(taken)
 		op.run = func(u *unit) error {
 			r, _, err := u.request(account, request)
@@ -539,8 +558,16 @@ func (l *lane) releaseOrphans() {
 			return err
 		}
 		l.doubt = true
-		if err := l.try([]*operation{op}); err != nil || op.err != nil {
+		err := l.try([]*operation{op})
+		if isLocked(err) {
+			locked[account] = true
+			continue
+		}
+		if err != nil {
 			return
+		}
+		if op.err != nil { // its own
+			continue
 		}
 		delete(l.orphans, request)
 		l.s.held.Delete(request)

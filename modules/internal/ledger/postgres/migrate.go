@@ -91,7 +91,10 @@ var hints = map[string]string{
 func explain(err error) error {
 	var e *pgconn.PgError
 	if unreached, is := errors.AsType[*pgconn.ConnectError](err); is && !errors.As(err, &e) {
-		return &unreachedError{unreached}
+		if errors.Is(err, pgconn.ErrReadOnlyConnection) {
+			return &unreachedError{unreached, hints["25006"]}
+		}
+		return &unreachedError{unreached, "look whether the server runs there, and lets this machine in"}
 	}
 	if !errors.As(err, &e) {
 		return err
@@ -105,11 +108,13 @@ func explain(err error) error {
 }
 
 // unreachedError is that of a server that nobody reached, in one line and with what to do about it.
-type unreachedError struct{ error }
+type unreachedError struct {
+	error
+	next string
+}
 
 func (e *unreachedError) Unwrap() error { return e.error }
 
 func (e *unreachedError) Error() string {
-	return strings.Join(strings.Fields(e.error.Error()), " ") +
-		"; look whether the server runs there, and lets this machine in"
+	return strings.Join(strings.Fields(e.error.Error()), " ") + "; " + e.next
 }

@@ -200,3 +200,36 @@ func TestEmptyMonthsAreDropped(t *testing.T) {
 	pay(ctx, t, store, c, 1<<20)
 	verifyOK(ctx, t, store)
 }
+
+// TestMonthThatIsFilledMeanwhile has a row committed while its partition is about to be dropped, in a database whose
+// transactions see one moment unless they say otherwise: the partition stays.
+func TestMonthThatIsFilledMeanwhile(t *testing.T) {
+	t.Parallel()
+	ctx := context.Background()
+	url := databaseOf(t, t.Name())
+	conn, watcher := connect(ctx, t, url), connect(ctx, t, url)
+	_, err := conn.Exec(ctx, `ALTER DATABASE `+databaseName(url)+` SET default_transaction_isolation = 'repeatable read'`)
+	require.NoError(t, err)
+	store := openStore(t, url, "node")
+	t.Cleanup(func() { require.NoError(t, store.Close()) })
+	pay(ctx, t, store, newCustomer(t, store, 10), 1)
+	month := time.Date(2020, 1, 1, 0, 0, 0, 0, time.UTC)
+	id := func(at time.Time) string { return fmt.Sprintf("req_%012x", at.UnixMilli()) }
+	_, err = conn.Exec(ctx, fmt.Sprintf(`CREATE TABLE requests_2020_01 PARTITION OF requests
+		FOR VALUES FROM ('%s') TO ('%s')`, id(month), id(month.AddDate(0, 1, 0))))
+	require.NoError(t, err)
+	tx, err := conn.Begin(ctx)
+	require.NoError(t, err)
+	_, err = tx.Exec(ctx, `INSERT INTO requests SELECT (jsonb_populate_record(o,
+		jsonb_build_object('request', $1::text))).* FROM requests AS o LIMIT 1`, id(month.AddDate(0, 0, 3)))
+	require.NoError(t, err)
+	pruned := make(chan error, 1)
+	go func() { _, err := store.Prune(ctx, month.AddDate(1, 0, 0)); pruned <- err }()
+	isSoon(t, func() bool {
+		return len(pruned) > 0 || count(ctx, t, watcher, `SELECT count(*) FROM pg_stat_activity
+			WHERE datname = current_database() AND wait_event_type = 'Lock' AND query LIKE 'LOCK TABLE%'`) > 0
+	}, "it waits for the table")
+	require.NoError(t, tx.Commit(ctx))
+	require.NoError(t, <-pruned)
+	require.EqualValues(t, 1, count(ctx, t, watcher, `SELECT count(*) FROM requests_2020_01`))
+}

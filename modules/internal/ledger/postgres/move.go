@@ -37,7 +37,7 @@ func OpenTarget(ctx context.Context, o Options) (*Target, error) {
 }
 
 func (t *Target) open(ctx context.Context) error {
-	if err := t.store.connect(ctx); err != nil {
+	if err := t.store.connect(ctx, toPrimary); err != nil {
 		return err
 	}
 	if err := t.store.checkServer(ctx); err != nil {

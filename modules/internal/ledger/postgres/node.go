@@ -82,7 +82,7 @@ func hangUp(conn *pgx.Conn) {
 
 func (s *Store) renewOnce(ctx context.Context, conn *pgx.Conn) error {
 	asked := time.Since(s.opened) // it ends no later by the database's clock
-	var lapsed bool
+	var ended *bool               // NULL: there is no row of it
 	var standbys string
 	about, err := json.Marshal(s.about.Load())
 	if err != nil {
@@ -92,13 +92,16 @@ func (s *Store) renewOnce(ctx context.Context, conn *pgx.Conn) error {
 		INSERT INTO nodes AS n (node, name, expires, about)
 		VALUES ($1, $3, clock_timestamp() + $2 * interval '1 microsecond', $4)
 		ON CONFLICT (node) DO UPDATE SET expires = excluded.expires, ended = NULL, about = excluded.about
-		RETURNING coalesce((SELECT ended FROM was), true), current_setting('synchronous_standby_names')`, s.o.BootID,
-		s.o.Lease.Microseconds(), machineName(), string(about)).Scan(&lapsed, &standbys)
+		RETURNING (SELECT ended FROM was), current_setting('synchronous_standby_names')`, s.o.BootID,
+		s.o.Lease.Microseconds(), machineName(), string(about)).Scan(&ended, &standbys)
 	if err != nil {
 		return unavailable(err)
 	}
 	_ = s.noteStandbys(standbys) // the lease is renewed all the same
-	if lapsed {
+	if ended == nil {            // an older copy of the database, perhaps
+		s.forgetAll()
+	}
+	if ended == nil || *ended {
 		s.o.Logger.Warn("this node's lease of the ledger had lapsed, and other nodes may have released its " +
 			"holds; it has a new one")
 	}
@@ -131,6 +134,9 @@ func (s *Store) endLapsed(ctx context.Context) error {
 		}
 		return nil
 	}, `SELECT node, expires FROM nodes WHERE ended IS NULL AND expires <= clock_timestamp() AND node <> $1`, s.o.BootID)
+	if err != nil { // nobody could have renewed a lease either
+		s.seen.Clear()
+	}
 	if err != nil || len(due) == 0 {
 		return err
 	}

@@ -122,7 +122,7 @@ func Open(ctx context.Context, o Options) (_ *Store, err error) {
 			err = errors.Join(err, s.Close())
 		}
 	}()
-	if err := s.connect(ctx); err != nil {
+	if err := s.connect(ctx, toPrimary); err != nil {
 		return nil, err
 	}
 	if err := s.checkServer(ctx); err != nil {
@@ -157,13 +157,16 @@ func Open(ctx context.Context, o Options) (_ *Store, err error) {
 }
 
 // connect makes the pools of those who read. It does not ask anything yet.
-func (s *Store) connect(ctx context.Context) error {
+func (s *Store) connect(ctx context.Context, where destination) error {
 	c, err := pgxpool.ParseConfig(s.o.URL)
 	if err != nil {
 		return fmt.Errorf("%w: its dsn cannot be read; it looks like postgres://user:password@host/database",
 			ledger.ErrInvalid) // pgx's error may say parts of it
 	}
 	c.MaxConns = readers
+	if where == toPrimary {
+		c.ConnConfig.ValidateConnect = pgconn.ValidateConnectTargetSessionAttrsReadWrite
+	}
 	for _, pool := range []**pgxpool.Pool{&s.pool, &s.lists} {
 		if *pool, err = pgxpool.NewWithConfig(ctx, c.Copy()); err != nil {
 			return fmt.Errorf("connecting: %w", err)
@@ -171,6 +174,14 @@ func (s *Store) connect(ctx context.Context) error {
 	}
 	return nil
 }
+
+// destination is which of the dsn's hosts is connected to.
+type destination bool
+
+const (
+	toAny     destination = false // or what the dsn asks for (target_session_attrs)
+	toPrimary destination = true
+)
 
 // NameOf names the database that a dsn leads to, without what is secret of it.
 func NameOf(url string) (string, error) {
@@ -225,6 +236,9 @@ func noticeOfConn(conn *pgconn.PgConn) *atomic.Pointer[pgconn.Notice] {
 
 // isSaid reports whether an error is what the server said of a statement, so that it has taken the transaction back.
 func isSaid(err error) bool {
+	if errors.Is(err, errMissing) {
+		return true
+	}
 	var e *pgconn.PgError
 	if !errors.As(err, &e) || e.Code == "40003" || strings.HasPrefix(e.Code, "08") {
 		return false
@@ -262,12 +276,10 @@ func (s *Store) nowAt(clock int64) time.Time {
 // checkServer refuses a server that the ledger cannot be kept on.
 func (s *Store) checkServer(ctx context.Context) error {
 	var version int64
-	var replica bool
 	var standbys string
 	err := s.pool.QueryRow(ctx, `SELECT current_setting('server_version_num')::bigint, current_setting('server_version'),
-			pg_is_in_recovery(), current_setting('synchronous_standby_names')`).
-		Scan(&version, &s.server.Version, &replica, &standbys)
-	if err == nil && replica {
+			current_setting('synchronous_standby_names')`).Scan(&version, &s.server.Version, &standbys)
+	if errors.Is(err, pgconn.ErrReadOnlyConnection) {
 		return fmt.Errorf("%w: the server is a replica; the dsn has to lead to the primary", ledger.ErrUnavailable)
 	}
 	if err := refuseVersion(version, err); err != nil {

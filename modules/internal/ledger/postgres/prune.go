@@ -141,7 +141,8 @@ func (s *Store) dropMonths(ctx context.Context, before time.Time) {
 // they can wait for it. (DETACH CONCURRENTLY does not exist beside a partition of the rest.)
 func (s *Store) dropMonth(ctx context.Context, of, name string) error {
 	used := `SELECT EXISTS (SELECT FROM ` + name + `)`
-	err := pgx.BeginFunc(ctx, s.pool, func(tx pgx.Tx) error {
+	// Behind the lock it has to see what was committed until then, whatever the database is set to.
+	err := pgx.BeginTxFunc(ctx, s.pool, pgx.TxOptions{IsoLevel: pgx.ReadCommitted}, func(tx pgx.Tx) error {
 		filled := false
 		if err := queryRows(ctx, tx, to(&filled), used); err != nil || filled {
 			return err
@@ -153,6 +154,10 @@ func (s *Store) dropMonth(ctx context.Context, of, name string) error {
 			return err
 		}
 		if err := queryRows(ctx, tx, to(&filled), used); err != nil || filled {
+			return err
+		}
+		// Who reads the partition by its own name, a dump for one, would hold up everybody behind the table's lock.
+		if _, err := tx.Exec(ctx, `SET LOCAL lock_timeout = '50ms'`); err != nil {
 			return err
 		}
 		_, err := tx.Exec(ctx, `DROP TABLE `+name)

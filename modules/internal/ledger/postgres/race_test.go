@@ -327,5 +327,6 @@ func openOneLane(t *testing.T, url, name string) *postgres.Store {
 		Options: ledger.Options{Logger: quiet, WaitTimeout: time.Minute}, URL: url, BootID: name, Lanes: 1,
 	})
 	require.NoError(t, err)
+	t.Cleanup(func() { require.NoError(t, store.Close()) })
 	return store
 }

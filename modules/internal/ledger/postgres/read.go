@@ -146,9 +146,10 @@ func (u *unit) readNode(rows pgx.Rows) error {
 		return err
 	}
 	if clock < 0 { // a copy of before this process signed in, perhaps
+		u.s.forgetAll()
 		return fmt.Errorf("%w: the database does not know this node; its lease is renewed", lapsed())
 	}
-	u.now = u.s.nowAt(clock)
+	u.now, u.clock = u.s.nowAt(clock), clock
 	return nil
 }
 

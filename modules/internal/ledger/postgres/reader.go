@@ -54,7 +54,7 @@ func (b *Books) Seen(ctx context.Context) (at time.Time, replica bool, err error
 func openReader(ctx context.Context, o Options) (*Store, error) {
 	o.fill()
 	s := newStore(o)
-	if err := s.connect(ctx); err != nil {
+	if err := s.connect(ctx, toAny); err != nil {
 		return s, err
 	}
 	if err := s.checkVersion(ctx); err != nil {

@@ -335,7 +335,8 @@ func (s *Store) Recover(ctx context.Context, living ...string) (requests int64, 
 	errs := []error{unavailable(err)}
 	for _, id := range left {
 		released := int64(0)
-		op := &operation{account: id.account, request: []requestID{id}}
+		// Behind it in one transaction, a settlement that comes late would find the request neither running nor on record.
+		op := &operation{account: id.account, request: []requestID{id}, alone: true}
 		op.run = func(u *unit) error {
 			released = 0
 			r, _, err := u.request(id.account, id.request)

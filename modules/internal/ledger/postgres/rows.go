@@ -1,6 +1,7 @@
 package postgres
 
 import (
+	"errors"
 	"fmt"
 	"time"
 
@@ -231,6 +232,9 @@ func of[R, V any](value func(R) V) column[R] {
 	}
 }
 
+// errMissing: rows are gone that were read or remembered. Nothing was committed: the commit comes behind that.
+var errMissing = errors.New("rows are missing")
+
 func (t *change[R]) queue(b *pgx.Batch, rows []R) {
 	if len(rows) == 0 {
 		return
@@ -241,7 +245,7 @@ func (t *change[R]) queue(b *pgx.Batch, rows []R) {
 	}
 	b.Queue(t.sql, args...).Exec(func(tag pgconn.CommandTag) error {
 		if tag.RowsAffected() != int64(len(rows)) {
-			return fmt.Errorf("changing %d rows: there are %d of them", len(rows), tag.RowsAffected())
+			return fmt.Errorf("changing %d rows: %w: there are %d of them", len(rows), errMissing, tag.RowsAffected())
 		}
 		return nil
 	})

@@ -61,6 +61,9 @@ func TestSpreadByAccount(t *testing.T) {
 	require.NoError(t, err)
 	store := openSpread(t, url, "first")
 	c := newCustomer(t, store, 10)
+	second, err := store.CreateKey(ctx, c.account, "second", [32]byte{2}, "abcd", ledger.KeyChange{})
+	require.NoError(t, err)
+	keys := []string{c.key, second.ID} // take turns, so that their lines are written, too
 	for i := range 30 {
 		_, err := store.CreateAccount(ctx, fmt.Sprint("other ", i), "")
 		require.NoError(t, err)
@@ -81,6 +84,7 @@ func TestSpreadByAccount(t *testing.T) {
 	c.store = store
 	for i := range 20 { // more than a plan takes to become a general one
 		request := fmt.Sprintf("req_%02d", i)
+		c.key = keys[i%2]
 		_, err := store.Hold(ctx, c.hold(request, 1_000))
 		require.NoError(t, err)
 		require.NoError(t, store.Begin(ctx, c.next(request, 2_000)))
@@ -124,6 +128,10 @@ func TestSpreadByAccount(t *testing.T) {
 	}
 	require.NoError(t, rows.Err())
 	require.Greater(t, touched, 8, "those of the account were")
+	var changed int
+	require.NoError(t, conn.QueryRow(ctx, `SELECT n_tup_upd FROM pg_stat_user_tables WHERE relname = $1`,
+		fmt.Sprint("lines_h", own)).Scan(&changed))
+	require.Positive(t, changed, "lines were written")
 	require.NoError(t, conn.Close(ctx))
 }
 

@@ -62,5 +62,14 @@ func (s *Store) noteStandbys(names string) error {
 	return nil
 }
 
+// waitedSince asks whether commits have waited for a standby since a moment of the database's clock. Who empties the
+// setting lets those go that wait, as if their standby had answered, and may set it again at once; so nothing may have
+// been read anew. The server tells its connections of a new configuration before it lets anybody go, and they read it
+// before their next statement, but not between those of one message: it is asked by a message of its own.
+func waitedSince(clock int64) string {
+	return fmt.Sprintf(`SELECT current_setting('synchronous_standby_names') <> ''
+		AND extract(epoch FROM pg_conf_load_time()) * 1000000 <= %d`, clock)
+}
+
 const standbyAdvice = "a failover may lose what was charged since. Look whether the standbys run " +
 	"(pg_stat_replication), and with Patroni whether synchronous_mode_strict is on"

@@ -79,6 +79,66 @@ func TestStandbyIsNeeded(t *testing.T) {
 	require.Contains(t, logged.String(), "level=INFO msg=\"commits of the ledger's database wait for a standby\"")
 }
 
+// TestStandbyGoesWhileACommitWaits empties the setting while a commit waits for the standby, which lets it go as if
+// the standby had it. Where one is required, that is not acknowledged. Nor is, without a repetition, what was
+// committed while the server's configuration was read anew, for the setting may have been empty meanwhile.
+func TestStandbyGoesWhileACommitWaits(t *testing.T) {
+	t.Parallel()
+	ctx := context.Background()
+	primary, standby, url := startPair(t)
+	store, err := postgres.Open(ctx, postgres.Options{URL: url, BootID: "strict", NeedsStandby: true,
+		Options: ledger.Options{Logger: quiet, WaitTimeout: time.Minute}})
+	require.NoError(t, err)
+	t.Cleanup(func() { require.NoError(t, store.Close()) })
+	c := newCustomer(t, store, 10)
+	for _, request := range []string{"req_1", "req_2"} {
+		_, err = store.Hold(ctx, c.hold(request, 1_000_000))
+		require.NoError(t, err)
+	}
+	watcher := connect(ctx, t, url)
+	set := func(names string) {
+		require.NoError(t, primary.Exec("ALTER SYSTEM SET synchronous_standby_names = '"+names+"'"))
+		require.NoError(t, primary.Exec("SELECT pg_reload_conf()"))
+	}
+	waits := func(is bool) {
+		t.Helper()
+		isSoon(t, func() bool {
+			return is == (count(ctx, t, watcher, `SELECT count(*) FROM pg_stat_activity
+				WHERE wait_event = 'SyncRep' AND query = 'COMMIT'`) > 0)
+		}, "a commit waits for its standby, or is let go")
+	}
+	settled := make(chan error, 1)
+	settle := func(request string) {
+		go func() { _, err := store.Settle(ctx, settlement(request, 700)); settled <- err }()
+		waits(true)
+	}
+
+	require.NoError(t, standby.Freeze())
+	settle("req_1")
+	set("")
+	require.ErrorIs(t, <-settled, ledger.ErrUnavailable, "a failover would lose it")
+	require.NoError(t, standby.Thaw())
+	set("standby")
+	isSoon(t, func() bool { return store.Ping(ctx) == nil }, "it is ready again")
+
+	touched := func() int64 { return count(ctx, t, watcher, `SELECT touched FROM nodes WHERE node = 'strict'`) }
+	was := touched()
+	require.NoError(t, standby.Freeze())
+	settle("req_2")
+	set("standby")
+	waits(true)
+	require.NoError(t, standby.Thaw())
+	require.NoError(t, <-settled)
+	require.Greater(t, touched(), was, "it was repeated, which writes and waits")
+	for _, request := range []string{"req_1", "req_2"} {
+		charge, err := store.Settle(ctx, settlement(request, 700))
+		require.NoError(t, err)
+		require.EqualValues(t, 700, charge.Microcents)
+	}
+	require.EqualValues(t, 1_400, count(ctx, t, watcher, `SELECT spent FROM balances`), "each is charged once")
+	verifyOK(ctx, t, store)
+}
+
 // TestNodesSayWhatTheyAre: a node is known to the others by what it said last, and by its id when it is gone.
 func TestNodesSayWhatTheyAre(t *testing.T) {
 	t.Parallel()

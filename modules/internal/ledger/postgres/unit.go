@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"slices"
 	"strings"
+	"sync"
 	"time"
 	"unicode/utf8"
 
@@ -25,6 +26,8 @@ type unit struct {
 	conn *pgx.Conn
 	now  time.Time
 	live bool // the node's lease has not lapsed
+	// clock is the database's, in microseconds, as it was asked last.
+	clock int64
 
 	accounts map[string]*account // nil: there is none of this id
 	lines    map[lineID]*line
@@ -231,10 +234,12 @@ func (u *unit) line(account, key string) (*line, error) {
 		}
 		root = u.roots[keyID{account, key}]
 	}
-	if root == "" {
+	l := u.lines[lineID{account, root}]
+	if l == nil { // a copy of before the key was made, perhaps
+		u.s.roots.Delete(keyID{account, key})
 		return nil, book.NoKey(key, account)
 	}
-	return u.lines[lineID{account, root}], nil
+	return l, nil
 }
 
 func (u *unit) payer(a *account, l *line) book.Payer {
@@ -285,7 +290,11 @@ func (u *unit) finish(confirm bool) error {
 			return err
 		}
 	}
-	return commit(u.conn, u.added)
+	look := ""
+	if u.s.o.NeedsStandby {
+		look = waitedSince(u.clock)
+	}
+	return commit(u.conn, u.added, look)
 }
 
 // errStale: a request's rows are not those that this process remembers: another node has released them.
@@ -350,15 +359,28 @@ func (u *unit) forget() {
 	}
 }
 
+// forgetAll drops what is remembered of rows, once the database is found to be another copy than it was. What is held
+// stays known, and is read again; entries are replaced, for those there are their lanes'.
+func (s *Store) forgetAll() {
+	for _, m := range [...]*sync.Map{&s.roots, &s.payers, &s.settings, &s.prices} {
+		m.Clear()
+	}
+	s.held.Range(func(request, kept any) bool {
+		h, _ := kept.(*held)
+		s.held.CompareAndSwap(request, kept, &held{keyID: h.keyID})
+		return true
+	})
+}
+
 // errInDoubt: nobody knows whether the commit is, or is where it has to be.
 var errInDoubt = errors.New("whether it was committed is not known")
 
-// commit writes what is added and commits. The time that it takes is not bounded: who stops to wait for a standby makes
-// a commit that a failover loses.
-func commit(conn *pgx.Conn, added *copyBuffer) error {
+// commit writes what is added and commits, and looks behind that whether it waited for a standby, where there is to be
+// one. The time that it takes is not bounded: who stops to wait for a standby makes a commit that a failover loses.
+func commit(conn *pgx.Conn, added *copyBuffer, look string) error {
 	notice := noticeOf(conn)
 	notice.Store(nil)
-	tag, err := added.send(conn.PgConn(), `COMMIT`)
+	tag, waited, err := added.send(conn.PgConn(), `COMMIT`, look)
 	switch {
 	case err != nil:
 		if isSaid(err) {
@@ -370,6 +392,8 @@ func commit(conn *pgx.Conn, added *copyBuffer) error {
 		return fmt.Errorf("%w: %w", errInDoubt, err)
 	case tag.String() != "COMMIT":
 		return fmt.Errorf("%w: the transaction was taken back", ledger.ErrUnavailable)
+	case look != "" && !waited:
+		return fmt.Errorf("%w: the server may have stopped waiting for a standby meanwhile", errInDoubt)
 	}
 	if said := notice.Load(); said != nil {
 		return fmt.Errorf("%w: %s", errInDoubt, said.Message)
