@@ -97,7 +97,8 @@ all, both are served, and each credit can be spent twice.`,
 			return out.print(cmd, m, func(w io.Writer) { printMoved(w, m, place.Ledger) })
 		},
 	}
-	cmd.Flags().StringVar(&to, "to", "", "the `DSN` of an empty PostgreSQL database; with --undo of the one that it was moved to")
+	cmd.Flags().StringVar(&to, "to", "",
+		"the `DSN` of an empty PostgreSQL database; with --undo of the one that it was moved to")
 	cmd.Flags().BoolVar(&undo, "undo", false, "have a ledger that was moved served from its file again")
 	cmd.Flags().BoolVar(&gone, "target-is-gone", false, "with --undo: do not tell the database that it was moved to; "+
 		"if that is there after all, both are served")

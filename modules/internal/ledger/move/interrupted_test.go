@@ -316,7 +316,8 @@ func TestFinishOfTargetThatWasPutBack(t *testing.T) {
 	conn, err := pgx.Connect(ctx, url)
 	require.NoError(t, err)
 	defer func() { require.NoError(t, conn.Close(ctx)) }()
-	for _, sql := range []string{`CREATE TABLE lost AS SELECT * FROM attempts LIMIT 1`, `UPDATE moves SET state = 'copying'`,
+	for _, sql := range []string{`CREATE TABLE lost AS SELECT * FROM attempts LIMIT 1`,
+		`UPDATE moves SET state = 'copying'`,
 		`DELETE FROM attempts AS a USING lost AS l WHERE a.request = l.request AND a.seq = l.seq`} {
 		_, err = conn.Exec(ctx, sql)
 		require.NoError(t, err)
@@ -386,7 +387,8 @@ func TestMoveGoesOnByAnotherName(t *testing.T) {
 	t.Parallel()
 	h, url, ctx := old(t, "schema14.db.gz"), postgrestest.Database(t), context.Background()
 	s, f := h.open(t), &faults{left: 12}
-	_, err := move.Run(ctx, faultySource{s, f}, faultyTarget{openTarget(t, url), f}, move.Options{From: "here", To: "there"})
+	_, err := move.Run(ctx, faultySource{s, f}, faultyTarget{openTarget(t, url), f},
+		move.Options{From: "here", To: "there"})
 	require.ErrorIs(t, err, errFault)
 	require.NoError(t, s.Close())
 	was, hashes := h.before(t)

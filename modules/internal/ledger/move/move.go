@@ -12,8 +12,8 @@
 //
 // Every row of the new store is compared with the rows that it should be made of: both sides are read once more, and a
 // hash of each row is added up, table by table. Then the new store is verified as any ledger is (package audit), with
-// all checkpoints of the old one, and its report has to say what the old one's did. That it is whole is committed there,
-// on the standby, too, if there is a synchronous one. Only then is the old ledger marked as moved, which ends its
+// all checkpoints of the old one, and its report has to say what the old one's did. That it is whole is committed
+// there, on the standby, too, if there is a synchronous one. Only then is the old ledger marked as moved, which ends its
 // serving, and after that the new one as done, which begins it. Whoever is interrupted between these two has a ledger
 // that nobody serves, and goes on: by comparing and verifying once more, for the new one may have been put back
 // meanwhile, by a failover or a restore. At no moment can both be served.
@@ -458,8 +458,8 @@ func (s *sum) add(values []any) {
 }
 
 // Finish is for a ledger that was moved, as its mark says, and of which the target was perhaps not told so. Before it
-// is, its rows are compared and verified once more: what was whole when the old ledger was marked may have been put back
-// since. It reports whether there was something to do.
+// is, its rows are compared and verified once more: what was whole when the old ledger was marked may have been put
+// back since. It reports whether there was something to do.
 func Finish(ctx context.Context, mark Mark, from Rows, to Target, o Options) (done Done, finished bool, err error) {
 	o.fill()
 	moved := fmt.Sprintf("%s to %s at %s", ErrMoved, mark.Target, mark.Done.UTC().Format(time.RFC3339))
@@ -481,8 +481,8 @@ func Finish(ctx context.Context, mark Mark, from Rows, to Target, o Options) (do
 		return done, false, err
 	}
 	if done.Report, err = m.verifyTarget(ctx, was); err != nil {
-		return done, false, fmt.Errorf("%s, and the new ledger, which was whole then, cannot be served: %w; if that database "+
-			"was put back to an earlier state (a failover, a restore), bring the old ledger back with `fareway gateway ledger "+
+		return done, false, fmt.Errorf("%s, and the new ledger, which was whole then, cannot be served: %w; if that "+
+			"database was put back to an earlier state (a failover, a restore), bring the old ledger back with `fareway gateway ledger "+
 			"move --undo --to DSN`, and move it into an empty database", moved, err)
 	}
 	if err := to.EndMove(ctx, mark.ID); err != nil {
@@ -501,6 +501,6 @@ func (m Mark) Refuse() error {
 		return nil
 	}
 	return fmt.Errorf("%w to %s at %s, and goes on there: put that into the store block of the configuration; if it was "+
-		"moved in error and nothing was served there since, `fareway gateway ledger move --undo --to DSN` brings it back", ErrMoved,
-		m.Target, m.Done.UTC().Format(time.RFC3339))
+		"moved in error and nothing was served there since, `fareway gateway ledger move --undo --to DSN` brings it back",
+		ErrMoved, m.Target, m.Done.UTC().Format(time.RFC3339))
 }

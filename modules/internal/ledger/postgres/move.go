@@ -392,7 +392,8 @@ func (t *Target) UndoMove(ctx context.Context, id string) error {
 		if err != nil {
 			return err
 		}
-		err = queryRows(ctx, tx, to(&newer), `SELECT h.name || ': ' || h.has || ', and ' || coalesce(m.rows, 0) || ' were moved'
+		err = queryRows(ctx, tx, to(&newer), `
+			SELECT h.name || ': ' || h.has || ', and ' || coalesce(m.rows, 0) || ' were moved'
 			FROM (SELECT 'entries' AS name, count(*) AS has FROM entries UNION ALL SELECT 'acts', count(*) FROM acts
 				UNION ALL SELECT 'accounts', count(*) FROM accounts UNION ALL SELECT 'keys', count(*) FROM keys
 				UNION ALL SELECT 'requests', count(*) FROM requests UNION ALL SELECT 'holds', count(*) FROM holds) AS h
