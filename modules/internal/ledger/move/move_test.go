@@ -395,10 +395,10 @@ func TestEveryColumnIsMoved(t *testing.T) {
 	require.NoError(t, err)
 	begins := map[string]string{
 		"ledger.one": "there is one row", "nodes.touched": "counts what a node was in doubt about",
-		"nodes.about":    "what a node that lives says of itself",
-		"nodes.learned":  "the same",
-		"balances.payer": "the line that has paid last, whose row is whole while there is none",
-		"balances.payer_cap": "the same",
+		"nodes.about":          "what a node that lives says of itself",
+		"nodes.learned":        "the same",
+		"balances.payer":       "the line that has paid last, whose row is whole while there is none",
+		"balances.payer_cap":   "the same",
 		"balances.payer_spent": "the same", "balances.payer_before": "the same", "balances.payer_held": "the same",
 	}
 	for _, name := range names {
