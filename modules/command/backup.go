@@ -154,7 +154,8 @@ func restoreCommand() *cobra.Command {
 		Long: `Puts a backup that ` + "`gateway backup`" + ` made in the place of the ledger; FILE may be "-"
 for stdin. No gateway may be running. The backup is verified before anything is
 changed. A ledger that is there is moved into a folder beside it, with --replace and
-a --reason, and never removed.
+a --reason, and never removed. One that was moved to a database is not replaced: an
+older copy of it would be served beside that.
 
 It says in numbers what the backup does not have: of the ledger that was there, and
 of checkpoints that were kept elsewhere. That is gone then: look at the payments,

@@ -18,7 +18,8 @@ import (
 
 // unmovedView is the result of `gateway ledger move --undo`.
 type unmovedView struct {
-	Was string `json:"was"` // where it had been moved to
+	Was  string `json:"was"`  // where it had been moved to
+	Told bool   `json:"told"` // that database was told, and is served by nobody
 }
 
 func ledgerMoveCommand() *cobra.Command {
@@ -27,6 +28,7 @@ func ledgerMoveCommand() *cobra.Command {
 		out       output
 		to        string
 		undo, yes bool
+		gone      bool
 	)
 	cmd := &cobra.Command{
 		Use:   "move --to DSN",
@@ -50,11 +52,18 @@ anew if the ledger was used in between. Until it is done no gateway starts on th
 DSN is a postgres:// URL. With env:NAME it is in an environment variable, and with
 file:PATH in a file, where no list of processes shows its password.
 
-A ledger that was moved in error is brought back with --undo, as it was then: what
-the other one did since is not in it. Do that only where nothing was.`,
+A file that an older fareway wrote is brought to this one's schema first, and then no
+older one opens it. What is marked is this file only: a copy of it from before the
+move, or a backup, would be served by whoever starts a gateway on it.
+
+A ledger that was moved in error is brought back with --undo and the DSN that it was
+moved to, as it was then. That database refuses gateways from then on. Where one runs
+on it, or it has more than was moved there, --undo refuses. If the database is gone, or
+cannot be asked, --target-is-gone brings the ledger back without: if it is there after
+all, both are served, and each credit can be spent twice.`,
 		Example: "  fareway gateway ledger move --to env:DATABASE_URL\n" +
 			"  fareway gateway ledger move --data /var/lib/fareway --to postgres://fareway@db.example.com/fareway\n" +
-			"  fareway gateway ledger move --undo",
+			"  fareway gateway ledger move --undo --to env:DATABASE_URL",
 		Args: exactly(),
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			place, err := at.place()
@@ -69,12 +78,12 @@ the other one did since is not in it. Do that only where nothing was.`,
 				return fmt.Errorf("there is no ledger to move: %w; name the data folder with --data, or the gateway's "+
 					"Caddyfile with --config", err)
 			}
-			if undo {
-				return undoMove(cmd, place, out, yes)
-			}
 			dsn, err := readDSN(to)
 			if err != nil {
 				return fmt.Errorf("--to: %w", err)
+			}
+			if undo {
+				return undoMove(cmd, place, dsn, out, yes)
 			}
 			show := newSteps(cmd.ErrOrStderr())
 			m, err := place.Move(cmd.Context(), dsn, show.tell)
@@ -88,14 +97,22 @@ the other one did since is not in it. Do that only where nothing was.`,
 			return out.print(cmd, m, func(w io.Writer) { printMoved(w, m, place.Ledger) })
 		},
 	}
-	cmd.Flags().StringVar(&to, "to", "", "the `DSN` of an empty PostgreSQL database")
+	cmd.Flags().StringVar(&to, "to", "", "the `DSN` of an empty PostgreSQL database; with --undo of the one that it was moved to")
 	cmd.Flags().BoolVar(&undo, "undo", false, "have a ledger that was moved served from its file again")
+	cmd.Flags().BoolVar(&gone, "target-is-gone", false, "with --undo: do not tell the database that it was moved to; "+
+		"if that is there after all, both are served")
 	cmd.Flags().BoolVar(&yes, "yes", false, "with --undo: do not ask")
 	addPreCheck(cmd, func(cmd *cobra.Command) error {
-		if !undo && to == "" {
+		switch {
+		case gone && !undo:
+			return errors.New("--target-is-gone is for --undo")
+		case undo && !gone && to == "":
+			return errors.New("--to is missing: with --undo it is the database that the ledger was moved to, which is told; " +
+				"if that is gone for good, say --target-is-gone")
+		case !undo && to == "":
 			return fmt.Errorf("--to is missing, as in `%s`", cmd.UseLine())
 		}
-		return notBoth(cmd, "to", "undo", "one moves the ledger there, the other brings it back")
+		return notBoth(cmd, "to", "target-is-gone", "one has the database told, the other that there is none")
 	})
 	at.addPlaceFlags(cmd)
 	out.addFlag(cmd)
@@ -132,6 +149,9 @@ func printMoved(w io.Writer, m admin.Moved, from string) {
 			human.Count(m.Report.Accounts, "account"), movements(m.Report.Entries), human.Count(m.Report.Requests, "request"),
 			human.Count(m.Report.Checkpoints, "checkpoint"), human.Count(rows, "row"))
 	}
+	if m.NoStandby {
+		fmt.Fprintln(w, "Commits of that database wait for no standby: if its machine is lost, so is what was moved.")
+	}
 	fmt.Fprintf(w, `
 Put this into the configuration, in the place of its store block, with the DSN in the
 environment of the gateway, and start it:
@@ -145,7 +165,7 @@ the database.
 `, from)
 }
 
-func undoMove(cmd *cobra.Command, place admin.Offline, out output, yes bool) error {
+func undoMove(cmd *cobra.Command, place admin.Offline, dsn string, out output, yes bool) error {
 	if !yes {
 		err := question{
 			ask: "What was charged or paid in since the ledger was moved is not in this file. Serve it again?",
@@ -155,14 +175,18 @@ func undoMove(cmd *cobra.Command, place admin.Offline, out output, yes bool) err
 			return err
 		}
 	}
-	was, err := place.UndoMove()
+	was, err := place.UndoMove(cmd.Context(), dsn)
 	if err != nil {
-		return err
+		return fmt.Errorf("%w; the ledger is not served from its file: nothing has changed there", err)
 	}
-	return out.print(cmd, unmovedView{Was: was.Target}, func(w io.Writer) {
-		fmt.Fprintf(w, "%s is served again, as it was at %s. Drop the database %s:\n"+
-			"a gateway that is started on it would serve the same ledger a second time.\n", place.Ledger,
-			human.Moment(was.Done), was.Target)
+	return out.print(cmd, unmovedView{Was: was.Target, Told: dsn != ""}, func(w io.Writer) {
+		fmt.Fprintf(w, "%s is served again, as it was at %s.\n", place.Ledger, human.Moment(was.Done))
+		if dsn == "" {
+			fmt.Fprintf(w, "Drop the database %s, if it is there:\n"+
+				"a gateway that is started on it would serve the same ledger a second time.\n", was.Target)
+		} else {
+			fmt.Fprintf(w, "The database %s refuses gateways from now on, and can be dropped.\n", was.Target)
+		}
 	})
 }
 
@@ -182,11 +206,22 @@ func (s *steps) tell(step string, done, of int64) {
 			s.end()
 		}
 		s.step = step
+		if of == 0 {
+			fmt.Fprint(s.w, "\r"+step)
+			return
+		}
 		fmt.Fprint(s.w, progress(done, of, "row"), " (", step, ")")
 		return
 	}
 	if step != s.step {
 		s.step, s.last = step, -1
+	}
+	if of == 0 {
+		if s.last < 0 {
+			s.last = 0
+			fmt.Fprintln(s.w, step)
+		}
+		return
 	}
 	if tenths := 10 * min(done, of) / max(of, 1); tenths != s.last {
 		s.last = tenths

@@ -48,32 +48,46 @@ func TestCommandLedgerMove(t *testing.T) {
 	}{
 		{[]string{"--data", data}, "--to is missing"},
 		{[]string{"--data", t.TempDir(), "--to", url}, "there is no ledger to move"},
-		{[]string{"--data", data, "--to", "postgres://fareway:swordfish@:nine/x"}, "its url cannot be read"},
+		{[]string{"--data", data, "--to", "postgres://fareway:swordfish@:nine/x"}, "its dsn cannot be read"},
 		{[]string{"--data", data, "--to", "env:FAREWAY_NO_SUCH"}, "--to: the environment has no FAREWAY_NO_SUCH"},
 		{[]string{"--data", data, "--to", "file:" + kept + ".none"}, "no such file"},
-		{[]string{"--data", data, "--to", url, "--undo"}, "--to and --undo do not go together"},
-		{[]string{"--data", data, "--undo", "--yes"}, "the ledger was not moved"},
+		{[]string{"--data", data, "--to", url, "--undo", "--target-is-gone"}, "--to and --target-is-gone do not go together"},
+		{[]string{"--data", data, "--undo", "--yes"}, "if that is gone for good, say --target-is-gone"},
+		{[]string{"--data", data, "--to", url, "--target-is-gone"}, "--target-is-gone is for --undo"},
+		{[]string{"--data", data, "--to", url, "--undo", "--yes"}, "the ledger was not moved"},
 	} {
 		out, err := run(t, append([]string{"ledger", "move"}, wrong.args...)...)
 		require.ErrorContains(t, err, wrong.want, "%v", wrong.args)
 		require.NotContains(t, out+err.Error(), "swordfish")
 	}
 
+	backup := filepath.Join(t.TempDir(), "before.tar")
+	text, err = run(t, "backup", backup, "--data", data)
+	require.NoError(t, err, text)
 	secret := filepath.Join(t.TempDir(), "dsn")
 	require.NoError(t, os.WriteFile(secret, []byte(url+"\n"), 0o600))
 	out, beside, err := runApart(t, "ledger", "move", "--to", "file:"+secret, "--data", data)
 	require.NoError(t, err)
 	require.Regexp(t, `^Moved to postgres:///\w+\?host=\S+, compared and verified: 1 account, 1 movement of money, `+
 		`0 requests, 1 checkpoint \(\d+ rows\)\.\n`, out)
+	require.Contains(t, out, "\nCommits of that database wait for no standby: ")
 	require.Contains(t, out, "store \"postgres\" {\n  dsn = env(\"DATABASE_URL\")\n}\n")
+	require.Contains(t, beside, "\ncounting requests\n")
 	require.Contains(t, beside, "verifying the new ledger: ", "lines, where there is no terminal")
 	require.NotContains(t, beside, "\r")
 	again := runJSON[admin.Moved](t, "ledger", "move", "--to", url, "--data", data)
 	require.True(t, again.Already)
-	_, err = run(t, "ledger", "move", "--to", postgrestest.Database(t), "--data", data)
+	another := postgrestest.Database(t)
+	_, err = run(t, "ledger", "move", "--to", another, "--data", data)
 	require.ErrorContains(t, err, "this database does not have it")
+	_, err = run(t, "ledger", "move", "--undo", "--yes", "--to", another, "--data", data)
+	require.ErrorContains(t, err, "this database does not have the ledger, which was moved to postgres:///")
+	_, err = run(t, "usage", "--from", another)
+	require.ErrorContains(t, err, "there is no ledger in this database", "nobody has made tables there")
 	_, err = open(config.DefaultStore())
 	require.ErrorContains(t, err, "the ledger was moved to postgres:///")
+	_, err = run(t, "restore", backup, "--replace", "--reason", "x", "--data", data)
+	require.ErrorContains(t, err, "which would be served once more: the ledger was moved to postgres:///")
 	_, beside, err = runApart(t, "usage", "--data", data)
 	require.NoError(t, err)
 	require.Contains(t, beside, "when this ledger was moved to postgres:///")
@@ -102,14 +116,19 @@ func TestCommandLedgerMove(t *testing.T) {
 	moved, err := e.Store().Account(ctx, "ann")
 	require.NoError(t, err)
 	require.EqualValues(t, 5, moved.Balance.Credits)
-	require.NoError(t, e.Close())
 
 	require.NoError(t, os.Remove(filepath.Join(data, "gateway.hcl")))
-	_, err = run(t, "ledger", "move", "--undo", "--json", "--data", data)
+	_, err = run(t, "ledger", "move", "--undo", "--json", "--to", url, "--data", data)
 	require.ErrorContains(t, err, "say --yes")
-	out, err = run(t, "ledger", "move", "--undo", "--yes", "--data", data)
+	require.NoError(t, e.Close())
+	out, err = run(t, "ledger", "move", "--undo", "--yes", "--to", url, "--data", data)
 	require.NoError(t, err)
 	require.Contains(t, out, "is served again, as it was at")
+	require.Contains(t, out, " refuses gateways from now on, and can be dropped.")
+	_, err = open(config.Store{Kind: config.Postgres, DSN: url})
+	require.ErrorContains(t, err, "was moved into this database and brought back, and goes on there")
+	_, err = run(t, "ledger", "move", "--to", url, "--data", data)
+	require.ErrorContains(t, err, "was moved into this database and brought back: use another, empty database")
 	e, err = open(config.DefaultStore())
 	require.NoError(t, err)
 	require.NoError(t, e.Close())

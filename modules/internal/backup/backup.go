@@ -369,6 +369,10 @@ func refuseThere(ctx context.Context, database string, replace bool) error {
 		return err
 	}
 	was, there, _ := extentOf(ctx, database)
+	// One whose mark cannot be read may be damaged, which is why it is replaced.
+	if mark, err := stores.File(database).ReadMove(); err == nil && mark.Refuse() != nil {
+		return fmt.Errorf("replacing %s, which would be served once more: %w", database, mark.Refuse())
+	}
 	if there && !replace {
 		return fmt.Errorf("%w: %s, with %d movements of money and %d acts of operators", ErrLedgerThere, database,
 			was.Entries, was.Acts)

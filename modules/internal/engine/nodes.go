@@ -157,7 +157,12 @@ func (e *Engine) NodeOf(ctx context.Context, owner string) *ledger.Node {
 	}
 	n, err := e.nodes.store.Node(ctx, owner)
 	own, failed := e.nodes.store.Node(ctx, e.nodes.store.BootID())
-	if err != nil || failed != nil || n.Name == own.Name && n.Data == own.Data {
+	switch {
+	case err != nil || failed != nil:
+		return nil
+	case n.Data == "": // of a ledger that was moved: that process is nobody to ask
+		return nil
+	case n.Name == own.Name && n.Data == own.Data:
 		return nil // it is this one before a restart, which has the same folder
 	}
 	return &n

@@ -159,6 +159,11 @@ func (f File) Lock() (release func() error, err error) { return sqlite.Lock(stri
 // ReadMove reads whether it was moved elsewhere, or is being moved.
 func (f File) ReadMove() (move.Mark, error) { return sqlite.ReadMove(string(f)) }
 
+// OpenMoved opens it for reading, with what is moved of it.
+func (f File) OpenMoved(ctx context.Context) (*sqlite.BooksFile, error) {
+	return sqlite.OpenBooks(ctx, string(f))
+}
+
 // UndoMove has it served again here, although it was moved. ledger.ErrLocked when somebody has it.
 func (f File) UndoMove() error { return sqlite.UndoMove(string(f)) }
 

@@ -2,6 +2,7 @@ package move_test
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"os"
 	"path/filepath"
@@ -32,7 +33,7 @@ func help() int {
 			return err
 		}
 		if !mark.Done.IsZero() {
-			return move.Finish(ctx, mark, target)
+			return finish(ctx, path, mark, target)
 		}
 		s, err := sqlite.Open(sqlite.Options{Path: path, Logger: quiet})
 		if err != nil {
@@ -47,4 +48,14 @@ func help() int {
 		return 1
 	}
 	return 0
+}
+
+// finish has the target of a ledger that was moved told so.
+func finish(ctx context.Context, path string, mark move.Mark, target *postgres.Target) error {
+	old, err := sqlite.OpenBooks(ctx, path)
+	if err != nil {
+		return err
+	}
+	_, _, err = move.Finish(ctx, mark, old, target, move.Options{})
+	return errors.Join(err, old.Close())
 }

@@ -43,7 +43,7 @@ func states(t testing.TB, path, url string) (left, done bool) {
 	}
 	left, done = !mark.Done.IsZero(), state == "done"
 	require.False(t, done && !left, "both are served")
-	if state == "copying" {
+	if state == "copying" || state == "whole" {
 		_, err := postgres.OpenBooks(context.Background(), url)
 		require.ErrorContains(t, err, "is being moved into this database, and not all of it is here")
 		_, err = postgres.Open(context.Background(), postgres.Options{URL: url, BootID: "too early",
@@ -141,6 +141,10 @@ func (t faultyTarget) AddMoved(ctx context.Context, id string, of move.Table, ro
 	return t.call(func() error { return t.Target.AddMoved(ctx, id, of, rows, so) })
 }
 
+func (t faultyTarget) MarkWhole(ctx context.Context, id string) error {
+	return t.call(func() error { return t.Target.MarkWhole(ctx, id) })
+}
+
 func (t faultyTarget) EndMove(ctx context.Context, id string) error {
 	return t.call(func() error { return t.Target.EndMove(ctx, id) })
 }
@@ -155,8 +159,8 @@ func TestInterruptedMove(t *testing.T) {
 		runs++
 		target := openTarget(t, url)
 		if mark, err := sqlite.ReadMove(h.path); err == nil && !mark.Done.IsZero() {
-			require.NoError(t, move.Finish(ctx, mark, target))
-			require.NoError(t, move.Finish(ctx, mark, target))
+			require.NoError(t, finish(ctx, h.path, mark, target))
+			require.NoError(t, finish(ctx, h.path, mark, target))
 			break
 		}
 		s, f := h.open(t), &faults{left: at, behind: behind}
@@ -241,7 +245,8 @@ func TestTargetsThatAreRefused(t *testing.T) {
 	})
 	t.Run("a newer schema", func(t *testing.T) {
 		url := postgrestest.Database(t)
-		openTarget(t, url)
+		_, err := openTarget(t, url).BeginMove(ctx, "x", "here", false)
+		require.NoError(t, err)
 		conn, err := pgx.Connect(ctx, url)
 		require.NoError(t, err)
 		defer func() { require.NoError(t, conn.Close(ctx)) }()
@@ -291,4 +296,132 @@ func (l *losingTarget) AddMoved(ctx context.Context, id string, t move.Table, ro
 		rows = rows[1:]
 	}
 	return l.Target.AddMoved(ctx, id, t, rows, so)
+}
+
+// A database that was put back to before it was whole, between the mark of the old ledger and its own, is not opened.
+func TestFinishOfTargetThatWasPutBack(t *testing.T) {
+	t.Parallel()
+	h, url, ctx := old(t, "schema14.db.gz"), postgrestest.Database(t), context.Background()
+	s, target := h.open(t), openTarget(t, url)
+	_, err := move.Run(ctx, s, stayingTarget{target}, move.Options{From: "here", To: "there"})
+	require.ErrorIs(t, err, errFault)
+	require.NoError(t, s.Close())
+	mark, err := sqlite.ReadMove(h.path)
+	require.NoError(t, err)
+	require.False(t, mark.Done.IsZero())
+	stage, err := target.FindMove(ctx, mark.ID)
+	require.NoError(t, err)
+	require.Equal(t, move.Whole, stage)
+
+	conn, err := pgx.Connect(ctx, url)
+	require.NoError(t, err)
+	defer func() { require.NoError(t, conn.Close(ctx)) }()
+	for _, sql := range []string{`CREATE TABLE lost AS SELECT * FROM attempts LIMIT 1`, `UPDATE moves SET state = 'copying'`,
+		`DELETE FROM attempts AS a USING lost AS l WHERE a.request = l.request AND a.seq = l.seq`} {
+		_, err = conn.Exec(ctx, sql)
+		require.NoError(t, err)
+	}
+	err = finish(ctx, h.path, mark, target)
+	require.ErrorIs(t, err, ledger.ErrInvalid)
+	require.ErrorContains(t, err, "comparing attempts: the old ledger has")
+	require.ErrorContains(t, err, "bring the old ledger back with `fareway gateway ledger move --undo --to DSN`")
+	left, done := states(t, h.path, url)
+	require.True(t, left && !done, "nobody serves it")
+
+	_, err = conn.Exec(ctx, `INSERT INTO attempts SELECT * FROM lost`)
+	require.NoError(t, err)
+	require.NoError(t, finish(ctx, h.path, mark, target))
+	left, done = states(t, h.path, url)
+	require.True(t, left && done)
+}
+
+// stayingTarget cannot be told that its move is done.
+type stayingTarget struct{ *postgres.Target }
+
+func (stayingTarget) EndMove(context.Context, string) error { return errFault }
+
+// A move is undone only where nothing is lost by it, and then nobody serves the database.
+func TestUndoneMove(t *testing.T) {
+	t.Parallel()
+	h, url, ctx := old(t, "schema14.db.gz"), postgrestest.Database(t), context.Background()
+	s, target := h.open(t), openTarget(t, url)
+	moved, err := move.Run(ctx, s, target, move.Options{From: "here", To: "there"})
+	require.NoError(t, err)
+	require.NoError(t, s.Close())
+	require.ErrorIs(t, target.UndoMove(ctx, "another"), ledger.ErrNotFound)
+
+	node, err := postgres.Open(ctx, postgres.Options{URL: url, BootID: "serving", Options: ledger.Options{Logger: quiet}})
+	require.NoError(t, err)
+	err = target.UndoMove(ctx, moved.ID)
+	require.ErrorIs(t, err, ledger.ErrInvalid)
+	require.ErrorContains(t, err, "a gateway was started on the database and has not ended")
+	require.ErrorContains(t, err, "/serving: stop it")
+	_, err = node.CreateAccount(ctx, "later", "")
+	require.NoError(t, err)
+	require.NoError(t, node.Close())
+	err = target.UndoMove(ctx, moved.ID)
+	require.ErrorIs(t, err, ledger.ErrInvalid)
+	require.ErrorContains(t, err, "the database has more than was moved there")
+	left, done := states(t, h.path, url)
+	require.True(t, left && done, "it goes on there")
+
+	h, url = old(t, "schema14.db.gz"), postgrestest.Database(t)
+	s, target = h.open(t), openTarget(t, url)
+	moved, err = move.Run(ctx, s, target, move.Options{From: "here", To: "there"})
+	require.NoError(t, err)
+	require.NoError(t, s.Close())
+	require.NoError(t, target.UndoMove(ctx, moved.ID))
+	require.NoError(t, target.UndoMove(ctx, moved.ID), "it is interrupted before the old ledger is told")
+	_, err = postgres.OpenBooks(ctx, url)
+	require.ErrorContains(t, err, "the ledger of here was moved into this database and brought back")
+	_, err = postgres.Open(ctx, postgres.Options{URL: url, BootID: "again", Options: ledger.Options{Logger: quiet}})
+	require.ErrorContains(t, err, "brought back, and goes on there: use another database, and drop this one")
+	mark, err := sqlite.ReadMove(h.path)
+	require.NoError(t, err)
+	require.ErrorContains(t, finish(ctx, h.path, mark, target), "finish that with `fareway gateway ledger move --undo")
+}
+
+// The same database by another name has the same move, which goes on.
+func TestMoveGoesOnByAnotherName(t *testing.T) {
+	t.Parallel()
+	h, url, ctx := old(t, "schema14.db.gz"), postgrestest.Database(t), context.Background()
+	s, f := h.open(t), &faults{left: 12}
+	_, err := move.Run(ctx, faultySource{s, f}, faultyTarget{openTarget(t, url), f}, move.Options{From: "here", To: "there"})
+	require.ErrorIs(t, err, errFault)
+	require.NoError(t, s.Close())
+	was, hashes := h.before(t)
+	s = h.open(t)
+	_, err = move.Run(ctx, s, openTarget(t, url), move.Options{From: "here", To: "there.example.com"})
+	require.NoError(t, err)
+	require.NoError(t, s.Close())
+	h.compare(t, url, was, hashes)
+}
+
+// A role whose commits wait for nothing does not decide over those of a move.
+func TestMoveIsDurable(t *testing.T) {
+	t.Parallel()
+	h, url, ctx := old(t, "schema14.db.gz"), postgrestest.Database(t), context.Background()
+	conn, err := pgx.Connect(ctx, url)
+	require.NoError(t, err)
+	defer func() { require.NoError(t, conn.Close(ctx)) }()
+	_, err = conn.Exec(ctx, `ALTER DATABASE `+pgx.Identifier{conn.Config().Database}.Sanitize()+
+		` SET synchronous_commit = off`)
+	require.NoError(t, err)
+	target := openTarget(t, url)
+	_, err = target.BeginMove(ctx, "x", "here", false)
+	require.NoError(t, err)
+	_, err = conn.Exec(ctx, `CREATE TABLE seen (state text, mode text);
+		CREATE FUNCTION see() RETURNS trigger LANGUAGE plpgsql AS $$ BEGIN
+			INSERT INTO seen VALUES (new.state, current_setting('synchronous_commit')); RETURN NULL; END $$;
+		CREATE TRIGGER see AFTER UPDATE ON moves FOR EACH ROW EXECUTE FUNCTION see(); DELETE FROM moves`)
+	require.NoError(t, err)
+	s := h.open(t)
+	_, err = move.Run(ctx, s, target, move.Options{From: "here", To: "there"})
+	require.NoError(t, err)
+	require.NoError(t, s.Close())
+	rows, err := conn.Query(ctx, `SELECT state || ' ' || mode FROM seen`)
+	require.NoError(t, err)
+	seen, err := pgx.CollectRows(rows, pgx.RowTo[string])
+	require.NoError(t, err)
+	require.Equal(t, []string{"whole on", "done on"}, seen)
 }

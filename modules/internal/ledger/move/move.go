@@ -12,9 +12,11 @@
 //
 // Every row of the new store is compared with the rows that it should be made of: both sides are read once more, and a
 // hash of each row is added up, table by table. Then the new store is verified as any ledger is (package audit), with
-// all checkpoints of the old one, and its report has to say what the old one's did. Only then is the old ledger marked
-// as moved, which ends its serving, and after that the new one as done, which begins it. Whoever is interrupted between
-// these two has a ledger that nobody serves, and goes on. At no moment can both be served.
+// all checkpoints of the old one, and its report has to say what the old one's did. That it is whole is committed there,
+// on the standby, too, if there is a synchronous one. Only then is the old ledger marked as moved, which ends its
+// serving, and after that the new one as done, which begins it. Whoever is interrupted between these two has a ledger
+// that nobody serves, and goes on: by comparing and verifying once more, for the new one may have been put back
+// meanwhile, by a failover or a restore. At no moment can both be served.
 package move
 
 import (
@@ -61,8 +63,8 @@ type State struct {
 	ledger.Extent
 }
 
-// Source is the old ledger, open so that nobody admits requests on it.
-type Source interface {
+// Rows are the rows of the old ledger, which nobody changes meanwhile.
+type Rows interface {
 	ledger.Books
 	// MovedTables are all tables of the new store, in the order in which they are made.
 	MovedTables() []Table
@@ -70,6 +72,11 @@ type Source interface {
 	CountMoved(ctx context.Context, t Table) (int64, error)
 	// ReadMoved reads the rows of a table behind a key, from the first on for nil.
 	ReadMoved(ctx context.Context, t Table, after []any, each func(Row) error) error
+}
+
+// Source is the old ledger, open so that nobody admits requests on it.
+type Source interface {
+	Rows
 	// ReadMove reads the mark of the move, MarkMove writes it, durably: the only one that there is.
 	ReadMove(ctx context.Context) (Mark, error)
 	MarkMove(ctx context.Context, m Mark) error
@@ -82,6 +89,16 @@ type Progress struct {
 	After []any // the key of its last row
 	Rows  int64
 }
+
+// Stage is how far a move is, by what the target says; "" where it has no such move.
+type Stage string
+
+const (
+	Copying Stage = "copying"
+	Whole   Stage = "whole"  // all rows are there, and were compared and verified
+	Ended   Stage = "done"   // it is served
+	Undone  Stage = "undone" // the ledger is served by the old store again, and never here
+)
 
 // Target is the new store's database.
 type Target interface {
@@ -99,16 +116,18 @@ type Target interface {
 	SettleMove(ctx context.Context) error
 	// Verify verifies it as a ledger.
 	Verify(ctx context.Context, how ledger.Verification) (ledger.Report, error)
-	// FindMove reports whether the database has a move of this id, and whether it is done.
-	FindMove(ctx context.Context, id string) (found, done bool, err error)
-	// EndMove says that the move is done: from then on the database is served.
+	// FindMove finds the move of this id. It changes nothing, and the database need not have any tables.
+	FindMove(ctx context.Context, id string) (Stage, error)
+	// MarkWhole says that all rows are there, durably, and EndMove that the move is done: from then on the database is
+	// served.
+	MarkWhole(ctx context.Context, id string) error
 	EndMove(ctx context.Context, id string) error
 }
 
 // Options say how a ledger is moved.
 type Options struct {
 	From, To string // where it is and goes, for people, without what is secret
-	// Progress is told how far a step is, of about how much.
+	// Progress is told how far a step is, of about how much; of 0 where nobody knows.
 	Progress func(step string, done, of int64)
 	// Batch is how many rows a transaction has. Default: 20,000.
 	Batch int
@@ -123,8 +142,7 @@ type Done struct {
 	Report  ledger.Report    // of the new store
 }
 
-// Run moves a ledger.
-func Run(ctx context.Context, from Source, to Target, o Options) (done Done, err error) {
+func (o *Options) fill() {
 	if o.Progress == nil {
 		o.Progress = func(string, int64, int64) {}
 	}
@@ -134,7 +152,12 @@ func Run(ctx context.Context, from Source, to Target, o Options) (done Done, err
 	if o.Now == nil {
 		o.Now = time.Now
 	}
-	m := &mover{from: from, to: to, o: o, rows: map[string]int64{}}
+}
+
+// Run moves a ledger.
+func Run(ctx context.Context, from Source, to Target, o Options) (done Done, err error) {
+	o.fill()
+	m := &mover{Rows: from, from: from, to: to, o: o, rows: map[string]int64{}}
 	was, err := m.verifySource(ctx)
 	if err != nil {
 		return done, err
@@ -151,6 +174,9 @@ func Run(ctx context.Context, from Source, to Target, o Options) (done Done, err
 	if done.Report, err = m.verifyTarget(ctx, was); err != nil {
 		return done, err
 	}
+	if err := to.MarkWhole(ctx, m.mark.ID); err != nil {
+		return done, fmt.Errorf("the new ledger is whole, and could not be marked so: %w; start the move again", err)
+	}
 	m.mark.Done = o.Now()
 	if err := from.MarkMove(ctx, m.mark); err != nil {
 		return done, fmt.Errorf("marking the old ledger as moved: %w", err)
@@ -164,7 +190,8 @@ func Run(ctx context.Context, from Source, to Target, o Options) (done Done, err
 }
 
 type mover struct {
-	from    Source
+	Rows
+	from    Source // nil for a ledger that was moved, which is only read
 	to      Target
 	o       Options
 	mark    Mark
@@ -175,7 +202,7 @@ type mover struct {
 
 // kept are all checkpoints of the old ledger.
 func (m *mover) kept(ctx context.Context) (all []ledger.Checkpoint, err error) {
-	err = m.from.Checkpoints(ctx, func(c ledger.Checkpoint) error {
+	err = m.Checkpoints(ctx, func(c ledger.Checkpoint) error {
 		all = append(all, c)
 		return nil
 	})
@@ -189,7 +216,7 @@ func (m *mover) progress(step string) func(done, of int64) {
 // verifySource verifies the old ledger: what is wrong in it would be wrong in the new one, and is found before anything
 // is written.
 func (m *mover) verifySource(ctx context.Context) (ledger.Report, error) {
-	r, err := m.from.VerifyAs(ctx, ledger.Verification{Progress: m.progress("verifying the old ledger")})
+	r, err := m.VerifyAs(ctx, ledger.Verification{Progress: m.progress("verifying the old ledger")})
 	switch {
 	case err != nil:
 		return r, fmt.Errorf("verifying the old ledger: %w", err)
@@ -214,31 +241,33 @@ func (m *mover) begin(ctx context.Context) (err error) {
 		return err
 	}
 	m.mark = was
+	var found Stage
+	if was.ID != "" {
+		if found, err = m.to.FindMove(ctx, was.ID); err != nil {
+			return err
+		}
+	}
 	anew := true
 	switch before := m.mark.State; {
 	case m.mark.ID == "":
 		m.mark = Mark{ID: rand.Text(), Begun: m.o.Now()}
 	case !m.mark.Done.IsZero():
 		return fmt.Errorf("%w: the ledger has been moved already", ledger.ErrInvalid)
-	case m.mark.Target != m.o.To:
-		// Somewhere else, where nobody goes on.
+	case m.mark.Target != m.o.To && found == "":
+		// Somewhere else, where nobody goes on. What has the move is the same place by another name.
 		m.mark = Mark{ID: rand.Text(), Begun: m.o.Now()}
 	default:
 		before.Owners++ // this process
 		anew = is != before
 	}
 	m.mark.Target = m.o.To
-	found, _, err := m.to.FindMove(ctx, m.mark.ID)
-	if err != nil {
-		return err
-	}
 	// The mark knows the move before the target does, or nobody would go on with it; and until the target has what
 	// belongs to this state of the ledger, it says of none that it is.
 	m.mark.State = State{}
 	if err := m.from.MarkMove(ctx, m.mark); err != nil {
 		return err
 	}
-	if m.had, err = m.to.BeginMove(ctx, m.mark.ID, m.o.From, anew && found); err != nil {
+	if m.had, err = m.to.BeginMove(ctx, m.mark.ID, m.o.From, anew && found != ""); err != nil {
 		if errors.Is(err, ledger.ErrExists) { // it has something else
 			err = errors.Join(err, m.from.MarkMove(ctx, was))
 		}
@@ -252,9 +281,10 @@ func (m *mover) begin(ctx context.Context) (err error) {
 // copyAll copies what the target does not have.
 func (m *mover) copyAll(ctx context.Context) error {
 	var done, of int64
-	tables := m.from.MovedTables()
+	tables := m.MovedTables()
 	for _, t := range tables {
-		n, err := m.from.CountMoved(ctx, t)
+		m.o.Progress("counting "+t.Name, 0, 0)
+		n, err := m.CountMoved(ctx, t)
 		if err != nil {
 			return err
 		}
@@ -291,7 +321,7 @@ func (m *mover) copyTable(ctx context.Context, t Table, so *Progress, tell func(
 		rows = rows[:0]
 		return nil
 	}
-	err := m.from.ReadMoved(ctx, t, so.After, func(r Row) error {
+	err := m.ReadMoved(ctx, t, so.After, func(r Row) error {
 		if t.Keys > 0 && len(rows) >= m.o.Batch && !slices.Equal(r.Key, so.After) {
 			if err := flush(); err != nil {
 				return err
@@ -312,7 +342,7 @@ func (m *mover) copyTable(ctx context.Context, t Table, so *Progress, tell func(
 
 // verifyTarget compares each row, and verifies the new store as a ledger.
 func (m *mover) verifyTarget(ctx context.Context, was ledger.Report) (r ledger.Report, err error) {
-	tables := m.from.MovedTables()
+	tables := m.MovedTables()
 	var done, of int64
 	for _, n := range m.rows {
 		of += 2 * n
@@ -324,7 +354,7 @@ func (m *mover) verifyTarget(ctx context.Context, was ledger.Report) (r ledger.R
 				m.o.Progress("comparing", done, max(done, of))
 			}
 		}
-		err := m.from.ReadMoved(ctx, t, nil, func(row Row) error {
+		err := m.ReadMoved(ctx, t, nil, func(row Row) error {
 			tell()
 			if err := m.to.Convert(ctx, t, row.Values); err != nil {
 				return err
@@ -427,19 +457,39 @@ func (s *sum) add(values []any) {
 	s.rows++
 }
 
-// Finish is for a ledger that was moved, and of which the target was perhaps not told so.
-func Finish(ctx context.Context, m Mark, to Target) error {
-	found, done, err := to.FindMove(ctx, m.ID)
-	switch {
+// Finish is for a ledger that was moved, as its mark says, and of which the target was perhaps not told so. Before it
+// is, its rows are compared and verified once more: what was whole when the old ledger was marked may have been put back
+// since. It reports whether there was something to do.
+func Finish(ctx context.Context, mark Mark, from Rows, to Target, o Options) (done Done, finished bool, err error) {
+	o.fill()
+	moved := fmt.Sprintf("%s to %s at %s", ErrMoved, mark.Target, mark.Done.UTC().Format(time.RFC3339))
+	switch stage, err := to.FindMove(ctx, mark.ID); {
 	case err != nil:
-		return err
-	case !found:
-		return fmt.Errorf("%w to %s at %s, and this database does not have it", ErrMoved, m.Target,
-			m.Done.UTC().Format(time.RFC3339))
-	case done:
-		return nil
+		return done, false, err
+	case stage == "":
+		return done, false, fmt.Errorf("%w to %s at %s, and this database does not have it", ErrMoved, mark.Target,
+			mark.Done.UTC().Format(time.RFC3339))
+	case stage == Ended:
+		return done, false, nil
+	case stage == Undone:
+		return done, false, fmt.Errorf("%w: %s, and this database was told that it is brought back: finish that with "+
+			"`fareway gateway ledger move --undo --to DSN`, and move it into an empty database", ledger.ErrInvalid, moved)
 	}
-	return to.EndMove(ctx, m.ID)
+	m := &mover{Rows: from, to: to, o: o, mark: mark, rows: map[string]int64{}}
+	was, err := m.verifySource(ctx)
+	if err != nil {
+		return done, false, err
+	}
+	if done.Report, err = m.verifyTarget(ctx, was); err != nil {
+		return done, false, fmt.Errorf("%s, and the new ledger, which was whole then, cannot be served: %w; if that database "+
+			"was put back to an earlier state (a failover, a restore), bring the old ledger back with `fareway gateway ledger "+
+			"move --undo --to DSN`, and move it into an empty database", moved, err)
+	}
+	if err := to.EndMove(ctx, mark.ID); err != nil {
+		return done, false, err
+	}
+	done.ID, done.Resumed = mark.ID, true
+	return done, true, nil
 }
 
 // ErrMoved: a ledger has gone elsewhere, and is not served here any more.
@@ -451,6 +501,6 @@ func (m Mark) Refuse() error {
 		return nil
 	}
 	return fmt.Errorf("%w to %s at %s, and goes on there: put that into the store block of the configuration; if it was "+
-		"moved in error and nothing was served there since, `fareway gateway ledger move --undo` brings it back", ErrMoved,
+		"moved in error and nothing was served there since, `fareway gateway ledger move --undo --to DSN` brings it back", ErrMoved,
 		m.Target, m.Done.UTC().Format(time.RFC3339))
 }

@@ -382,7 +382,8 @@ func TestEveryColumnIsMoved(t *testing.T) {
 		}
 	}
 	require.NoError(t, s.Close())
-	_ = target
+	_, err := target.BeginMove(ctx, "move", "here", false)
+	require.NoError(t, err)
 	conn, err := pgx.Connect(ctx, url)
 	require.NoError(t, err)
 	defer func() { require.NoError(t, conn.Close(ctx)) }()

@@ -80,6 +80,9 @@ func (r auditRows) Head() (h audit.Head, err error) {
 		(SELECT coalesce(sum(requests), 0)::bigint FROM balances), pruned_before, acts, trail, checkpoints, checkpoint
 		FROM ledger`)(
 		&h.LastEntry, &h.Attempts, &h.Requests, &pruned, &h.Trail.Acts, &trail, &h.Checkpoints, &checkpoint)
+	if err != nil {
+		return h, err // what is asked in this transaction after it says nothing of why
+	}
 	h.Trail.Head, h.Checkpoint = digestOf(trail), digestOf(checkpoint)
 	if pruned != 0 {
 		h.Pruned = moment(pruned)
@@ -93,7 +96,7 @@ func (r auditRows) Head() (h audit.Head, err error) {
 		h.Held += hold.Hold.Hold
 		h.Marks += hold.Mark(&scratch)
 	}
-	return h, err
+	return h, nil
 }
 
 // Owners implements audit.Rows.

@@ -25,6 +25,9 @@ func (s *Store) Renew(ctx context.Context) error {
 	return s.renewOnce(ctx, conn)
 }
 
+// IsEnded reports whether the server has ended a query or its connection.
+func IsEnded(err error) bool { return isEnded(err) }
+
 // IsLapsed reports whether the store may not admit any more.
 func (s *Store) IsLapsed() bool { return s.mayAdmit() != nil }
 

@@ -77,11 +77,11 @@ func newestSchema() (newest int64) {
 
 // hints are what to do about errors of the server, by SQLSTATE or its class (PostgreSQL, appendix A).
 var hints = map[string]string{
-	"28":    "the server does not let this user in: check user and password of the url, and pg_hba.conf",
+	"28":    "the server does not let this user in: check user and password of the dsn, and pg_hba.conf",
 	"3D000": "there is no database of this name: create it, or correct the dsn",
 	"42501": "the user may not do this: make it the owner of the database",
 	"42P07": "the database has a table of this name already, which is not fareway's: give fareway a database of its own",
-	"25006": "this server is read-only, a replica perhaps: the url has to lead to the primary",
+	"25006": "this server is read-only, a replica perhaps: the dsn has to lead to the primary",
 	"53100": "the server's disk is full",
 	"53300": "the server has no connection left: raise max_connections, or put PgBouncer before it",
 	"57P03": "the server is starting up, or is not the primary yet",

@@ -26,7 +26,7 @@ type Target struct {
 
 var _ move.Target = (*Target)(nil)
 
-// OpenTarget connects to a database and makes its tables, where it has none.
+// OpenTarget connects to a database, which gets its tables when a move begins.
 func OpenTarget(ctx context.Context, o Options) (*Target, error) {
 	o.fill()
 	t := &Target{store: newStore(o), types: map[string]map[string]string{}}
@@ -43,17 +43,62 @@ func (t *Target) open(ctx context.Context) error {
 	if err := t.store.checkServer(ctx); err != nil {
 		return err
 	}
-	if err := migrate(ctx, t.store.pool, t.store.o); err != nil {
-		return err
-	}
 	// One that is newer by one has columns that this program does not fill.
 	is, newest := int64(0), newestSchema()
-	err := queryRows(ctx, t.store.pool, to(&is),
-		`SELECT version_id FROM goose_db_version WHERE is_applied ORDER BY id DESC LIMIT 1`)
+	has, err := t.hasTable(ctx, "goose_db_version")
+	if err == nil && has {
+		err = queryRows(ctx, t.store.pool, to(&is),
+			`SELECT version_id FROM goose_db_version WHERE is_applied ORDER BY id DESC LIMIT 1`)
+	}
 	if err == nil && is > newest {
 		return newerSchema(is, newest)
 	}
 	return unavailable(err)
+}
+
+func (t *Target) hasTable(ctx context.Context, name string) (has bool, err error) {
+	err = queryRows(ctx, t.store.pool, to(&has), `SELECT to_regclass($1) IS NOT NULL`, name)
+	return has, err
+}
+
+// WaitsForStandby reports whether commits of the database waited for a standby when it was opened.
+func (t *Target) WaitsForStandby() bool { return t.store.Server().Standbys != "" }
+
+// writeStage writes how far a move is. Its commit is durable, on the standby where there is a synchronous one, whatever
+// the database or the user is set to, as those of lanes are (beginUnit), and nothing cancels it. Where the server cannot
+// say whether its standby has the commit, it is an error: the same again waits for that.
+func (t *Target) writeStage(ctx context.Context, id string, stage move.Stage, check func(tx pgx.Tx) error) error {
+	c := t.store.pool.Config().ConnConfig
+	prepare(c)
+	conn, err := pgx.ConnectConfig(context.WithValue(ctx, connecting{}, true), c)
+	if err != nil {
+		return unavailable(err)
+	}
+	defer hangUp(conn)
+	err = pgx.BeginFunc(ctx, conn, func(tx pgx.Tx) error {
+		_, err := tx.Exec(ctx, `SELECT set_config('statement_timeout', '0', true), set_config('synchronous_commit',
+			CASE WHEN current_setting('synchronous_commit') IN ('off', 'local')
+			THEN 'on' ELSE current_setting('synchronous_commit') END, true)`)
+		if err != nil {
+			return err
+		}
+		tag, err := tx.Exec(ctx, `UPDATE moves SET state = $2,
+			done = CASE WHEN $2 = 'done' THEN clock_timestamp() ELSE done END WHERE move = $1`, id, string(stage))
+		if err == nil && tag.RowsAffected() == 0 {
+			err = fmt.Errorf("%w: the database does not have this move", ledger.ErrNotFound)
+		}
+		if err == nil {
+			err = check(tx)
+		}
+		return err
+	})
+	if err != nil {
+		return unavailable(err)
+	}
+	if n := noticeOf(conn).Load(); n != nil {
+		return fmt.Errorf("%w: %w", ledger.ErrUnavailable, (*pgconn.PgError)(n))
+	}
+	return nil
 }
 
 // Close ends the connections.
@@ -69,14 +114,20 @@ var filled = []string{"ledger", "nodes", "prices", "names", "hashes", "accounts"
 	"requests", "attempts", "waiting", "entries", "acts", "checkpoints", "heads", "pruned", "learned", "chores"}
 
 // FindMove implements move.Target.
-func (t *Target) FindMove(ctx context.Context, id string) (found, done bool, err error) {
-	err = queryRows(ctx, t.store.pool, to(&found, &done), `SELECT true, state = 'done' FROM moves WHERE move = $1`, id)
-	return found, done, wrap(unavailable(err), "looking for the move")
+func (t *Target) FindMove(ctx context.Context, id string) (stage move.Stage, err error) {
+	has, err := t.hasTable(ctx, "moves")
+	if err == nil && has {
+		err = queryRows(ctx, t.store.pool, to((*string)(&stage)), `SELECT state FROM moves WHERE move = $1`, id)
+	}
+	return stage, wrap(unavailable(err), "looking for the move")
 }
 
 // BeginMove implements move.Target.
 func (t *Target) BeginMove(ctx context.Context, id, source string, anew bool) (had map[string]move.Progress,
 	err error) {
+	if err := migrate(ctx, t.store.pool, t.store.o); err != nil {
+		return nil, err
+	}
 	err = pgx.BeginFunc(ctx, t.store.pool, func(tx pgx.Tx) error {
 		if _, err := tx.Exec(ctx, `LOCK TABLE moves IN EXCLUSIVE MODE`); err != nil { // another move waits
 			return err
@@ -95,10 +146,18 @@ func (t *Target) BeginMove(ctx context.Context, id, source string, anew bool) (h
 		case state == "done":
 			return fmt.Errorf("%w: the database has the ledger of %s, which was moved here: use another, empty database",
 				ledger.ErrExists, from)
+		case state == string(move.Undone):
+			return fmt.Errorf("%w: the ledger of %s was moved into this database and brought back: use another, empty database",
+				ledger.ErrExists, from)
 		case other != id:
 			return fmt.Errorf("%w: a move of the ledger of %s into this database has begun and is not finished: go on with "+
 				"that one, or use another, empty database", ledger.ErrExists, from)
-		case anew:
+		}
+		// What was whole may be so no more from here on.
+		if _, err := tx.Exec(ctx, `UPDATE moves SET state = 'copying'`); err != nil {
+			return err
+		}
+		if anew {
 			return clearMoved(ctx, tx)
 		}
 		had, err = readProgress(ctx, tx, id)
@@ -306,22 +365,43 @@ func (t *Target) SettleMove(ctx context.Context) error {
 	return wrap(unavailable(err), "looking at what was moved")
 }
 
-// EndMove implements move.Target. Where the server cannot say whether its standby has the commit, it is an error: the
-// same again waits for that.
+// MarkWhole implements move.Target. What was committed before it is durable with it.
+func (t *Target) MarkWhole(ctx context.Context, id string) error {
+	return t.writeStage(ctx, id, move.Whole, func(pgx.Tx) error { return nil })
+}
+
+// EndMove implements move.Target.
 func (t *Target) EndMove(ctx context.Context, id string) error {
-	c := t.store.pool.Config().ConnConfig
-	prepare(c)
-	conn, err := pgx.ConnectConfig(context.WithValue(ctx, connecting{}, true), c)
-	if err != nil {
-		return unavailable(err)
-	}
-	defer hangUp(conn)
-	_, err = conn.Exec(ctx, `UPDATE moves SET state = 'done', done = clock_timestamp() WHERE move = $1`, id)
-	if err != nil {
-		return unavailable(err)
-	}
-	if n := noticeOf(conn).Load(); n != nil {
-		return fmt.Errorf("%w: %w", ledger.ErrUnavailable, (*pgconn.PgError)(n))
-	}
-	return nil
+	return t.writeStage(ctx, id, move.Ended, func(pgx.Tx) error { return nil })
+}
+
+// UndoMove has the database served by nobody from now on, as the old ledger is served again. It is ledger.ErrInvalid
+// where that would lose something: a gateway lives here, or there is more here than was moved.
+func (t *Target) UndoMove(ctx context.Context, id string) error {
+	err := t.writeStage(ctx, id, move.Undone, func(tx pgx.Tx) error {
+		// A node that signs in waits for this lock, and finds then that it may not.
+		if _, err := tx.Exec(ctx, `LOCK TABLE moves IN EXCLUSIVE MODE; LOCK TABLE nodes IN SHARE MODE`); err != nil {
+			return err
+		}
+		node, newer := "", ""
+		err := queryRows(ctx, tx, to(&node), `SELECT name || '/' || node FROM nodes WHERE ended IS NULL LIMIT 1`)
+		if err == nil && node != "" {
+			return fmt.Errorf("%w: a gateway was started on the database and has not ended, %s: stop it; if it was killed, "+
+				"start it once more, and stop it", ledger.ErrInvalid, node)
+		}
+		if err != nil {
+			return err
+		}
+		err = queryRows(ctx, tx, to(&newer), `SELECT h.name || ': ' || h.has || ', and ' || coalesce(m.rows, 0) || ' were moved'
+			FROM (SELECT 'entries' AS name, count(*) AS has FROM entries UNION ALL SELECT 'acts', count(*) FROM acts
+				UNION ALL SELECT 'accounts', count(*) FROM accounts UNION ALL SELECT 'keys', count(*) FROM keys
+				UNION ALL SELECT 'requests', count(*) FROM requests UNION ALL SELECT 'holds', count(*) FROM holds) AS h
+			LEFT JOIN moved AS m ON m.move = $1 AND m."table" = h.name WHERE h.has > coalesce(m.rows, 0) LIMIT 1`, id)
+		if err == nil && newer != "" {
+			return fmt.Errorf("%w: the database has more than was moved there (%s), which the old ledger does not have",
+				ledger.ErrInvalid, newer)
+		}
+		return err
+	})
+	return wrap(err, "ending the serving of the ledger that was moved")
 }

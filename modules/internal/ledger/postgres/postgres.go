@@ -160,7 +160,7 @@ func Open(ctx context.Context, o Options) (_ *Store, err error) {
 func (s *Store) connect(ctx context.Context, where destination) error {
 	c, err := pgxpool.ParseConfig(s.o.URL)
 	if err != nil {
-		return fmt.Errorf("%w: its url cannot be read; it looks like postgres://user:password@host/database",
+		return fmt.Errorf("%w: its dsn cannot be read; it looks like postgres://user:password@host/database",
 			ledger.ErrInvalid) // pgx's error may say parts of it
 	}
 	c.MaxConns = readers
@@ -175,20 +175,20 @@ func (s *Store) connect(ctx context.Context, where destination) error {
 	return nil
 }
 
-// destination is which of the url's hosts is connected to.
+// destination is which of the dsn's hosts is connected to.
 type destination bool
 
 const (
-	toAny     destination = false // or what the url asks for (target_session_attrs)
+	toAny     destination = false // or what the dsn asks for (target_session_attrs)
 	toPrimary destination = true
 )
 
-// NameOf names the database that a url leads to, without what is secret of it.
+// NameOf names the database that a dsn leads to, without what is secret of it.
 func NameOf(url string) (string, error) {
 	c, err := pgx.ParseConfig(url)
 	switch {
 	case err != nil:
-		return "", fmt.Errorf("%w: its url cannot be read; it looks like postgres://user:password@host/database",
+		return "", fmt.Errorf("%w: its dsn cannot be read; it looks like postgres://user:password@host/database",
 			ledger.ErrInvalid) // pgx's error may say parts of it
 	case strings.HasPrefix(c.Host, "/"):
 		return "postgres:///" + c.Database + "?host=" + c.Host, nil
@@ -280,7 +280,7 @@ func (s *Store) checkServer(ctx context.Context) error {
 	err := s.pool.QueryRow(ctx, `SELECT current_setting('server_version_num')::bigint, current_setting('server_version'),
 			current_setting('synchronous_standby_names')`).Scan(&version, &s.server.Version, &standbys)
 	if errors.Is(err, pgconn.ErrReadOnlyConnection) {
-		return fmt.Errorf("%w: the server is a replica; the url has to lead to the primary", ledger.ErrUnavailable)
+		return fmt.Errorf("%w: the server is a replica; the dsn has to lead to the primary", ledger.ErrUnavailable)
 	}
 	if err := refuseVersion(version, err); err != nil {
 		return err

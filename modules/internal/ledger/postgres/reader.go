@@ -13,6 +13,7 @@ import (
 	"github.com/jackc/pgx/v5/pgconn"
 
 	"github.com/fareway/fareway/modules/internal/ledger"
+	"github.com/fareway/fareway/modules/internal/ledger/move"
 )
 
 // Books reads a ledger without being a node: it writes nothing, takes no lease, and needs no primary. Periods that have
@@ -66,7 +67,7 @@ func openReader(ctx context.Context, o Options) (*Store, error) {
 	newest, known := newestSchema(), errors.As(err, &e)
 	switch {
 	case known && e.Code == "42P01":
-		return s, fmt.Errorf("%w: there is no ledger in this database: look whether the url names the right one",
+		return s, fmt.Errorf("%w: there is no ledger in this database: look whether the dsn names the right one",
 			ledger.ErrNotFound)
 	case err != nil:
 		return s, unavailable(err)
@@ -79,10 +80,14 @@ func openReader(ctx context.Context, o Options) (*Store, error) {
 	return s, nil
 }
 
-// checkServed is an error while a ledger is being moved into the database.
+// checkServed is an error while a ledger is being moved into the database, and where one was that is served elsewhere.
 func (s *Store) checkServed(ctx context.Context) error {
-	source := ""
-	err := queryRows(ctx, s.pool, to(&source), `SELECT source FROM moves WHERE state <> 'done'`)
+	source, state := "", ""
+	err := queryRows(ctx, s.pool, to(&source, &state), `SELECT source, state FROM moves WHERE state <> 'done'`)
+	if err == nil && state == string(move.Undone) {
+		return fmt.Errorf("%w: the ledger of %s was moved into this database and brought back, and goes on there: use "+
+			"another database, and drop this one", ledger.ErrUnavailable, source)
+	}
 	if err == nil && source != "" {
 		return fmt.Errorf("%w: the ledger of %s is being moved into this database, and not all of it is here: finish it with "+
 			"`fareway gateway ledger move` there, or use another database", ledger.ErrUnavailable, source)
@@ -119,10 +124,13 @@ func isConflict(err error) bool {
 }
 
 // isEnded reports whether the server has ended a query or its connection. Of a replica whose snapshot is in the way it
-// ends the connection where no query runs just then, and says so to nobody who writes before he reads.
+// ends the connection where no query runs just then, and says so to nobody who writes before he reads. Whoever asks on
+// after that finds the connection closed, or the transaction aborted (25P02).
 func isEnded(err error) bool {
 	var lost net.Error
-	return isConflict(err) || errors.As(err, &lost) || errors.Is(err, io.ErrUnexpectedEOF)
+	var e *pgconn.PgError
+	return isConflict(err) || errors.As(err, &lost) || errors.Is(err, io.ErrUnexpectedEOF) ||
+		errors.Is(err, pgconn.ErrConnClosed) || errors.As(err, &e) && e.Code == "25P02"
 }
 
 func (s *Store) isReplica(ctx context.Context) (is bool) {

@@ -4,10 +4,12 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
+	"io"
 	"strings"
 	"testing"
 	"time"
 
+	"github.com/jackc/pgx/v5/pgconn"
 	"github.com/stretchr/testify/require"
 
 	"github.com/fareway/fareway/modules/internal/ledger"
@@ -164,6 +166,29 @@ func TestBooksOfReplica(t *testing.T) {
 		require.ErrorContains(t, err, "the replica has ended the query, for it held up what the replica replays: set "+
 			"hot_standby_feedback = on there, or max_standby_streaming_delay to longer than this takes")
 	})
+}
+
+// A verification says what went wrong, and not what the server says to whoever asks on after that.
+func TestVerificationThatFails(t *testing.T) {
+	t.Parallel()
+	ctx := context.Background()
+	url := postgrestest.Database(t)
+	require.NoError(t, openStore(t, url, "node").Close())
+	_, err := connect(ctx, t, url).Exec(ctx, `ALTER TABLE ledger RENAME COLUMN pruned_before TO lost`)
+	require.NoError(t, err)
+	_, err = openBooks(t, url).Verify(ctx)
+	require.ErrorContains(t, err, `column "pruned_before" does not exist`)
+}
+
+// What a replica has ended is asked anew, however it shows.
+func TestEndedByReplica(t *testing.T) {
+	t.Parallel()
+	for _, err := range []error{io.ErrUnexpectedEOF, pgconn.ErrConnClosed, &pgconn.PgError{Code: "25P02"},
+		&pgconn.PgError{Code: "40001", Message: "canceling statement due to conflict with recovery"}} {
+		require.True(t, postgres.IsEnded(fmt.Errorf("verifying: %w", err)), "%v", err)
+	}
+	require.False(t, postgres.IsEnded(&pgconn.PgError{Code: "42703", Message: "column does not exist"}))
+	require.False(t, postgres.IsEnded(nil))
 }
 
 // A backup that was restored lacks what came behind it, and checkpoints that were kept elsewhere say that.

@@ -8,7 +8,7 @@ ALTER TABLE acts ADD COLUMN n bigint;
 CREATE TABLE moves (
   move   text COLLATE "C" PRIMARY KEY,
   source text NOT NULL, -- the machine and the file that it comes from
-  state  text NOT NULL CHECK (state IN ('copying', 'done')),
+  state  text NOT NULL CHECK (state IN ('copying', 'whole', 'done', 'undone')),
   begun  timestamptz NOT NULL DEFAULT clock_timestamp(),
   done   timestamptz
 );
