@@ -246,7 +246,7 @@ func TestSeveralHosts(t *testing.T) {
 	_, err := postgres.Open(ctx, postgres.Options{URL: standby.URL("ledger"), BootID: "none",
 		Options: ledger.Options{Logger: quiet}})
 	require.ErrorIs(t, err, ledger.ErrUnavailable)
-	require.ErrorContains(t, err, "the server is a replica; the url has to lead to the primary")
+	require.ErrorContains(t, err, "the server is a replica; the dsn has to lead to the primary")
 
 	p, through := startProxy(t, standby, "ledger")
 	first, err := pgx.ParseConfig(through)
