@@ -96,8 +96,8 @@ func (o Offline) renameBeside() error {
 }
 
 // UndoMove has the ledger served here again that was moved, and returns where it was. What was done there since is not
-// in it. The database that it was moved to, by its dsn, is told first, so that at no moment both are served; where dsn is
-// "" nobody is told.
+// in it. The database that it was moved to, by its dsn, is told first, so that at no moment both are served; where dsn
+// is "" nobody is told.
 func (o Offline) UndoMove(ctx context.Context, dsn string) (was move.Mark, err error) {
 	file := stores.File(o.Ledger)
 	if was, err = file.ReadMove(); err != nil {

@@ -352,6 +352,11 @@ func (l *lane) awaited(batch []*operation) bool {
 	return false
 }
 
+// commitsDurably has the transaction's commit wait for the disk, and for the standby where there is a synchronous one.
+const commitsDurably = `set_config('synchronous_commit',
+	CASE WHEN current_setting('synchronous_commit') IN ('off', 'local')
+	THEN 'on' ELSE current_setting('synchronous_commit') END, true)`
+
 // beginUnit begins a transaction. Nothing bounds its statements, for that would cancel a commit, but a wait for a
 // lock, and the time between statements, in which a process that is stopped would keep its accounts locked. And
 // whatever the database or the user is set to, its commit is durable, on the standby where there is a synchronous
@@ -360,9 +365,7 @@ const beginUnit = `SELECT set_config('lock_timeout', '1s', true), set_config('st
 	set_config('idle_in_transaction_session_timeout', '10s', true),
 	set_config('enable_seqscan', 'off', true), set_config('enable_hashjoin', 'off', true),
 	set_config('enable_mergejoin', 'off', true), set_config('plan_cache_mode', 'force_generic_plan', true),
-	set_config('jit', 'off', true), set_config('synchronous_commit',
-		CASE WHEN current_setting('synchronous_commit') IN ('off', 'local')
-		THEN 'on' ELSE current_setting('synchronous_commit') END, true),
+	set_config('jit', 'off', true), ` + commitsDurably + `,
 	current_setting('synchronous_standby_names')`
 
 func (l *lane) try(batch []*operation) error {

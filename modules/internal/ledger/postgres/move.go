@@ -76,9 +76,7 @@ func (t *Target) writeStage(ctx context.Context, id string, stage move.Stage, ch
 	}
 	defer hangUp(conn)
 	err = pgx.BeginFunc(ctx, conn, func(tx pgx.Tx) error {
-		_, err := tx.Exec(ctx, `SELECT set_config('statement_timeout', '0', true), set_config('synchronous_commit',
-			CASE WHEN current_setting('synchronous_commit') IN ('off', 'local')
-			THEN 'on' ELSE current_setting('synchronous_commit') END, true)`)
+		_, err := tx.Exec(ctx, `SELECT set_config('statement_timeout', '0', true), `+commitsDurably)
 		if err != nil {
 			return err
 		}
