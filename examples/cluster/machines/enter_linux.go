@@ -62,8 +62,8 @@ func runInside(outside string) (int, error) {
 	signals := make(chan os.Signal, 8) // before it starts, so that none is lost
 	signal.Notify(signals, os.Interrupt, unix.SIGTERM)
 	if err := cmd.Start(); err != nil {
-		return 1, fmt.Errorf("starting in namespaces of its own: %w: run it as root, and not in a container without privileges",
-			err)
+		return 1, fmt.Errorf("starting in namespaces of its own: %w: run it as root, and not in a container without "+
+			"privileges", err)
 	}
 	go handOn(signals, cmd.Process)
 	if outside != "" {

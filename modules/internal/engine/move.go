@@ -15,8 +15,8 @@ import (
 	"github.com/fareway/fareway/modules/internal/spool"
 )
 
-// OpenToMove opens the ledger in a database that no gateway has open, and leaves nothing beside it that belongs into it:
-// the settlements of the spool are taken up, and what dead processes held is released, as a gateway does when it
+// OpenToMove opens the ledger in a database that no gateway has open, and leaves nothing beside it that belongs into
+// it: the settlements of the spool are taken up, and what dead processes held is released, as a gateway does when it
 // starts. cfg is the gateway's; without one (nil) no period ends. ledger.ErrLocked when a gateway has it;
 // ledger.ErrInvalid while an operator has something to decide about what lies beside it.
 func OpenToMove(ctx context.Context, database string, cfg *config.Config,

@@ -178,8 +178,8 @@ func (e *Engine) LedgerServer() *ledger.Server {
 }
 
 var (
-	nodesLiving = prometheus.NewDesc("fareway_nodes", "Nodes that share the ledger and whose leases hold, as this one saw "+
-		"them last.", nil, nil)
+	nodesLiving = prometheus.NewDesc("fareway_nodes", "Nodes that share the ledger and whose leases hold, as this one "+
+		"saw them last.", nil, nil)
 	nodesDiffer = prometheus.NewDesc("fareway_nodes_differ", "Whether nodes serve by different configurations, prices or "+
 		"versions: `fareway gateway nodes` says in what.", nil, nil)
 	serverStandby = prometheus.NewDesc("fareway_ledger_standby", "Whether commits of the ledger's database wait for a "+

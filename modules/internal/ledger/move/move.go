@@ -13,9 +13,9 @@
 // Every row of the new store is compared with the rows that it should be made of: both sides are read once more, and a
 // hash of each row is added up, table by table. Then the new store is verified as any ledger is (package audit), with
 // all checkpoints of the old one, and its report has to say what the old one's did. That it is whole is committed
-// there, on the standby, too, if there is a synchronous one. Only then is the old ledger marked as moved, which ends its
-// serving, and after that the new one as done, which begins it. Whoever is interrupted between these two has a ledger
-// that nobody serves, and goes on: by comparing and verifying once more, for the new one may have been put back
+// there, on the standby, too, if there is a synchronous one. Only then is the old ledger marked as moved, which ends
+// its serving, and after that the new one as done, which begins it. Whoever is interrupted between these two has a
+// ledger that nobody serves, and goes on: by comparing and verifying once more, for the new one may have been put back
 // meanwhile, by a failover or a restore. At no moment can both be served.
 package move
 
@@ -482,8 +482,8 @@ func Finish(ctx context.Context, mark Mark, from Rows, to Target, o Options) (do
 	}
 	if done.Report, err = m.verifyTarget(ctx, was); err != nil {
 		return done, false, fmt.Errorf("%s, and the new ledger, which was whole then, cannot be served: %w; if that "+
-			"database was put back to an earlier state (a failover, a restore), bring the old ledger back with `fareway gateway ledger "+
-			"move --undo --to DSN`, and move it into an empty database", moved, err)
+			"database was put back to an earlier state (a failover, a restore), bring the old ledger back with `fareway "+
+			"gateway ledger move --undo --to DSN`, and move it into an empty database", moved, err)
 	}
 	if err := to.EndMove(ctx, mark.ID); err != nil {
 		return done, false, err
