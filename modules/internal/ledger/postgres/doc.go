@@ -60,14 +60,15 @@
 //
 // # Verification
 //
-// Package audit's. Entries are named by their account and their number there, and what a checkpoint is over by the heads
-// that were kept with it, so that nothing is written and a replica will do (OpenBooks); accounts, keys and acts are
-// numbered within each query. Holds are compared with what accounts and lines say that they hold, and are in no hash.
+// Package audit's. Entries are named by their account and their number there, and what a checkpoint is over by the
+// heads that were kept with it, so that nothing is written and a replica will do (OpenBooks); accounts, keys and acts
+// are numbered within each query. Holds are compared with what accounts and lines say that they hold, and are in no
+// hash.
 //
 // # A ledger that comes from elsewhere
 //
 // Target is a move.Target. What an older ledger numbered across accounts (entries of format 1 and 2, acts of format 1)
-// keeps that number beside, for it is in their hashes. While a move is not done nobody serves the database: who opens it
-// looks before and behind his signing in, and a move looks for nodes behind its beginning, so that one of both sees the
-// other.
+// keeps that number beside, for it is in their hashes. While a move is not done nobody serves the database: who opens
+// it looks before and behind his signing in, and a move looks for nodes behind its beginning, so that one of both sees
+// the other.
 package postgres

@@ -221,8 +221,8 @@ func TestRestoredBackup(t *testing.T) {
 	r, err = books.Verify(ctx, before, after)
 	require.NoError(t, err)
 	require.Equal(t, "checkpoint/2", r.Entry)
-	require.Equal(t, "it was kept elsewhere and the ledger does not have it: what came after checkpoint 1 was cut off; it "+
-		"is over 18 movements of money, and the ledger has 11", r.Problem)
+	require.Equal(t, "it was kept elsewhere and the ledger does not have it: what came after checkpoint 1 was cut off; "+
+		"it is over 18 movements of money, and the ledger has 11", r.Problem)
 
 	// A gateway goes on with what is there; the node that the backup was made beside is gone.
 	again := openStore(t, url, "again")
