@@ -65,8 +65,8 @@ func (t *Target) hasTable(ctx context.Context, name string) (has bool, err error
 func (t *Target) WaitsForStandby() bool { return t.store.Server().Standbys != "" }
 
 // writeStage writes how far a move is. Its commit is durable, on the standby where there is a synchronous one, whatever
-// the database or the user is set to, as those of lanes are (beginUnit), and nothing cancels it. Where the server cannot
-// say whether its standby has the commit, it is an error: the same again waits for that.
+// the database or the user is set to, as those of lanes are (beginUnit), and nothing cancels it. Where the server
+// cannot say whether its standby has the commit, it is an error: the same again waits for that.
 func (t *Target) writeStage(ctx context.Context, id string, stage move.Stage, check func(tx pgx.Tx) error) error {
 	c := t.store.pool.Config().ConnConfig
 	prepare(c)

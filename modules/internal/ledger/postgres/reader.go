@@ -89,8 +89,8 @@ func (s *Store) checkServed(ctx context.Context) error {
 			"another database, and drop this one", ledger.ErrUnavailable, source)
 	}
 	if err == nil && source != "" {
-		return fmt.Errorf("%w: the ledger of %s is being moved into this database, and not all of it is here: finish it with "+
-			"`fareway gateway ledger move` there, or use another database", ledger.ErrUnavailable, source)
+		return fmt.Errorf("%w: the ledger of %s is being moved into this database, and not all of it is here: finish it "+
+			"with `fareway gateway ledger move` there, or use another database", ledger.ErrUnavailable, source)
 	}
 	return unavailable(err)
 }
