@@ -4,6 +4,7 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
+	"reflect"
 	"time"
 
 	"github.com/jackc/pgx/v5"
@@ -36,9 +37,12 @@ func (s *Store) ClaimChore(ctx context.Context, name string, d time.Duration) (b
 	return tag.RowsAffected() == 1, nil
 }
 
-// Describe says what this node is, for the others: with the next renewal of the lease, which is at once.
+// Describe says what this node is, for the others: with the next renewal of the lease, which is at once where it has
+// said something else.
 func (s *Store) Describe(a ledger.About) {
-	s.about.Store(&a)
+	if reflect.DeepEqual(*s.about.Swap(&a), a) {
+		return
+	}
 	select {
 	case s.changed <- struct{}{}:
 	default:
