@@ -4,6 +4,7 @@ import (
 	"context"
 	"encoding/binary"
 
+	"github.com/jackc/pgx/v5"
 	"github.com/jackc/pgx/v5/pgconn"
 	"github.com/jackc/pgx/v5/pgproto3"
 )
@@ -32,13 +33,50 @@ func (t *addition[R]) queue(b *copyBuffer, rows []R) {
 // wants the rows, for it drops those of a copy that it has refused.
 type copyBuffer struct {
 	messages []byte
+	parts    int // of the messages, each of which the server says the end of
 	copies   int
 	data     int // where the message of the current copy's rows begins
 	row      int // where the current row begins
 	fields   uint16
 }
 
-func (b *copyBuffer) reset() { b.messages, b.copies = b.messages[:0], 0 }
+func (b *copyBuffer) reset() { b.messages, b.parts, b.copies = b.messages[:0], 0, 0 }
+
+// isPreparing reports whether a connection's statements are prepared, and so can be executed with the commit.
+func isPreparing(conn *pgx.Conn) bool {
+	return conn.Config().DefaultQueryExecMode == pgx.QueryExecModeCacheStatement
+}
+
+// execute puts statements before the copies, that return nothing that anybody reads.
+func (b *copyBuffer) execute(ctx context.Context, conn *pgx.Conn, statements []statement) error {
+	if len(statements) == 0 {
+		return nil
+	}
+	for _, s := range statements {
+		prepared, err := conn.Prepare(ctx, s.sql, s.sql)
+		if err != nil {
+			return err
+		}
+		bind := pgproto3.Bind{PreparedStatement: prepared.Name, ParameterFormatCodes: []int16{pgx.BinaryFormatCode}}
+		for i, arg := range s.args {
+			value, err := conn.TypeMap().Encode(prepared.ParamOIDs[i], pgx.BinaryFormatCode, arg, nil)
+			if err != nil {
+				return err
+			}
+			bind.Parameters = append(bind.Parameters, value)
+		}
+		if b.messages, err = bind.Encode(b.messages); err != nil {
+			return err
+		}
+		if b.messages, err = (&pgproto3.Execute{}).Encode(b.messages); err != nil {
+			return err
+		}
+	}
+	b.parts++
+	var err error
+	b.messages, err = (&pgproto3.Sync{}).Encode(b.messages)
+	return err
+}
 
 func (b *copyBuffer) begin(sql string) {
 	b.copies++
@@ -55,6 +93,7 @@ func (b *copyBuffer) end() {
 }
 
 func (b *copyBuffer) query(sql string) {
+	b.parts++
 	b.messages = append(b.messages, 'Q')
 	b.messages = binary.BigEndian.AppendUint32(b.messages, uint32(len(sql)+5))
 	b.messages = append(append(b.messages, sql...), 0)
@@ -124,7 +163,7 @@ func (b *copyBuffer) bytes(values ...[]byte) {
 	}
 }
 
-// send sends the copies, the statement that ends the transaction, and behind it one that looks at something (a
+// send sends the statements, the copies, the statement that ends the transaction, and behind it one that looks at something (a
 // boolean; "" for none), in one round trip. It returns what the server has said to both. An error is the first that it
 // has said before the transaction was over; one of what comes behind leaves found false.
 func (b *copyBuffer) send(conn *pgconn.PgConn, last, look string) (tag pgconn.CommandTag, found bool, err error) {
@@ -133,20 +172,19 @@ func (b *copyBuffer) send(conn *pgconn.PgConn, last, look string) (tag pgconn.Co
 		return tag, false, err
 	}
 	b.query(last)
-	statements := b.copies + 1
+	ending := b.parts // behind which the transaction is over
 	if look != "" {
 		b.query(look)
-		statements++
 	}
 	if _, err := conn.Conn().Write(b.messages); err != nil {
 		return tag, false, err
 	}
-	for done := 0; done < statements; {
+	for done := 0; done < b.parts; {
 		said, failed := conn.ReceiveMessage(ctx)
 		if failed != nil {
 			return tag, false, failed
 		}
-		over := done > b.copies
+		over := done >= ending
 		switch said := said.(type) {
 		case *pgproto3.ErrorResponse:
 			if err == nil && !over {

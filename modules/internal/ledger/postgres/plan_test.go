@@ -33,6 +33,8 @@ func execute(name, sql, first, second string) string {
 			args = append(args, `'`+first+`'`)
 		case parameter[1] == "text": // a bound of ids
 			args = append(args, []string{`'req_'`, `'req_z'`}[i-2])
+		case parameter[1] == "int8": // how many rows there have to be
+			args = append(args, `NULL`)
 		case parameter[1] == "text[]":
 			args = append(args, `'`+second+`'`)
 		default:

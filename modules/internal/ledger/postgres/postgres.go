@@ -37,13 +37,13 @@ type Options struct {
 	Lease time.Duration
 	// NeedsStandby: nothing is written while the server's commits wait for no standby.
 	NeedsStandby bool
-	// Lanes are how many transactions of requests run at once, each of accounts of its own. Default: 4.
+	// Lanes are how many transactions of requests run at once, each of accounts of its own. Default: 2.
 	Lanes int
 }
 
 const (
 	defaultLease = 15 * time.Second
-	defaultLanes = 4
+	defaultLanes = 2
 	readers      = 4 // connections of each pool
 )
 
