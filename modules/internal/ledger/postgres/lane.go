@@ -86,7 +86,7 @@ type lane struct {
 	// when it last tried to release them.
 	orphans map[string]string
 	tried   time.Time
-	added   copyBuffer
+	added   writeBuffer
 	doubt   bool // of the last commit nobody knows whether it is where it has to be
 }
 

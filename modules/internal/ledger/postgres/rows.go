@@ -62,7 +62,7 @@ type holdRow struct {
 var newHolds = addition[holdRow]{
 	`COPY holds (account, request, seq, key, owner, endpoint, profile, hold, held_at, route, provider, model,
 		price_version, created, worst, beside, reference) FROM STDIN BINARY`,
-	func(b *copyBuffer, r *holdRow) {
+	func(b *writeBuffer, r *holdRow) {
 		hold := int64(0)
 		if r.first {
 			hold = r.Held
@@ -104,7 +104,7 @@ const deleteHolds = `WITH gone AS (DELETE FROM holds AS h USING unnest($1::text[
 var newRequests = addition[*running]{
 	`COPY requests (account, request, key, owner, endpoint, profile, hold, status, reason, free, service_limit,
 		surcharge, charge, waived, over, tokens, refunded, pending, created, settled, entry) FROM STDIN BINARY`,
-	func(b *copyBuffer, of **running) {
+	func(b *writeBuffer, of **running) {
 		r, end, is := *of, (*of).end, &(*of).settled
 		b.text(r.Account, r.ID, r.Key, r.Owner, r.Endpoint, r.Profile)
 		b.number(r.Held, int64(end.Status))
@@ -126,7 +126,7 @@ var newAttempts = addition[attemptRow]{
 	`COPY attempts (account, request, seq, route, provider, model, price_version, outcome, input, cache_read,
 		cache_write, output, reasoning, estimated, created, receipt, worst, estimate_input, estimate_output, provider_key,
 		operator) FROM STDIN BINARY`,
-	func(b *copyBuffer, r *attemptRow) {
+	func(b *writeBuffer, r *attemptRow) {
 		u, estimated := &r.Usage, estimate(r.Estimate)
 		b.text(r.account, r.request)
 		b.number(r.seq)
@@ -151,7 +151,7 @@ func estimate(u *llm.Usage) llm.Usage {
 
 var newWaiting = addition[attemptRow]{
 	`COPY waiting (account, request, seq, provider, route, created, reference, provider_key) FROM STDIN BINARY`,
-	func(b *copyBuffer, r *attemptRow) {
+	func(b *writeBuffer, r *attemptRow) {
 		b.text(r.account, r.request)
 		b.number(r.seq)
 		b.text(r.Provider, r.Route)
@@ -163,7 +163,7 @@ var newWaiting = addition[attemptRow]{
 var newEntries = addition[book.Entry]{
 	`COPY entries (account, seq, kind, book, request, reference, reason, prices, microcents, waived, over, tokens,
 		detail, credits, accrued, created, format, prev, hash) FROM STDIN BINARY`,
-	func(b *copyBuffer, e *book.Entry) {
+	func(b *writeBuffer, e *book.Entry) {
 		b.text(e.Account)
 		b.number(e.Seq)
 		b.text(string(e.Kind), string(e.Book))
@@ -183,7 +183,7 @@ var newEntries = addition[book.Entry]{
 
 var newActs = addition[book.Act]{
 	`COPY acts (account, seq, created, actor, action, subject, before, after, format, prev, hash) FROM STDIN BINARY`,
-	func(b *copyBuffer, a *book.Act) {
+	func(b *writeBuffer, a *book.Act) {
 		b.text(a.Account)
 		b.number(a.Seq, a.Created.UnixNano())
 		b.text(a.Actor, a.Action, a.Subject, a.Before, a.After)
@@ -257,7 +257,8 @@ func (t *change[R]) of(rows []R) []statement {
 
 // balances is what requests change of accounts, and seldomBalances what is with it once something else is changed.
 var balances = change[*account]{
-	checkChanged(`UPDATE balances AS b SET credits = q.credits, accrued = q.accrued, held = q.held, head = q.head, entries = q.entries,
+	checkChanged(`UPDATE balances AS b SET credits = q.credits, accrued = q.accrued, held = q.held, head = q.head,
+		entries = q.entries,
 		requests = q.requests, spent = q.spent, tokens = q.tokens, waived = q.waived, payer_spent = q.payer_spent,
 		payer_held = q.payer_held
 		FROM unnest($1::text[], $2::int8[], $3::int8[], $4::int8[], $5::bytea[], $6::int8[], $7::int8[], $8::int8[],
@@ -325,7 +326,8 @@ func (a *account) ofPayer(value func(*line) *int64) *int64 {
 }
 
 var lines = change[*line]{
-	checkChanged(`UPDATE lines AS l SET spend_cap = q.spend_cap, spent = q.spent, spent_before = q.spent_before, held = q.held
+	checkChanged(`UPDATE lines AS l SET spend_cap = q.spend_cap, spent = q.spent, spent_before = q.spent_before,
+		held = q.held
 		FROM unnest($1::text[], $2::text[], $3::int8[], $4::int8[], $5::int8[], $6::int8[])
 		AS q (account, root, spend_cap, spent, spent_before, held)
 		WHERE l.account = ANY (ARRAY[q.account]) AND l.root = ANY (ARRAY[q.root])`, 7),
@@ -339,8 +341,8 @@ var lines = change[*line]{
 	},
 }
 
-// changedAccounts are the statements of what has changed of accounts and lines. A line that has paid becomes its account's payer, unless
-// the payer has paid, too, and the one before goes back to its own row.
+// changedAccounts are the statements of what has changed of accounts and lines. A line that has paid becomes its
+// account's payer, unless the payer has paid, too, and the one before goes back to its own row.
 func (u *unit) changedAccounts() []statement {
 	var changed, seldom []*account
 	var written []*line

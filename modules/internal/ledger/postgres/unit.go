@@ -37,8 +37,8 @@ type unit struct {
 
 	entries  []book.Entry
 	acts     []book.Act
-	recorded []*running  // that have settled here
-	added    *copyBuffer // what is written with the commit
+	recorded []*running   // that have settled here
+	added    *writeBuffer // what is written with the commit
 	changed  []func(*pgx.Batch)
 	// repeats: an operation has found that it was carried out before, perhaps by a commit of which nobody knows whether a
 	// standby has it. What it is told then has to be as durable as what it was not told.
@@ -112,7 +112,7 @@ type settled struct {
 	attempts []book.Attempt
 }
 
-func newUnit(ctx context.Context, s *Store, conn *pgx.Conn, added *copyBuffer) *unit {
+func newUnit(ctx context.Context, s *Store, conn *pgx.Conn, added *writeBuffer) *unit {
 	added.reset()
 	return &unit{
 		ctx: ctx, s: s, conn: conn, added: added,
@@ -387,7 +387,7 @@ var errInDoubt = errors.New("whether it was committed is not known")
 
 // commit writes what is added and commits, and looks behind that whether it waited for a standby, where there is to be
 // one. The time that it takes is not bounded: who stops to wait for a standby makes a commit that a failover loses.
-func commit(conn *pgx.Conn, added *copyBuffer, look string) error {
+func commit(conn *pgx.Conn, added *writeBuffer, look string) error {
 	notice := noticeOf(conn)
 	notice.Store(nil)
 	tag, waited, err := added.send(conn.PgConn(), `COMMIT`, look)

@@ -13,10 +13,10 @@ import (
 // both sides than an INSERT: the server takes a page of rows at a time, and there is no plan.
 type addition[R any] struct {
 	sql string // COPY with its columns, in the binary format
-	put func(*copyBuffer, *R)
+	put func(*writeBuffer, *R)
 }
 
-func (t *addition[R]) queue(b *copyBuffer, rows []R) {
+func (t *addition[R]) queue(b *writeBuffer, rows []R) {
 	if len(rows) == 0 {
 		return
 	}
@@ -29,9 +29,10 @@ func (t *addition[R]) queue(b *copyBuffer, rows []R) {
 	b.end()
 }
 
-// copyBuffer has the messages of copies, one behind the other, as the server reads them: it is not asked whether it
-// wants the rows, for it drops those of a copy that it has refused.
-type copyBuffer struct {
+// writeBuffer has the messages of a transaction's last round trip, one behind the other, as the server reads them: of
+// statements that change rows, and of copies. It is not asked whether it wants the rows, for it drops those of a copy
+// that it has refused.
+type writeBuffer struct {
 	messages []byte
 	parts    int // of the messages, each of which the server says the end of
 	copies   int
@@ -40,7 +41,7 @@ type copyBuffer struct {
 	fields   uint16
 }
 
-func (b *copyBuffer) reset() { b.messages, b.parts, b.copies = b.messages[:0], 0, 0 }
+func (b *writeBuffer) reset() { b.messages, b.parts, b.copies = b.messages[:0], 0, 0 }
 
 // isPreparing reports whether a connection's statements are prepared, and so can be executed with the commit.
 func isPreparing(conn *pgx.Conn) bool {
@@ -48,7 +49,7 @@ func isPreparing(conn *pgx.Conn) bool {
 }
 
 // execute puts statements before the copies, that return nothing that anybody reads.
-func (b *copyBuffer) execute(ctx context.Context, conn *pgx.Conn, statements []statement) error {
+func (b *writeBuffer) execute(ctx context.Context, conn *pgx.Conn, statements []statement) error {
 	if len(statements) == 0 {
 		return nil
 	}
@@ -78,7 +79,7 @@ func (b *copyBuffer) execute(ctx context.Context, conn *pgx.Conn, statements []s
 	return err
 }
 
-func (b *copyBuffer) begin(sql string) {
+func (b *writeBuffer) begin(sql string) {
 	b.copies++
 	b.query(sql)
 	b.data = len(b.messages)
@@ -86,41 +87,41 @@ func (b *copyBuffer) begin(sql string) {
 	b.messages = append(b.messages, "PGCOPY\n\xff\r\n\x00\x00\x00\x00\x00\x00\x00\x00\x00"...)
 }
 
-func (b *copyBuffer) end() {
+func (b *writeBuffer) end() {
 	b.messages = append(b.messages, 0xff, 0xff)
 	binary.BigEndian.PutUint32(b.messages[b.data+1:], uint32(len(b.messages)-b.data-1))
 	b.messages = append(b.messages, 'c', 0, 0, 0, 4)
 }
 
-func (b *copyBuffer) query(sql string) {
+func (b *writeBuffer) query(sql string) {
 	b.parts++
 	b.messages = append(b.messages, 'Q')
 	b.messages = binary.BigEndian.AppendUint32(b.messages, uint32(len(sql)+5))
 	b.messages = append(append(b.messages, sql...), 0)
 }
 
-func (b *copyBuffer) beginRow() {
+func (b *writeBuffer) beginRow() {
 	b.row, b.fields = len(b.messages), 0
 	b.messages = append(b.messages, 0, 0)
 }
 
-func (b *copyBuffer) endRow() { binary.BigEndian.PutUint16(b.messages[b.row:], b.fields) }
+func (b *writeBuffer) endRow() { binary.BigEndian.PutUint16(b.messages[b.row:], b.fields) }
 
-func (b *copyBuffer) length(n int) {
+func (b *writeBuffer) length(n int) {
 	b.fields++
 	b.messages = binary.BigEndian.AppendUint32(b.messages, uint32(n))
 }
 
-func (b *copyBuffer) null() { b.length(-1) }
+func (b *writeBuffer) null() { b.length(-1) }
 
-func (b *copyBuffer) text(values ...string) {
+func (b *writeBuffer) text(values ...string) {
 	for _, v := range values {
 		b.length(len(v))
 		b.messages = append(b.messages, v...)
 	}
 }
 
-func (b *copyBuffer) optionalText(v string) {
+func (b *writeBuffer) optionalText(v string) {
 	if v == "" {
 		b.null()
 		return
@@ -128,14 +129,14 @@ func (b *copyBuffer) optionalText(v string) {
 	b.text(v)
 }
 
-func (b *copyBuffer) number(values ...int64) {
+func (b *writeBuffer) number(values ...int64) {
 	for _, v := range values {
 		b.length(8)
 		b.messages = binary.BigEndian.AppendUint64(b.messages, uint64(v))
 	}
 }
 
-func (b *copyBuffer) optionalNumber(values ...*int64) {
+func (b *writeBuffer) optionalNumber(values ...*int64) {
 	for _, v := range values {
 		if v == nil {
 			b.null()
@@ -145,7 +146,7 @@ func (b *copyBuffer) optionalNumber(values ...*int64) {
 	}
 }
 
-func (b *copyBuffer) yes(values ...bool) {
+func (b *writeBuffer) yes(values ...bool) {
 	for _, v := range values {
 		b.length(1)
 		if v {
@@ -156,17 +157,17 @@ func (b *copyBuffer) yes(values ...bool) {
 	}
 }
 
-func (b *copyBuffer) bytes(values ...[]byte) {
+func (b *writeBuffer) bytes(values ...[]byte) {
 	for _, v := range values {
 		b.length(len(v))
 		b.messages = append(b.messages, v...)
 	}
 }
 
-// send sends the statements, the copies, the statement that ends the transaction, and behind it one that looks at something (a
-// boolean; "" for none), in one round trip. It returns what the server has said to both. An error is the first that it
-// has said before the transaction was over; one of what comes behind leaves found false.
-func (b *copyBuffer) send(conn *pgconn.PgConn, last, look string) (tag pgconn.CommandTag, found bool, err error) {
+// send sends the statements, the copies, the one that ends the transaction, and behind it one that looks at something
+// (a boolean; "" for none), in one round trip. It returns what the server has said to both. An error is the first that
+// it has said before the transaction was over; one of what comes behind leaves found false.
+func (b *writeBuffer) send(conn *pgconn.PgConn, last, look string) (tag pgconn.CommandTag, found bool, err error) {
 	ctx := context.Background()
 	if err := conn.SyncConn(ctx); err != nil {
 		return tag, false, err
