@@ -6,8 +6,10 @@ import (
 	"net/http"
 	"os"
 	"slices"
+	"time"
 
 	"github.com/fareway/fareway/modules/gateway"
+	"github.com/fareway/fareway/modules/internal/backup/chores"
 	"github.com/fareway/fareway/modules/internal/engine"
 	"github.com/fareway/fareway/modules/internal/ratelimit"
 )
@@ -22,6 +24,8 @@ func (a *API) status(*http.Request) (any, error) {
 	v.Spool = viewSpool(a.engine.Spool())
 	v.Loss, v.Durability = a.engine.Store().Loss(), a.engine.Durability()
 	v.Ledger = a.ledgerServer()
+	v.Backups = viewBackups(a.engine, time.Now())
+	v.Certificates = a.engine.Certificates()
 	v.Limiter = viewLimiter(a.engine.LimiterServer())
 	for what, s := range a.engine.Servers() {
 		if v.Servers == nil {
@@ -64,6 +68,24 @@ func (a *API) status(*http.Request) (any, error) {
 	}
 	v.Plans = append(v.Plans, PlanNames(g.Config)...)
 	return v, nil
+}
+
+// viewBackups is nil where PostgreSQL has its own.
+func viewBackups(e *engine.Engine, now time.Time) *Backups {
+	standing, ok, err := e.Backups()
+	if !ok {
+		return nil
+	}
+	v := &Backups{Standing: standing, Missed: []chores.Chore{}}
+	if err != nil {
+		v.Problem = err.Error()
+	}
+	for _, chore := range chores.All {
+		if standing.IsMissed(chore, now) {
+			v.Missed = append(v.Missed, chore)
+		}
+	}
+	return v
 }
 
 func viewLimiter(s *ratelimit.Status) *LimiterServer {

@@ -4,6 +4,7 @@ import (
 	"time"
 
 	"github.com/fareway/fareway/config"
+	"github.com/fareway/fareway/modules/internal/backup/chores"
 	"github.com/fareway/fareway/modules/internal/engine"
 	"github.com/fareway/fareway/modules/internal/ledger"
 	"github.com/fareway/fareway/modules/internal/routing"
@@ -190,6 +191,10 @@ type Status struct {
 	Durability config.Durability `json:"durability"`
 	// Ledger is the server that keeps the ledger, absent where it is in a file of the process's own.
 	Ledger *LedgerServer `json:"ledger,omitempty"`
+	// Backups is how the ledger's backups stand, absent where PostgreSQL has its own.
+	Backups *Backups `json:"backups,omitempty"`
+	// Certificates are those of the hosts for which Caddy gets them.
+	Certificates []engine.Certificate `json:"certificates,omitempty"`
 	// Limiter is the server in which the limiter counts, absent where it counts in the memory of the process.
 	Limiter *LimiterServer `json:"limiter,omitempty"`
 	// Servers are those in which nodes share more: "cache", the response cache, and "conversations", where those are.
@@ -202,6 +207,13 @@ type Status struct {
 
 	// Upstreams is what of the configuration does not fit its upstreams, by what they said when they were asked last.
 	Upstreams *Upstreams `json:"upstreams,omitempty"`
+}
+
+// Backups is how a ledger's backups stand.
+type Backups struct {
+	chores.Standing
+	Missed  []chores.Chore `json:"missed"`            // what should have been done by now
+	Problem string         `json:"problem,omitempty"` // why it cannot be read
 }
 
 // LimiterServer is the server in which several nodes count.

@@ -1,6 +1,7 @@
 package command
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"io"
@@ -10,6 +11,7 @@ import (
 	"path/filepath"
 	"syscall"
 
+	"filippo.io/age"
 	"github.com/spf13/cobra"
 
 	"github.com/fareway/fareway/modules/gateway"
@@ -41,7 +43,9 @@ A ledger of which a part is missing (` + "`status` and `ledger verify`" + ` say 
 copied: its copy would look whole. Decide first (` + "`ledger accept-loss`" + `), or copy what
 it has with --incomplete; the archive, and who restores it, say then what is missing.
 
-The configuration and the keys of providers are not in it.`,
+The configuration and the keys of providers are not in it.
+
+` + "`backup run`" + ` is for a timer, and ` + "`backup test`" + ` restores a backup to see whether it is one.`,
 		Example: "  fareway gateway backup /backup/fareway-$(date +%F).tar\n" +
 			"  fareway gateway backup - | ssh elsewhere 'cat > fareway.tar'",
 		Args: exactly("FILE"),
@@ -66,7 +70,7 @@ The configuration and the keys of providers are not in it.`,
 				}
 				return adviseIncomplete(err)
 			}
-			m, err := backupInto(cmd, place.Ledger, how, args[0])
+			m, err := backupInto(cmd, place.Ledger, how, args[0], nil)
 			if err != nil {
 				return adviseIncomplete(err)
 			}
@@ -76,6 +80,7 @@ The configuration and the keys of providers are not in it.`,
 	cmd.Flags().BoolVar(&how.Incomplete, "incomplete", false, "copy a ledger of which a part is missing, too")
 	to.addPlaceFlags(cmd)
 	out.addFlag(cmd)
+	cmd.AddCommand(backupRunCommand(), backupTestCommand())
 	return cmd
 }
 
@@ -87,8 +92,9 @@ func adviseIncomplete(err error) error {
 	return err
 }
 
-// backupInto writes a backup into a new file, whole or not at all.
-func backupInto(cmd *cobra.Command, database string, how backup.Options, path string) (m backup.Manifest, err error) {
+// backupInto writes a backup into a new file, whole or not at all, encrypted where somebody is to open it.
+func backupInto(cmd *cobra.Command, database string, how backup.Options, path string, readers []age.Recipient) (
+	m backup.Manifest, err error) {
 	work, err := files.MakeWorkFolder(filepath.Dir(path), backup.BackupWork)
 	if err != nil {
 		return m, fmt.Errorf("writing the backup: %w", err)
@@ -103,12 +109,29 @@ func backupInto(cmd *cobra.Command, database string, how backup.Options, path st
 	}
 	defer f.Discard()
 	how.Temp = work.Path
-	m, err = backup.Write(cmd.Context(), database, how, f)
-	if err != nil {
+	if m, err = writeBackup(cmd.Context(), database, how, f, readers); err != nil {
 		return m, err
 	}
 	if err := f.Place(); err != nil {
 		return m, fmt.Errorf("writing the backup: %w", err)
+	}
+	return m, nil
+}
+
+func writeBackup(ctx context.Context, database string, how backup.Options, w io.Writer, readers []age.Recipient) (
+	m backup.Manifest, err error) {
+	if len(readers) == 0 {
+		return backup.Write(ctx, database, how, w)
+	}
+	sealed, err := backup.Seal(w, readers)
+	if err != nil {
+		return m, err
+	}
+	if m, err = backup.Write(ctx, database, how, sealed); err != nil {
+		return m, err
+	}
+	if err := sealed.Close(); err != nil {
+		return m, fmt.Errorf("encrypting the backup: %w", err)
 	}
 	return m, nil
 }
@@ -142,17 +165,18 @@ type missingView struct {
 
 func restoreCommand() *cobra.Command {
 	var (
-		to      target
-		out     output
-		reason  string
-		replace bool
-		kept    []string
+		to       target
+		out      output
+		reason   string
+		replace  bool
+		identity string
+		kept     []string
 	)
 	cmd := &cobra.Command{
 		Use:   "restore FILE",
 		Short: "Puts a backup of the ledger in place",
 		Long: `Puts a backup that ` + "`gateway backup`" + ` made in the place of the ledger; FILE may be "-"
-for stdin. No gateway may be running. The backup is verified before anything is
+for stdin, and may be encrypted. No gateway may be running. The backup is verified before anything is
 changed. A ledger that is there is moved into a folder beside it, with --replace and
 a --reason, and never removed. One that was moved to a database is not replaced: an
 older copy of it would be served beside that.
@@ -172,15 +196,16 @@ audit trail.`,
 			if err != nil {
 				return err
 			}
-			var checkpoints []ledger.Checkpoint
-			for _, path := range kept {
-				found, err := readCheckpoints(path)
-				if err != nil {
-					return err
-				}
-				checkpoints = append(checkpoints, found...)
+			checkpoints, err := readKept(kept)
+			if err != nil {
+				return err
 			}
-			done, err := restoreFrom(cmd, args[0], place.Ledger, reason, replace, checkpoints)
+			from, closeIt, err := openBackup(cmd, args[0], identity)
+			if err != nil {
+				return err
+			}
+			defer closeIt()
+			done, err := backup.Restore(cmd.Context(), from, place.Ledger, reason, replace, checkpoints)
 			switch {
 			case errors.Is(err, backup.ErrLedgerThere):
 				return fmt.Errorf("%w; --replace moves it aside, and nothing was changed", err)
@@ -195,25 +220,48 @@ audit trail.`,
 	}
 	cmd.Flags().BoolVar(&replace, "replace", false, "move the ledger that is there into a folder beside it")
 	cmd.Flags().StringVar(&reason, "reason", "", "a `TEXT` that says why, for whoever reads the ledger")
-	cmd.Flags().StringArrayVar(&kept, "checkpoint", nil,
-		"a `FILE` with a checkpoint that was kept elsewhere, or an export that ends with one; may be repeated")
+	addBackupReadFlags(cmd, &identity, &kept)
 	to.addPlaceFlags(cmd)
 	out.addFlag(cmd)
 	return cmd
 }
 
-func restoreFrom(cmd *cobra.Command, file, database, reason string, replace bool, kept []ledger.Checkpoint) (
-	done backup.Restored, err error) {
-	from := cmd.InOrStdin()
+// openBackup opens a file, or stdin for "-", and what is encrypted in it. It was read only: closing it cannot fail.
+func openBackup(cmd *cobra.Command, file, identity string) (from io.Reader, closeIt func(), err error) {
+	from, closeIt = cmd.InOrStdin(), func() {}
 	if file != "-" {
 		f, err := os.Open(file)
 		if err != nil {
-			return done, fmt.Errorf("reading the backup: %w", err)
+			return nil, nil, fmt.Errorf("reading the backup: %w", err)
 		}
-		defer f.Close() // it was read only
-		from = f
+		from, closeIt = f, func() { _ = f.Close() }
 	}
-	return backup.Restore(cmd.Context(), from, database, reason, replace, kept)
+	from, err = backup.Unseal(from, identity)
+	if err != nil {
+		closeIt()
+	}
+	if errors.Is(err, backup.ErrSealed) {
+		err = fmt.Errorf("%w: name the file with the secret key that opens it, --identity FILE", err)
+	}
+	return from, closeIt, err
+}
+
+// readKept reads the checkpoints that were kept elsewhere.
+func readKept(paths []string) (all []ledger.Checkpoint, err error) {
+	for _, path := range paths {
+		found, err := readCheckpoints(path)
+		if err != nil {
+			return nil, err
+		}
+		all = append(all, found...)
+	}
+	return all, nil
+}
+
+func addBackupReadFlags(cmd *cobra.Command, identity *string, kept *[]string) {
+	cmd.Flags().StringVar(identity, "identity", "", "the `FILE` with the secret key of age that opens an encrypted backup")
+	cmd.Flags().StringArrayVar(kept, "checkpoint", nil,
+		"a `FILE` with a checkpoint that was kept elsewhere, or an export that ends with one; may be repeated")
 }
 
 // missingOf is what a backup does not have, by where it was seen.
@@ -235,13 +283,7 @@ func printRestored(w io.Writer, v restoredView, database string) {
 	if v.Loss != nil {
 		fmt.Fprintf(w, "A part of the ledger was missing when it was backed up: %s.\n", v.Loss)
 	}
-	for _, m := range v.Missing {
-		if m.Entries == 0 && m.Acts == 0 {
-			fmt.Fprintf(w, "It has all of %s.\n", m.Of)
-			continue
-		}
-		fmt.Fprintf(w, "It lacks of %s: %s, %s.\n", m.Of, movements(m.Entries), human.Count(m.Acts, "act"))
-	}
+	printMissing(w, v.Missing)
 	if v.Aside != "" {
 		fmt.Fprintf(w, "What was there is in %s.\n", v.Aside)
 	}
@@ -250,4 +292,14 @@ func printRestored(w io.Writer, v restoredView, database string) {
 		fmt.Fprintf(w, "A backup has no configuration: put gateway.hcl and Caddyfile into %s.\n", folder)
 	}
 	fmt.Fprintf(w, gateway.Own("Start the gateway: `fareway gateway up --data %s` or its service.\n"), folder)
+}
+
+func printMissing(w io.Writer, all []missingView) {
+	for _, m := range all {
+		if m.Entries == 0 && m.Acts == 0 {
+			fmt.Fprintf(w, "It has all of %s.\n", m.Of)
+			continue
+		}
+		fmt.Fprintf(w, "It lacks of %s: %s, %s.\n", m.Of, movements(m.Entries), human.Count(m.Acts, "act"))
+	}
 }

@@ -7,12 +7,15 @@ import (
 	"maps"
 	"slices"
 	"strings"
+	"time"
 
 	"github.com/spf13/cobra"
 
 	"github.com/fareway/fareway/config"
 	"github.com/fareway/fareway/modules/admin"
 	"github.com/fareway/fareway/modules/gateway"
+	"github.com/fareway/fareway/modules/internal/backup/chores"
+	"github.com/fareway/fareway/modules/internal/engine"
 	"github.com/fareway/fareway/modules/internal/human"
 	"github.com/fareway/fareway/plugins/host"
 )
@@ -117,6 +120,59 @@ func ledgerState(l *admin.LedgerServer) string {
 	return text
 }
 
+// backupState says when the last backup was made, and what is to be done where none was.
+func backupState(b *admin.Backups) string {
+	if b.Problem != "" {
+		return sentence(b.Problem)
+	}
+	if b.Backup.Done == nil && b.Backup.Failed == nil {
+		return gateway.Own("NEVER MADE: `fareway gateway backup run --into FOLDER` makes one, from a timer")
+	}
+	return choreState(b, chores.Backup)
+}
+
+// choreState says when a chore was done last, whether it is late, and why it has failed.
+func choreState(b *admin.Backups, chore chores.Chore) string {
+	r, text := b.Of(chore), "never"
+	if r.Done != nil {
+		text = fmt.Sprintf("%s, %s", human.Moment(*r.Done), r.File)
+	}
+	if r.Encrypted {
+		text += ", encrypted"
+	}
+	if r.Sent {
+		text += ", sent elsewhere"
+	}
+	if slices.Contains(b.Missed, chore) {
+		text += ", MISSED"
+		if r.Due != nil {
+			text += " since " + human.Moment(*r.Due)
+		}
+	}
+	if f := r.Failed; f != nil {
+		text += fmt.Sprintf("; it FAILED at %s: %s", human.Moment(f.At), strings.ReplaceAll(f.Text, "\n", "; "))
+	}
+	return text
+}
+
+// certificateState says how a host's certificate does.
+func certificateState(c *engine.Certificate, now time.Time) string {
+	text := "NONE YET"
+	switch {
+	case c.IsValid(now):
+		text = fmt.Sprintf("valid until %s", human.Moment(*c.Expires))
+	case c.Expires != nil:
+		text = fmt.Sprintf("EXPIRED at %s, so that clients refuse it", human.Moment(*c.Expires))
+	}
+	if c.Issuer != "" {
+		text += fmt.Sprintf(", from %q", c.Issuer)
+	}
+	if f := c.Failed; f != nil {
+		text += fmt.Sprintf("; getting a new one has FAILED at %s, and is tried again: %s", human.Moment(f.At), f.Text)
+	}
+	return text
+}
+
 // serverState says how a server does that the gateway can do without.
 func serverState(s admin.Server) string {
 	if s.Up {
@@ -180,6 +236,13 @@ func printStatus(w io.Writer, v admin.Status) {
 		}
 		if v.Durability == config.DurableProcess {
 			fmt.Fprintln(w, "durability\tprocess: a power cut may take what was charged in the last second")
+		}
+		if v.Backups != nil {
+			fmt.Fprintf(w, "backup\t%s\n", backupState(v.Backups))
+			fmt.Fprintf(w, "backup tested\t%s\n", choreState(v.Backups, chores.Trial))
+		}
+		for _, c := range v.Certificates {
+			fmt.Fprintf(w, "certificate\t%s: %s\n", c.Host, certificateState(&c, time.Now()))
 		}
 		if v.Limiter != nil {
 			fmt.Fprintf(w, "limiter\t%s\n", limiterState(v.Limiter))

@@ -102,6 +102,9 @@ func (a *App) Provision(ctx caddy.Context) (err error) {
 	if err := checkChains(ctx); err != nil {
 		return err
 	}
+	if err := watchCertificates(ctx); err != nil {
+		return err
+	}
 	path, err := filepath.Abs(a.Config)
 	if err != nil {
 		return fmt.Errorf("finding the configuration file: %w", err)
@@ -191,6 +194,7 @@ func (a *App) Start() error {
 		e.Metrics().Endpoints(*names...)
 	}
 	e.SetLogger(a.log)
+	e.SetCertificates(func() []engine.Certificate { return findCertificates(a.ctx) })
 	a.live.Start()
 	handleHangup()
 	handleInterrupt()

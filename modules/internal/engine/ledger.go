@@ -23,6 +23,9 @@ func (e *Engine) openLedger(o *Options, cfg *config.Config) (err error) {
 	log := slog.New(e.log)
 	path := cfg.Store.File(o.DataDir)
 	e.metrics.files.watch(path)
+	if cfg.Store.Kind != config.Postgres { // whose backups are its own tools'
+		e.metrics.backup.watch(path, o.Now)
+	}
 	options := ledger.Options{
 		Now:         o.Now,
 		Terms:       e.plans.of,

@@ -59,9 +59,11 @@ type Metrics struct {
 	refused   prometheus.Gauge
 	inForce   *prometheus.GaugeVec
 
-	series series
-	files  *fileCollector
-	build  prometheus.Collector
+	series       series
+	files        *fileCollector
+	backup       *backupCollector
+	certificates *certificateCollector
+	build        prometheus.Collector
 
 	traffic traffic
 
@@ -191,6 +193,8 @@ func newMetrics(version string) *Metrics {
 		refused: prometheus.NewGauge(prometheus.GaugeOpts{
 			Name: "fareway_config_refused", Help: "1 while the saved configuration is refused, and the one before it serves."}),
 		files:         newFileCollector(),
+		backup:        newBackupCollector(),
+		certificates:  newCertificateCollector(),
 		build:         buildInfo(version),
 		policyMetrics: newPolicyMetrics(),
 		shadowMetrics: newShadowMetrics(seconds),
@@ -227,7 +231,7 @@ func (m *Metrics) Collectors() []prometheus.Collector {
 		m.undecided,
 		m.unkept,
 		m.trainings,
-		m.loads, m.refused, m.inForce, m.files, m.build},
+		m.loads, m.refused, m.inForce, m.files, m.backup, m.certificates, m.build},
 		slices.Concat(m.limiter, m.budgets, m.spooled, m.nodes, m.policy, m.collectors())...)
 }
 
