@@ -3,6 +3,7 @@ package command
 import (
 	"fmt"
 	"slices"
+	"strings"
 
 	"github.com/caddyserver/caddy/v2"
 	"github.com/spf13/cobra"
@@ -46,10 +47,14 @@ func sayVersion(root *cobra.Command) {
 	}
 }
 
-// versionText is Fareway's version, and Caddy's beside it.
+// versionText is Fareway's version and commit, and Caddy's version beside it.
 func versionText() string {
 	_, caddys := caddy.Version()
-	return fmt.Sprintf("fareway %s (caddy %s)", gateway.Version(), caddys)
+	version := gateway.Version()
+	if commit := gateway.Commit(); commit != "" && !strings.Contains(version, commit) {
+		version += ", commit " + commit
+	}
+	return fmt.Sprintf("fareway %s (caddy %s)", version, caddys)
 }
 
 // withholdDownloads takes back what Caddy offers to put in this program's place: its build service knows Caddy's own

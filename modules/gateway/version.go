@@ -51,3 +51,18 @@ func versionOf(info *debug.BuildInfo) string {
 	}
 	return text + dirty
 }
+
+// Commit is the commit that the executable was built from, "" where it does not say. A release's version does not name
+// it.
+func Commit() string {
+	info, ok := debug.ReadBuildInfo()
+	if !ok {
+		return ""
+	}
+	for _, s := range info.Settings {
+		if s.Key == "vcs.revision" {
+			return s.Value[:min(12, len(s.Value))]
+		}
+	}
+	return ""
+}
