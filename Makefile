@@ -60,6 +60,25 @@ install: bin/fareway ## build bin/fareway and install it in PREFIX/bin (PREFIX=/
 	install -d '$(DESTDIR)$(PREFIX)/bin'
 	install -m 0755 bin/fareway '$(DESTDIR)$(PREFIX)/bin/fareway'
 
+# What is released, below dist/: for each platform an archive, for Linux a Debian package as well, an image for all of
+# those, the chart, a list of what each program is made of (SBOM), and the digests of all. The same commit gives the same
+# digests, on whatever machine and in whatever folder: Go stamps version and commit, and the commit's time is all times.
+# Tools are pinned in examples/public/go.mod, so that the product's has none of their dependencies.
+PLATFORMS ?= linux/amd64 linux/arm64 darwin/arm64
+DIST ?= dist
+
+.PHONY: release
+release: ## build archives, Debian packages, image, chart, SBOMs and digests below DIST (PLATFORMS="linux/amd64 ...")
+	@.ci/release '$(DIST)' $(PLATFORMS)
+
+.PHONY: deb
+deb: ## build the Debian packages below DIST (PLATFORMS=linux/amd64)
+	@RELEASE=deb .ci/release '$(DIST)' $(filter linux/%,$(PLATFORMS))
+
+.PHONY: check-release
+check-release: ## build what is released twice and compare, install, upgrade, remove and purge the package, run the image (root on Debian)
+	cd examples/public && go test -tags release -count 1 -timeout 30m -v -run 'TestRelease|TestPackage|TestImage' .
+
 # The tests of what nodes share start a server of their own.
 test race soak: | .cache/bin/redis-server
 
@@ -108,7 +127,7 @@ check-generate:
 	@$(call digests) >.cache/after
 	@diff .cache/before .cache/after || { echo 'generated files were not up to date and are now: look at them and commit them'; exit 1; }
 
-digests = find . -type f -not -path './.git/*' -not -path './.cache/*' -not -path './bin/*' -not -path './data/*' -print0 | sort -z | xargs -0 sha256sum
+digests = find . -type f -not -path './.git/*' -not -path './.cache/*' -not -path './bin/*' -not -path './dist/*' -not -path './data/*' -print0 | sort -z | xargs -0 sha256sum
 
 .PHONY: check-tidy
 check-tidy:
@@ -194,7 +213,7 @@ xcaddy: ## build bin/fareway-xcaddy from xcaddy.json with xcaddy
 
 .PHONY: clean
 clean: ## remove what was built and the pinned tools; data stays
-	rm -rf bin .cache
+	rm -rf bin dist .cache
 
 $(GOLANGCI_LINT):
 	@mkdir -p .cache/bin
