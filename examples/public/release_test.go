@@ -23,7 +23,7 @@ import (
 
 // release builds what is released for this machine, once in each of two clones.
 var release = sync.OnceValues(func() (folders [2]string, err error) {
-	dir, err := os.MkdirTemp("", "fareway-release-")
+	dir, err := os.MkdirTemp(filepath.Dir(program), "release-") // which is removed at the end
 	if err != nil {
 		return folders, err
 	}
