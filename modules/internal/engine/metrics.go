@@ -60,11 +60,11 @@ type Metrics struct {
 	refused   prometheus.Gauge
 	inForce   *prometheus.GaugeVec
 
-	series       series
-	files        *fileCollector
-	backup       *backupCollector
-	certificates *certificateCollector
-	build        prometheus.Collector
+	series  series
+	files   *fileCollector
+	backup  *backupCollector
+	failing *failingCollector
+	build   prometheus.Collector
 
 	traffic traffic
 
@@ -195,7 +195,7 @@ func newMetrics(version string) *Metrics {
 			Name: "fareway_config_refused", Help: "1 while the saved configuration is refused, and the one before it serves."}),
 		files:         newFileCollector(),
 		backup:        newBackupCollector(),
-		certificates:  newCertificateCollector(),
+		failing:       newFailingCollector(),
 		build:         buildInfo(version),
 		policyMetrics: newPolicyMetrics(),
 		shadowMetrics: newShadowMetrics(seconds),
@@ -232,7 +232,7 @@ func (m *Metrics) Collectors() []prometheus.Collector {
 		m.undecided,
 		m.unkept,
 		m.trainings,
-		m.loads, m.refused, m.inForce, m.files, m.backup, m.certificates, m.build},
+		m.loads, m.refused, m.inForce, m.files, m.backup, m.failing, m.build},
 		slices.Concat(countConnections(), m.limiter, m.budgets, m.spooled, m.nodes, m.policy, m.collectors())...)
 }
 

@@ -26,16 +26,14 @@ type CertificateFailure struct {
 // IsValid reports whether clients take it at a time.
 func (c *Certificate) IsValid(now time.Time) bool { return c.Expires != nil && now.Before(*c.Expires) }
 
-// certificateCollector tells how certificates stand, as whoever has them says when it is asked.
-type certificateCollector struct {
-	expires, failed *prometheus.Desc
-	look            atomic.Pointer[func() []Certificate]
+// failingCollector tells how certificates stand, as whoever has them says when it is asked.
+type failingCollector struct {
+	failed *prometheus.Desc
+	look   atomic.Pointer[func() []Certificate]
 }
 
-func newCertificateCollector() *certificateCollector {
-	return &certificateCollector{
-		expires: prometheus.NewDesc("fareway_certificate_expires_timestamp_seconds",
-			"When the certificate of a host that the gateway is served at ends; 0: there is none.", []string{"host"}, nil),
+func newFailingCollector() *failingCollector {
+	return &failingCollector{
 		failed: prometheus.NewDesc("fareway_certificate_failed",
 			"1 while the certificate of a host could not be obtained or renewed when that was tried last.",
 			[]string{"host"}, nil),
@@ -43,27 +41,22 @@ func newCertificateCollector() *certificateCollector {
 }
 
 // Describe implements prometheus.Collector.
-func (c *certificateCollector) Describe(ch chan<- *prometheus.Desc) {
-	ch <- c.expires
+func (c *failingCollector) Describe(ch chan<- *prometheus.Desc) {
 	ch <- c.failed
 }
 
 // Collect implements prometheus.Collector.
-func (c *certificateCollector) Collect(ch chan<- prometheus.Metric) {
+func (c *failingCollector) Collect(ch chan<- prometheus.Metric) {
 	for _, v := range c.list() {
-		expires, failed := 0.0, 0.0
-		if v.Expires != nil {
-			expires = float64(v.Expires.Unix())
-		}
+		failed := 0.0
 		if v.Failed != nil {
 			failed = 1
 		}
-		ch <- prometheus.MustNewConstMetric(c.expires, prometheus.GaugeValue, expires, v.Host)
 		ch <- prometheus.MustNewConstMetric(c.failed, prometheus.GaugeValue, failed, v.Host)
 	}
 }
 
-func (c *certificateCollector) list() []Certificate {
+func (c *failingCollector) list() []Certificate {
 	if look := c.look.Load(); look != nil {
 		return (*look)()
 	}
@@ -71,7 +64,7 @@ func (c *certificateCollector) list() []Certificate {
 }
 
 // SetCertificates says who knows how certificates stand: the web server does, which the engine knows nothing of.
-func (c *core) SetCertificates(look func() []Certificate) { c.metrics.certificates.look.Store(&look) }
+func (c *core) SetCertificates(look func() []Certificate) { c.metrics.failing.look.Store(&look) }
 
 // Certificates are those of the hosts that the gateway is served at; none where it has no TLS of its own.
-func (c *core) Certificates() []Certificate { return c.metrics.certificates.list() }
+func (c *core) Certificates() []Certificate { return c.metrics.failing.list() }
