@@ -44,6 +44,7 @@ type attempt struct {
 	accepted       bool
 	lost           bool       // its provider died, and can say later what became of it
 	produced       bool       // something came that costs output
+	pace           pace       // at which it came
 	reported       *llm.Usage // what the provider said of the usage
 	usage          *llm.Usage // as far as it is usage, see countedUsage
 	outcome        ledger.Outcome
@@ -89,7 +90,10 @@ func (a *attempt) noteEvent(ev llm.Event) {
 	case llm.EventAccepted:
 		a.accepted, a.upstreamID = true, ev.ID
 	case llm.EventText, llm.EventReasoning, llm.EventToolCall, llm.EventToolArguments:
-		a.produced = a.produced || ev.Text != "" || ev.Kind == llm.EventToolCall
+		if ev.Text != "" || ev.Kind == llm.EventToolCall {
+			a.produced = true
+			a.pace.note(ev.Kind == llm.EventReasoning)
+		}
 	case llm.EventUsage:
 		a.reported = a.reported.Merge(ev.Usage)
 	case llm.EventFinish:

@@ -190,6 +190,9 @@ func (a *App) Start() error {
 	if names := a.endpoints.Load(); names != nil {
 		e.Metrics().Endpoints(*names...)
 	}
+	if expiries := certificatesOf(a.ctx); expiries != nil {
+		e.Metrics().WatchCertificates(expiries)
+	}
 	e.SetLogger(a.log)
 	a.live.Start()
 	handleHangup()
