@@ -190,8 +190,8 @@ func (a *App) Start() error {
 	if names := a.endpoints.Load(); names != nil {
 		e.Metrics().Endpoints(*names...)
 	}
-	if expiries := certificatesOf(a.ctx); expiries != nil {
-		e.Metrics().WatchCertificates(expiries)
+	if validities := certificatesOf(a.ctx); validities != nil {
+		e.Metrics().WatchCertificates(validities)
 	}
 	e.SetLogger(a.log)
 	a.live.Start()

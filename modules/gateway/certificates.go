@@ -2,16 +2,17 @@ package gateway
 
 import (
 	"strings"
-	"time"
 
 	"github.com/caddyserver/caddy/v2"
 	"github.com/caddyserver/caddy/v2/modules/caddyhttp"
 	"github.com/caddyserver/caddy/v2/modules/caddytls"
+
+	"github.com/fareway/fareway/modules/internal/engine"
 )
 
-// certificatesOf tells when the certificates of the sites of a configuration expire, by the hosts that it names: a host
+// certificatesOf tells when the certificates of the sites of a configuration are good, by the hosts that it names: a host
 // that only a client has named (on-demand TLS) is none of them. Without sites it is nil.
-func certificatesOf(ctx caddy.Context) func() map[string]time.Time {
+func certificatesOf(ctx caddy.Context) func() map[string]engine.Validity {
 	loaded, err := ctx.AppIfConfigured("http")
 	if err != nil {
 		return nil // there are no sites, and Caddy says what is wrong with those that there are
@@ -30,16 +31,16 @@ func certificatesOf(ctx caddy.Context) func() map[string]time.Time {
 			}
 		}
 	}
-	return func() map[string]time.Time {
-		expiries := make(map[string]time.Time)
+	return func() map[string]engine.Validity {
+		validities := make(map[string]engine.Validity)
 		for host := range hosts {
 			for _, c := range caddytls.AllMatchingCertificates(host) {
 				// Caddy serves the one that is good for longest.
-				if c.Leaf != nil && c.Leaf.NotAfter.After(expiries[host]) {
-					expiries[host] = c.Leaf.NotAfter
+				if c.Leaf != nil && c.Leaf.NotAfter.After(validities[host].Until) {
+					validities[host] = engine.Validity{From: c.Leaf.NotBefore, Until: c.Leaf.NotAfter}
 				}
 			}
 		}
-		return expiries
+		return validities
 	}
 }

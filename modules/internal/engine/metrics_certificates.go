@@ -9,31 +9,38 @@ import (
 
 // certificateCollector tells until when certificates are good. It asks who has them when it is asked.
 type certificateCollector struct {
-	until    *prometheus.Desc
-	expiries atomic.Pointer[func() map[string]time.Time]
+	until, life *prometheus.Desc
+
+	validities atomic.Pointer[func() map[string]Validity]
 }
 
 func newCertificateCollector() *certificateCollector {
 	return &certificateCollector{until: prometheus.NewDesc("fareway_certificate_expiry_timestamp_seconds",
 		"When the TLS certificate of a site expires, by the host that the Caddyfile names. Caddy renews it when a third of "+
-			"its time is left.", []string{"host"}, nil)}
+			"its time is left.", []string{"host"}, nil),
+		life: prometheus.NewDesc("fareway_certificate_lifetime_seconds", "How long that certificate is good for in all.",
+			[]string{"host"}, nil)}
 }
 
+// Validity is when a certificate is good.
+type Validity struct{ From, Until time.Time }
+
 // Describe implements prometheus.Collector.
-func (c *certificateCollector) Describe(ch chan<- *prometheus.Desc) { ch <- c.until }
+func (c *certificateCollector) Describe(ch chan<- *prometheus.Desc) { ch <- c.until; ch <- c.life }
 
 // Collect implements prometheus.Collector.
 func (c *certificateCollector) Collect(ch chan<- prometheus.Metric) {
-	expiries := c.expiries.Load()
-	if expiries == nil {
+	validities := c.validities.Load()
+	if validities == nil {
 		return
 	}
-	for host, until := range (*expiries)() {
-		ch <- prometheus.MustNewConstMetric(c.until, prometheus.GaugeValue, float64(until.Unix()), host)
+	for host, v := range (*validities)() {
+		ch <- prometheus.MustNewConstMetric(c.until, prometheus.GaugeValue, float64(v.Until.Unix()), host)
+		ch <- prometheus.MustNewConstMetric(c.life, prometheus.GaugeValue, v.Until.Sub(v.From).Seconds(), host)
 	}
 }
 
 // WatchCertificates says whom to ask for the certificates of the configuration that serves: when each expires, by host.
-func (m *Metrics) WatchCertificates(expiries func() map[string]time.Time) {
-	m.certificates.expiries.Store(&expiries)
+func (m *Metrics) WatchCertificates(validities func() map[string]Validity) {
+	m.certificates.validities.Store(&validities)
 }
