@@ -6,6 +6,7 @@ import (
 	"github.com/caddyserver/caddy/v2"
 	"github.com/caddyserver/caddy/v2/modules/caddyhttp"
 	"github.com/caddyserver/caddy/v2/modules/caddytls"
+	"github.com/caddyserver/certmagic"
 
 	"github.com/fareway/fareway/modules/internal/engine"
 )
@@ -34,7 +35,7 @@ func certificatesOf(ctx caddy.Context) func() map[string]engine.Validity {
 	return func() map[string]engine.Validity {
 		validities := make(map[string]engine.Validity)
 		for host := range hosts {
-			for _, c := range caddytls.AllMatchingCertificates(host) {
+			for _, c := range cachedCertificates(host) {
 				// Caddy serves the one that is good for longest.
 				if c.Leaf != nil && c.Leaf.NotAfter.After(validities[host].Until) {
 					validities[host] = engine.Validity{From: c.Leaf.NotBefore, Until: c.Leaf.NotAfter}
@@ -43,4 +44,15 @@ func certificatesOf(ctx caddy.Context) func() map[string]engine.Validity {
 		}
 		return validities
 	}
+}
+
+// cachedCertificates are Caddy's for a host. At exit, while requests drain, Caddy has no cache any more, which it tells
+// by a panic only.
+func cachedCertificates(host string) (list []certmagic.Certificate) {
+	defer func() {
+		if recover() != nil {
+			list = nil
+		}
+	}()
+	return caddytls.AllMatchingCertificates(host)
 }

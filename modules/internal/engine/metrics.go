@@ -1,11 +1,13 @@
 package engine
 
 import (
+	"fmt"
 	"slices"
 	"strconv"
 	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
+	dto "github.com/prometheus/client_model/go"
 
 	"github.com/fareway/fareway/modules/internal/ratelimit"
 	"github.com/fareway/fareway/modules/internal/redisconn"
@@ -244,6 +246,17 @@ func (m *Metrics) Collectors() []prometheus.Collector {
 		m.trainings,
 		m.loads, m.refused, m.inForce, m.files, m.certificates, m.build},
 		slices.Concat(m.limiter, m.budgets, m.spooled, m.nodes, m.policy, m.collectors())...)
+}
+
+// gather is all that there is, for who does not scrape it.
+func (m *Metrics) gather() ([]*dto.MetricFamily, error) {
+	registry := prometheus.NewRegistry()
+	for _, c := range m.Collectors() {
+		if err := registry.Register(c); err != nil {
+			return nil, fmt.Errorf("gathering metrics: %w", err)
+		}
+	}
+	return registry.Gather()
 }
 
 // Request counts a reply. endpoint is a name of the path table; firstEvent is zero when nothing was written.
