@@ -57,6 +57,7 @@ var metricName = regexp.MustCompile(`\bfareway_[a-z_]+`)
 
 // makeDashboard draws the rows, and fails where a query names a metric that there is not.
 func makeDashboard(described map[string]string) ([]byte, error) {
+	//nolint:staticcheck // deprecated for a second version, which Grafana before 12 does not take
 	board := dashboard.NewDashboardBuilder("Fareway").Uid("fareway").Tags([]string{"fareway"}).
 		Refresh("30s").Time("now-3h", "now").Timezone(common.TimeZoneBrowser).
 		Tooltip(dashboard.DashboardCursorSyncCrosshair).

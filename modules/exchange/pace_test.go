@@ -14,8 +14,9 @@ func TestPace(t *testing.T) {
 	t.Parallel()
 	began := time.Now()
 	var p pace
-	for _, ms := range []time.Duration{500, 510, 510, 600} {
-		p.now = began.Add(ms * time.Millisecond)
+	for _, after := range []time.Duration{500 * time.Millisecond, 510 * time.Millisecond, 510 * time.Millisecond,
+		600 * time.Millisecond} {
+		p.now = began.Add(after)
 		p.note(false)
 	}
 	require.Equal(t, 90*time.Millisecond, p.longest)

@@ -10,6 +10,6 @@ func measureDisk(path string) (free, whole uint64, ok bool) {
 	if err := syscall.Statfs(path, &s); err != nil {
 		return 0, 0, false
 	}
-	block := uint64(s.Bsize) //nolint:unconvert // its type is another one on darwin
+	block := uint64(s.Bsize) // its type is another one on darwin
 	return s.Bavail * block, s.Blocks * block, true
 }

@@ -88,8 +88,9 @@ type Metrics struct {
 	longestPauses *handles[string, prometheus.Observer]
 }
 
-// histogram is one of fixed buckets, and a native one besides, for whoever scrapes that: Prometheus does with the feature
-// native-histograms, in any version that has it. A native one costs an observation some 70 ns more, and has 100 buckets at most.
+// histogram is one of fixed buckets, and a native one besides, for whoever scrapes that: Prometheus does with the
+// feature native-histograms, in any version that has it. A native one costs an observation some 70 ns more, and has 100
+// buckets at most.
 func histogram(name, help string, buckets []float64) prometheus.HistogramOpts {
 	return prometheus.HistogramOpts{Name: name, Help: help, Buckets: buckets, NativeHistogramBucketFactor: 1.1,
 		NativeHistogramMaxBucketNumber: 100, NativeHistogramMinResetDuration: time.Hour}

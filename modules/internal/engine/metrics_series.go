@@ -287,9 +287,10 @@ func (m *Metrics) prune() {
 		known.add(g.Config)
 	}
 	ended := false
-	for _, v := range []vec{m.tokens, m.charged, m.cost, m.over, m.upstreamError, m.outcomes, m.attempts, m.attemptTime,
-		m.firstToken, m.interToken, m.longestPause, m.hedges, m.failures, m.violations, m.receipts, m.keyAttempts, m.strategies, m.shadows,
-		m.shadowSeconds, m.shadowOutput, m.shadowCost, m.rules, m.judged, m.predicted} {
+	for _, v := range []vec{m.tokens, m.charged, m.cost, m.over, m.upstreamError, m.outcomes, m.attempts,
+		m.attemptTime, m.firstToken, m.interToken, m.longestPause, m.hedges, m.failures, m.violations, m.receipts,
+		m.keyAttempts, m.strategies, m.shadows, m.shadowSeconds, m.shadowOutput, m.shadowCost, m.rules, m.judged,
+		m.predicted} {
 		for _, labels := range labelsOf(v) {
 			if !known.has(labels) {
 				ended = v.Delete(labels) || ended

@@ -4,8 +4,8 @@ import "go.opentelemetry.io/otel/attribute"
 
 // The names of OpenTelemetry's conventions for generative AI, all that there are in this repository. They are in
 // development: these are of open-telemetry/semantic-conventions-genai (its own repository since May 2026), commit
-// 002c8a6ea1c8a42b14a4527db83b3cabcded610a, docs/gen-ai/gen-ai-spans.md and gen-ai-metrics.md. Its later v0.1.0 calls the
-// metrics gen_ai.client.inference.*; nobody's dashboards do yet.
+// 002c8a6ea1c8a42b14a4527db83b3cabcded610a, docs/gen-ai/gen-ai-spans.md and gen-ai-metrics.md. Its later v0.1.0 calls
+// the metrics gen_ai.client.inference.*.
 const (
 	operationName  = attribute.Key("gen_ai.operation.name")
 	providerName   = attribute.Key("gen_ai.provider.name")
@@ -49,7 +49,8 @@ const (
 
 // The buckets that the conventions name.
 var (
-	tokenBuckets      = []float64{1, 4, 16, 64, 256, 1024, 4096, 16384, 65536, 262144, 1048576, 4194304, 16777216, 67108864}
+	tokenBuckets = []float64{1, 4, 16, 64, 256, 1024, 4096, 16384, 65536, 262144, 1048576, 4194304, 16777216,
+		67108864}
 	durationBuckets   = []float64{.01, .02, .04, .08, .16, .32, .64, 1.28, 2.56, 5.12, 10.24, 20.48, 40.96, 81.92}
 	firstChunkBuckets = []float64{.001, .005, .01, .02, .04, .06, .08, .1, .25, .5, .75, 1, 2.5, 5, 7.5, 10}
 )

@@ -18,7 +18,8 @@ import (
 )
 
 func attempt() Attempt {
-	return Attempt{ID: "req_1.1", Request: "req_1", Route: "small", System: "openai", Model: "m", MaxTokens: 9, Stream: true}
+	return Attempt{ID: "req_1.1", Request: "req_1", Route: "small", System: "openai", Model: "m", MaxTokens: 9,
+		Stream: true}
 }
 
 // attributesOf are those of the one span that has ended.
@@ -69,7 +70,8 @@ func TestASpan(t *testing.T) {
 		"gen_ai.operation.name": attribute.StringValue("chat"), "gen_ai.provider.name": attribute.StringValue("openai"),
 		"gen_ai.request.model": attribute.StringValue("m"), "gen_ai.request.max_tokens": attribute.Int64Value(9),
 		"gen_ai.response.model": attribute.StringValue("m-2"), "gen_ai.usage.input_tokens": attribute.Int64Value(10),
-		"gen_ai.usage.output_tokens": attribute.Int64Value(4), "gen_ai.usage.cache_read.input_tokens": attribute.Int64Value(3),
+		"gen_ai.usage.output_tokens":               attribute.Int64Value(4),
+		"gen_ai.usage.cache_read.input_tokens":     attribute.Int64Value(3),
 		"gen_ai.usage.cache_creation.input_tokens": attribute.Int64Value(2),
 		"gen_ai.usage.reasoning.output_tokens":     attribute.Int64Value(1),
 		"gen_ai.response.finish_reasons":           attribute.StringSliceValue([]string{"length"}),
@@ -114,7 +116,8 @@ func TestContent(t *testing.T) {
 	in, out := got["gen_ai.input.messages"].AsString(), got["gen_ai.output.messages"].AsString()
 	require.NotContains(t, in, "forgotten")
 	require.Less(t, len(in), maxContent+1000)
-	require.Contains(t, in, `{"role":"assistant","parts":[{"type":"tool_call","id":"c","name":"look","arguments":"{\"a\":1}"}]}`)
+	require.Contains(t, in, `{"role":"assistant","parts":[{"type":"tool_call","id":"c","name":"look",`+
+		`"arguments":"{\"a\":1}"}]}`)
 	require.Contains(t, in, `{"role":"tool","parts":[{"type":"tool_call_response","id":"c","result":"\u003cdone\u003e"}]}`)
 	require.Less(t, len(out), maxContent+1000)
 	require.True(t, strings.HasPrefix(out, `[{"role":"assistant","parts":[{"type":"text","content":"ab"},`+
