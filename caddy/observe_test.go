@@ -149,7 +149,7 @@ func shownExpressions(t *testing.T) (all []string) {
 	return all
 }
 
-// TestPrometheusReadsTheGateway: Debian's Prometheus, with the files of examples/observe, scrapes a gateway that serves a
+// TestPrometheusReadsTheGateway: Debian's Prometheus, with the files of examples/observe, scrapes a gateway that has a
 // site with TLS. Every expression of the dashboard and of the alert rules is evaluated over that without an error, all
 // their metrics are there, and no rule fires for a gateway that is well.
 func TestPrometheusReadsTheGateway(t *testing.T) {

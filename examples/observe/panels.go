@@ -170,7 +170,8 @@ var rows = []row{
 		chart("Waits for clients", "bytes",
 			query{`sum by (instance) (fareway_read_ahead_bytes{instance=~"$instance"})`, "{{instance}}"}),
 		chart("Clients that stalled", "reqps", query{
-			`sum by (instance) (rate(fareway_stalled_clients_total{instance=~"$instance"}[$__rate_interval]))`, "{{instance}}"}),
+			`sum by (instance) (rate(fareway_stalled_clients_total{instance=~"$instance"}[$__rate_interval]))`,
+			"{{instance}}"}),
 		chart("Memory of the gateway", "bytes", query{
 			`process_resident_memory_bytes{instance=~"$instance"} and on (instance) fareway_build_info`, "{{instance}}"}),
 		chart("CPU of the gateway", "percentunit", query{`rate(process_cpu_seconds_total{instance=~"$instance"}` +

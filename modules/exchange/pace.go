@@ -7,7 +7,7 @@ import (
 	"github.com/fareway/fareway/plugins/llm"
 )
 
-// pace is how the tokens of an attempt came. A reader's batch has one time, so that of most tokens nobody asks the clock.
+// pace is how the tokens of an attempt came. A reader's batch has one time: of most tokens nobody asks the clock.
 type pace struct {
 	now         time.Time // when the batch that is taken was read
 	first, last time.Time // when tokens came; zero before the first

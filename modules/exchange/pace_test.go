@@ -24,7 +24,7 @@ func TestPace(t *testing.T) {
 	require.Equal(t, 10*time.Millisecond, p.mean(&llm.Usage{Output: llm.Count(111), Reasoning: llm.Count(100)}),
 		"what the upstream kept to itself came before")
 	p.reasoning = true
-	require.Equal(t, time.Millisecond, p.mean(&llm.Usage{Output: llm.Count(101), Reasoning: llm.Count(90)}), "it came, too")
+	require.Equal(t, time.Millisecond, p.mean(&llm.Usage{Output: llm.Count(101), Reasoning: llm.Count(90)}), "it came")
 	require.Zero(t, p.mean(&llm.Usage{Output: llm.Count(1)}))
 	require.Zero(t, p.mean(nil), "nobody counted")
 	require.Zero(t, new(pace).mean(&llm.Usage{Output: llm.Count(11)}), "nothing came")

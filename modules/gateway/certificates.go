@@ -11,7 +11,7 @@ import (
 	"github.com/fareway/fareway/modules/internal/engine"
 )
 
-// certificatesOf tells when the certificates of the sites of a configuration are good, by the hosts that it names: a host
+// certificatesOf tells when the certificates of the sites of a configuration are good, by the hosts that it names: one
 // that only a client has named (on-demand TLS) is none of them. Without sites it is nil.
 func certificatesOf(ctx caddy.Context) func() map[string]engine.Validity {
 	loaded, err := ctx.AppIfConfigured("http")
@@ -46,8 +46,7 @@ func certificatesOf(ctx caddy.Context) func() map[string]engine.Validity {
 	}
 }
 
-// cachedCertificates are Caddy's for a host. At exit, while requests drain, Caddy has no cache any more, which it tells
-// by a panic only.
+// cachedCertificates are Caddy's for a host. At exit, while requests drain, Caddy has no cache any more, and panics.
 func cachedCertificates(host string) (list []certmagic.Certificate) {
 	defer func() {
 		if recover() != nil {

@@ -21,8 +21,8 @@ func telemetryVariables() []string {
 	})
 }
 
-// withTrace hands the span that a call belongs to on to the plugin's process, as gRPC metadata, and whether its upstream
-// is to be told of it. Without a span it costs a look.
+// withTrace hands the span that a call belongs to on to the plugin's process, as gRPC metadata, and whether its
+// upstream is to be told of it. Without a span it costs a look.
 func withTrace(ctx context.Context) context.Context {
 	if !trace.SpanContextFromContext(ctx).IsValid() {
 		return ctx

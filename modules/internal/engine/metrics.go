@@ -89,8 +89,8 @@ type Metrics struct {
 }
 
 // histogram is one of fixed buckets, and a native one besides, for whoever scrapes that: Prometheus does with the
-// feature native-histograms, in any version that has it. A native one costs an observation some 70 ns more, and has 100
-// buckets at most.
+// feature native-histograms, in any version that has it. A native one costs an observation some 70 ns more, and has
+// 100 buckets at most.
 func histogram(name, help string, buckets []float64) prometheus.HistogramOpts {
 	return prometheus.HistogramOpts{Name: name, Help: help, Buckets: buckets, NativeHistogramBucketFactor: 1.1,
 		NativeHistogramMaxBucketNumber: 100, NativeHistogramMinResetDuration: time.Hour}
@@ -295,7 +295,7 @@ func (m *Metrics) Cost(route string, microcents int64) {
 type AttemptTimes struct {
 	All          time.Duration
 	FirstToken   time.Duration // from its beginning; 0 where none came
-	InterToken   time.Duration // between two tokens, as a mean; 0 where the reply did not come in pieces, or nobody counted
+	InterToken   time.Duration // between two tokens, as a mean; 0 where it did not come in pieces, or nobody counted
 	LongestPause time.Duration // of a reply after its first token; 0 where it did not come in pieces
 }
 

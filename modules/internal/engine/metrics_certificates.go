@@ -40,7 +40,7 @@ func (c *certificateCollector) Collect(ch chan<- prometheus.Metric) {
 	}
 }
 
-// WatchCertificates says whom to ask for the certificates of the configuration that serves: when each expires, by host.
+// WatchCertificates says whom to ask when the certificates of the configuration that serves are good, by host.
 func (m *Metrics) WatchCertificates(validities func() map[string]Validity) {
 	m.certificates.validities.Store(&validities)
 }

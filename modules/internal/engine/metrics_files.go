@@ -24,8 +24,8 @@ func newFileCollector() *fileCollector {
 	return &fileCollector{size: prometheus.NewDesc("fareway_file_bytes",
 		"Size of the ledger's files: database, its write-ahead log, spool (made at its full size), and the decision log.",
 		[]string{"file"}, nil),
-		free: prometheus.NewDesc("fareway_disk_free_bytes", "What the gateway's user may still write on the disk of a folder: "+
-			"data, or ledger, where its database or its spool is.", []string{"folder"}, nil),
+		free: prometheus.NewDesc("fareway_disk_free_bytes", "What the gateway's user may still write on the disk of a "+
+			"folder: data, or ledger, where its database or its spool is.", []string{"folder"}, nil),
 		whole: prometheus.NewDesc("fareway_disk_bytes", "Size of that disk.", []string{"folder"}, nil)}
 }
 

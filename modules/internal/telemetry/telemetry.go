@@ -1,6 +1,7 @@
 // Package telemetry tells OpenTelemetry of the attempts of requests: a span for each that belongs to a span of its
-// request (Caddy's directive `tracing` makes that), and three metrics where they are switched on. Where all of it goes,
-// the environment variables OTEL_* say. It is for the engine and the exchange; with neither on, an attempt costs a look.
+// request (Caddy's directive `tracing` makes that), and three metrics where they are switched on. The
+// environment variables OTEL_* say where it goes. It is for the engine and the exchange; with neither on, an attempt
+// costs a look.
 package telemetry
 
 import (

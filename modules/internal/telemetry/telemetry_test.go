@@ -118,7 +118,8 @@ func TestContent(t *testing.T) {
 	require.Less(t, len(in), maxContent+1000)
 	require.Contains(t, in, `{"role":"assistant","parts":[{"type":"tool_call","id":"c","name":"look",`+
 		`"arguments":"{\"a\":1}"}]}`)
-	require.Contains(t, in, `{"role":"tool","parts":[{"type":"tool_call_response","id":"c","result":"\u003cdone\u003e"}]}`)
+	require.Contains(t, in, `{"role":"tool","parts":[{"type":"tool_call_response","id":"c",`+
+		`"result":"\u003cdone\u003e"}]}`)
 	require.Less(t, len(out), maxContent+1000)
 	require.True(t, strings.HasPrefix(out, `[{"role":"assistant","parts":[{"type":"text","content":"ab"},`+
 		`{"type":"tool_call","id":"d","name":"go","arguments":"{}"},{"type":"text","content":"xxx`), out[:200])
