@@ -88,8 +88,8 @@ var fileGrammar = grammar{
 			"the block it is the one that is built in.", body: &predictorGrammar, example: predictorExample},
 		{name: "affinity", doc: "Whether a conversation stays on its route.",
 			body: &affinityGrammar, example: "affinity {\n  ttl = \"1h\"\n}"},
-		{name: "telemetry", doc: "What OpenTelemetry is told beside the spans of Caddy's directive `tracing`. Where to, the " +
-			"environment variables `OTEL_*` say. Without the block: the span of each attempt, and no metric.",
+		{name: "telemetry", doc: "What OpenTelemetry is told beside the spans of Caddy's directive `tracing`. Where to, " +
+			"the environment variables `OTEL_*` say. Without the block: the span of each attempt, and no metric.",
 			body: &telemetryGrammar, example: "telemetry {\n  metrics = true\n}"},
 		{name: "decision_log", doc: "For how long it is remembered how requests were routed.",
 			body: &decisionLogGrammar, example: "decision_log {\n  keep = \"14d\"\n}"},

@@ -55,8 +55,8 @@ var (
 	firstChunkBuckets = []float64{.001, .005, .01, .02, .04, .06, .08, .1, .25, .5, .75, 1, 2.5, 5, 7.5, 10}
 )
 
-// systems are what the conventions call the services behind plugins, and behind the presets of the plugin openai, as far
-// as they have a name for them; others go by their own.
+// systems are what the conventions call the services behind plugins, and behind the presets of the plugin openai, where
+// they have a name; others go by their own.
 var systems = map[string]string{
 	"openai": "openai", "anthropic": "anthropic", "bedrock": "aws.bedrock", "gemini": "gcp.gemini",
 	"azure": "azure.ai.openai", "groq": "groq", "mistral": "mistral_ai", "deepseek": "deepseek",
