@@ -9,6 +9,7 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 	dto "github.com/prometheus/client_model/go"
 
+	"github.com/fareway/fareway/modules/internal/connections"
 	"github.com/fareway/fareway/modules/internal/ratelimit"
 	"github.com/fareway/fareway/modules/internal/redisconn"
 	"github.com/fareway/fareway/plugins/host"
@@ -246,7 +247,7 @@ func (m *Metrics) Collectors() []prometheus.Collector {
 		m.unkept,
 		m.trainings,
 		m.loads, m.refused, m.inForce, m.files, m.certificates, m.build},
-		slices.Concat(m.limiter, m.budgets, m.spooled, m.nodes, m.policy, m.collectors())...)
+		slices.Concat(countConnections(), m.limiter, m.budgets, m.spooled, m.nodes, m.policy, m.collectors())...)
 }
 
 // gather is all that there is, for who does not scrape it.
@@ -437,6 +438,20 @@ func (m *Metrics) watchBudgets(streams, ahead *budget) {
 			Name: "fareway_read_ahead_bytes", Help: "What upstreams have sent and clients have not taken yet."},
 			func() float64 { return float64(ahead.used.Load()) }),
 	}
+}
+
+// countConnections makes collectors of the connections of this process, where its listeners count them.
+func countConnections() []prometheus.Collector {
+	all := []prometheus.Collector{prometheus.NewGaugeFunc(prometheus.GaugeOpts{
+		Name: "fareway_connections", Help: "Connections that there are; counted by listeners with fareway_connections."},
+		func() float64 { return float64(connections.Process.Open()) })}
+	for _, why := range connections.Refusals {
+		all = append(all, prometheus.NewCounterFunc(prometheus.CounterOpts{
+			Name: "fareway_connections_refused_total", ConstLabels: prometheus.Labels{"of": string(why)},
+			Help: "Connections that were one too many, of one address or of all."},
+			func() float64 { return float64(connections.Process.Refused(why)) }))
+	}
+	return all
 }
 
 // Strategy counts what came of a strategy.
