@@ -79,11 +79,15 @@ deb: ## build the Debian packages below DIST (PLATFORMS=linux/amd64)
 check-release: ## build what is released twice and compare, install, upgrade, remove and purge the package, run the image (root on Debian)
 	cd examples/public && go test -tags release -count 1 -timeout 30m -v -run 'TestRelease|TestPackage|TestImage' .
 
-# The tests of what nodes share start a server of their own.
-test race soak: | .cache/bin/redis-server
+# The tests of what nodes share start a server of their own, and those of examples/observe a Prometheus.
+test race soak: | .cache/bin/redis-server .cache/bin/promtool
 
 .cache/bin/redis-server:
 	@.ci/redis
+
+.cache/bin/promtool:
+	@.ci/prometheus
+
 # Tests start PostgreSQL servers of their own, of this machine's packages.
 .PHONY: postgresql
 postgresql:

@@ -193,6 +193,9 @@ func (a *App) Start() error {
 	if names := a.endpoints.Load(); names != nil {
 		e.Metrics().Endpoints(*names...)
 	}
+	if validities := certificatesOf(a.ctx); validities != nil {
+		e.Metrics().WatchCertificates(validities)
+	}
 	e.SetLogger(a.log)
 	e.SetCertificates(func() []engine.Certificate { return findCertificates(a.ctx) })
 	a.live.Start()

@@ -10,7 +10,6 @@ import (
 	"github.com/caddyserver/caddy/v2"
 	"github.com/caddyserver/caddy/v2/modules/caddyevents"
 	"github.com/caddyserver/caddy/v2/modules/caddyhttp"
-	"github.com/caddyserver/caddy/v2/modules/caddytls"
 
 	"github.com/fareway/fareway/modules/internal/engine"
 )
@@ -80,7 +79,7 @@ func findCertificates(ctx caddy.Context) []engine.Certificate {
 	var list []engine.Certificate
 	for _, host := range tlsHosts(app.(*caddyhttp.App)) {
 		c := engine.Certificate{Host: host}
-		for _, found := range caddytls.AllMatchingCertificates(host) {
+		for _, found := range cachedCertificates(host) {
 			if leaf := found.Leaf; leaf != nil && (c.Expires == nil || leaf.NotAfter.After(*c.Expires)) {
 				expires := leaf.NotAfter.UTC()
 				c.Expires, c.Issuer = &expires, failureText(leaf.Issuer.CommonName)

@@ -22,7 +22,7 @@ import (
 func (e *Engine) openLedger(o *Options, cfg *config.Config) (err error) {
 	log := slog.New(e.log)
 	path := cfg.Store.File(o.DataDir)
-	e.metrics.files.watch(path)
+	e.metrics.files.watch(o.DataDir, path)
 	if cfg.Store.Kind != config.Postgres { // whose backups are its own tools'
 		e.metrics.backup.watch(path, o.Now)
 	}
