@@ -123,6 +123,9 @@ func (a *API) Provision(ctx caddy.Context) error {
 		return nil // there is no gateway
 	}
 	app := v.(*gateway.App)
+	if err := app.ShareSockets(ctx); err != nil {
+		return err
+	}
 	if err := app.Open(); err != nil {
 		return err
 	}
@@ -177,6 +180,7 @@ func (a *API) Routes() []caddy.AdminRoute {
 		{Pattern: "POST /fareway/ledger/checkpoints", Handler: a.change(a.makeCheckpoint)},
 		{Pattern: "POST /fareway/ledger/prune", Handler: a.change(a.prune)},
 		{Pattern: "POST /fareway/reload", Handler: reply(a.reload)},
+		{Pattern: "POST /fareway/upgrade", Handler: reply(a.upgrade)},
 		{Pattern: "POST /fareway/plan", Handler: reply(a.plan)},
 		{Pattern: "POST /fareway/replay", Handler: lines(a.replanRequests)},
 		{Pattern: "GET /fareway/explain/{request}", Handler: reply(a.explain)},

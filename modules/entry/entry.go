@@ -83,6 +83,9 @@ func (h *Handler) Provision(ctx caddy.Context) error {
 func (h *Handler) ServeHTTP(w http.ResponseWriter, r *http.Request, next caddyhttp.Handler) error {
 	// Caddy's own access log would print x-api-key; the gateway writes its own line.
 	caddyhttp.SetVar(r.Context(), caddyhttp.LogSkipVar, true)
+	if e := h.engine(); e != nil && gateway.Relay(w, r, e) {
+		return nil
+	}
 
 	now := time.Now()
 	call := &gateway.Call{ID: gateway.NewID(now), Start: now, From: gateway.ClientAddress(r)}

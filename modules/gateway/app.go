@@ -13,6 +13,7 @@ import (
 	"sync/atomic"
 
 	"github.com/caddyserver/caddy/v2"
+	"github.com/caddyserver/caddy/v2/modules/caddyhttp"
 
 	"github.com/fareway/fareway/config"
 	"github.com/fareway/fareway/modules/internal/engine"
@@ -50,9 +51,13 @@ type App struct {
 	caddys string                        // the address of Caddy's own admin endpoint, "" when it is off
 	engine atomic.Pointer[engine.Engine] // nil until Open
 	live   *engine.Live                  // nil until Open
-	health *healthServer
-	admin  adminListener // nil without one
-	log    *slog.Logger
+	http   *caddyhttp.App                // whose servers have the process's sockets; nil until ShareSockets
+	before *App                          // that served when this one began to
+	// shutdownDelayed is http's shutdown_delay, which is set to 0 while another configuration is to take over.
+	shutdownDelayed caddy.Duration
+	health          *healthServer
+	admin           adminListener // nil without one
+	log             *slog.Logger
 
 	endpoints atomic.Pointer[[]string] // of the path table; nil where no site has the handlers
 }
@@ -75,12 +80,17 @@ func DefaultDataDir() string { return filepath.Join(caddy.AppDataDir(), "fareway
 // it already, as in a reload: `validate` works beside a gateway that runs, and leaves no trace where none does.
 func (a *App) Provision(ctx caddy.Context) (err error) {
 	a.ctx, a.log = ctx, ctx.Slogger()
+	predecessor, err := findPredecessor()
+	if err != nil {
+		return err
+	}
 	if a.Data, err = filepath.Abs(cmp.Or(a.Data, DefaultDataDir())); err != nil {
 		return fmt.Errorf("finding the data folder: %w", err)
 	}
 	defer func() {
 		if err != nil {
 			a.reportLoadFailure(err)
+			predecessor.fail(err)
 		}
 	}()
 	if a.Config == "" {
@@ -127,18 +137,46 @@ func (a *App) load(ctx caddy.Context, path string) (*config.Config, *config.Diag
 	return engine.CheckConfig(ctx, path, a.log)
 }
 
+// ShareSockets has the servers of the configuration listen at the process's sockets, where it has any. All that is to be
+// known of them has to be known by then, so it provisions them. It is called before Caddy starts its apps, where there
+// is an admin API.
+func (a *App) ShareSockets(ctx caddy.Context) error {
+	v, err := ctx.AppIfConfigured("http")
+	if errors.Is(err, caddy.ErrNotConfigured) {
+		return nil
+	}
+	if err != nil {
+		return err
+	}
+	a.http = v.(*caddyhttp.App)
+	shareSockets(a.http)
+	return nil
+}
+
 // Open leases the engine and starts what the HCL file names. Only the first call does anything: the admin API calls it
 // before Caddy takes the admin address, so that a gateway that cannot start leaves a running one's socket alone, and
 // Start does where there is no admin API.
-func (a *App) Open() error {
+func (a *App) Open() (err error) {
 	if a.engine.Load() != nil {
 		return nil
 	}
-	e, err := leaseEngine(a.Data, a.cfg, a.log)
+	predecessor, err := findPredecessor()
+	if err != nil {
+		return err
+	}
+	defer func() {
+		if err != nil {
+			predecessor.fail(err)
+		}
+	}()
+	e, err := leaseEngine(a.Data, a.cfg, a.log, predecessor)
 	if err != nil {
 		return fmt.Errorf("starting the gateway on %s: %w", a.Data, err)
 	}
 	a.engine.Store(e)
+	if predecessor != nil {
+		gatePackets(e.PredecessorsEnded())
+	}
 	if a.live, err = e.Live(a.ctx, a.cfg); err != nil {
 		return &loadError{path: a.cfg.Path, err: err}
 	}
@@ -192,11 +230,43 @@ func (a *App) Start() error {
 	}
 	e.SetLogger(a.log)
 	a.live.Start()
+	if err := a.succeed(); err != nil {
+		return err
+	}
+	feedWatchdog(e.Logger())
 	handleHangup()
 	handleInterrupt()
 	go watchExit(a.ctx, e, a.shutdownDelay())
 	return nil
 }
+
+// succeed puts this configuration in the place of the one that served, in this process or in the one before it.
+func (a *App) succeed() error {
+	predecessor, err := findPredecessor()
+	if err != nil {
+		return err
+	}
+	a.before = serving.Swap(a)
+	if b := a.before; b != nil && b.http != nil {
+		// The addresses stay, so Caddy need not go on serving at them for those who have not noticed; that they do it
+		// cannot see where their sockets are the process's.
+		b.shutdownDelayed, b.http.ShutdownDelay = b.http.ShutdownDelay, 0
+	}
+	if predecessor == nil {
+		return nil
+	}
+	if err := a.takeRelayed(a.Engine().PredecessorsEnded()); err != nil {
+		return err
+	}
+	go predecessor.tellServing(a.ctx, a)
+	return nil
+}
+
+// serving is the app whose configuration serves in this process; nil before the first one.
+var serving atomic.Pointer[App]
+
+// stopProbes closes the connections of health checks: the process that takes this one's place answers them.
+func (a *App) stopProbes() { a.health.server.SetKeepAlivesEnabled(false) }
 
 // Stop does nothing: Caddy stops apps in no particular order, and live streams go on over a reload. At exit
 // the engine drains by itself (see watchExit); everything else is given back in Cleanup.
@@ -207,6 +277,10 @@ func (a *App) Cleanup() error {
 	if a.Engine() == nil {
 		return nil
 	}
+	if b := a.before; serving.CompareAndSwap(a, b) && b != nil && b.http != nil {
+		b.http.ShutdownDelay = b.shutdownDelayed // this one did not come to serve
+	}
+	a.before = nil
 	if a.health != nil {
 		a.health.stop()
 	}

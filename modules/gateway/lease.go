@@ -20,10 +20,14 @@ var engines = caddy.NewUsagePool()
 // pooledEngine is an engine in the pool.
 type pooledEngine struct{ *engine.Engine }
 
-func leaseEngine(data string, cfg *config.Config, log *slog.Logger) (*engine.Engine, error) {
+func leaseEngine(data string, cfg *config.Config, log *slog.Logger, before *predecessor) (*engine.Engine, error) {
 	v, _, err := engines.LoadOrNew(data, func() (caddy.Destructor, error) {
-		e, err := engine.Open(engine.Options{DataDir: data, OpenStore: stores.Open, OpenLimiter: stores.OpenLimiter,
-			OpenCache: stores.OpenCache, OpenConversations: stores.OpenConversations, Logger: log, Version: Version()}, cfg)
+		o := engine.Options{DataDir: data, OpenStore: stores.Open, OpenLimiter: stores.OpenLimiter,
+			OpenCache: stores.OpenCache, OpenConversations: stores.OpenConversations, Logger: log, Version: Version()}
+		if before != nil {
+			o.BeforeLedger = before.awaitLedger
+		}
+		e, err := engine.Open(o, cfg)
 		if err != nil {
 			return nil, err
 		}
