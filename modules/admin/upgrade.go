@@ -29,6 +29,9 @@ type Upgraded struct {
 
 // upgrade starts another process in the place of this one.
 func (a *API) upgrade(r *http.Request) (any, error) {
+	if err := onSocket(r); err != nil {
+		return nil, err
+	}
 	in, err := readJSON[Upgrade](r)
 	if err != nil {
 		return nil, err

@@ -8,6 +8,7 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"net"
 	"path/filepath"
 	"strings"
 	"sync/atomic"
@@ -150,7 +151,15 @@ func (a *App) ShareSockets(ctx caddy.Context) error {
 	}
 	a.http = v.(*caddyhttp.App)
 	shareSockets(a.http)
-	return nil
+	predecessor, err := findPredecessor()
+	if predecessor == nil {
+		return err
+	}
+	// An address that cannot be had is to be found while the process before this one can still go on.
+	if a.taken, err = takeAddresses(a.ctx, a.http); err != nil {
+		predecessor.fail(err)
+	}
+	return err
 }
 
 // Open leases the engine and starts what the HCL file names. Only the first call does anything: the admin API calls it
@@ -258,7 +267,12 @@ func (a *App) succeed() error {
 	if err := a.takeRelayed(a.Engine().PredecessorsEnded()); err != nil {
 		return err
 	}
-	go predecessor.tellServing(a.ctx, a)
+	go func() {
+		predecessor.tellServing(a.ctx, a)
+		for _, ln := range a.taken { // Caddy has it by now
+			_ = ln.Close()
+		}
+	}()
 	return nil
 }
 

@@ -68,6 +68,29 @@ func shareSockets(app *caddyhttp.App) {
 	}
 }
 
+// takeAddresses listens at the addresses of an app's servers as they will, and takes no connection.
+func takeAddresses(ctx context.Context, app *caddyhttp.App) (taken []net.Listener, err error) {
+	for _, server := range app.Servers {
+		for _, address := range server.Listen {
+			addr, err := caddy.ParseNetworkAddress(address)
+			if err != nil || !strings.HasPrefix(addr.Network, sharedNetwork) {
+				continue
+			}
+			for offset := range addr.PortRangeSize() {
+				ln, err := addr.Listen(ctx, offset, net.ListenConfig{})
+				if err != nil {
+					for _, ln := range taken {
+						_ = ln.Close()
+					}
+					return nil, fmt.Errorf("listening on %s: %w", addr.JoinHostPort(offset), err)
+				}
+				taken = append(taken, ln.(net.Listener))
+			}
+		}
+	}
+	return taken, nil
+}
+
 // listen is addr.Listen at the process's sockets, where it is an address of TCP.
 func listen(addr caddy.NetworkAddress) (net.Listener, error) {
 	if version, tcp := strings.CutPrefix(addr.Network, "tcp"); tcp && addr.StartPort != 0 {

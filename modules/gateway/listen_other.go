@@ -20,6 +20,8 @@ func shareSockets(*caddyhttp.App) {}
 
 func listen(addr caddy.NetworkAddress) (net.Listener, error) { return listenAsCaddy(addr) }
 
+func takeAddresses(context.Context, *caddyhttp.App) ([]net.Listener, error) { return nil, nil }
+
 func gatePackets(<-chan struct{}) {}
 
 type predecessor struct{}

@@ -103,8 +103,11 @@ func upgrade(ctx context.Context, e *engine.Engine, program string) (up Upgraded
 	if up.Version, err = checkProgram(ctx, program); err != nil {
 		return up, err
 	}
+	if err := e.CheckPlansKept(ctx); err != nil {
+		return up, err
+	}
 	log.Info("starting a process that is to take this one's place", "program", program, "version", up.Version)
-	next, err := startSuccessor(program)
+	next, err := startSuccessor(program, program)
 	if err != nil {
 		return up, err
 	}
@@ -130,7 +133,7 @@ func upgrade(ctx context.Context, e *engine.Engine, program string) (up Upgraded
 	if err != nil {
 		log.Error("the process that was to take this one's place has failed; starting this one's program in its place",
 			"program", program, "error", err)
-		again, errAgain := startSuccessor("/proc/self/exe")
+		again, errAgain := startSuccessor("/proc/self/exe", os.Args[0])
 		if errAgain == nil {
 			again.becomeMain(log)
 			errAgain = errors.Join(again.await(context.Background(), saysPrepared, prepareWithin), again.serve())
@@ -259,8 +262,8 @@ type successor struct {
 	state   *os.ProcessState // read after ended is closed
 }
 
-// startSuccessor starts a program with this process's arguments, environment and sockets.
-func startSuccessor(program string) (*successor, error) {
+// startSuccessor starts a program under a name, with this process's arguments, environment and sockets.
+func startSuccessor(program, name string) (*successor, error) {
 	pair, err := unix.Socketpair(unix.AF_UNIX, unix.SOCK_STREAM|unix.SOCK_CLOEXEC, 0)
 	if err != nil {
 		return nil, fmt.Errorf("starting %s: %w", program, err)
@@ -279,7 +282,7 @@ func startSuccessor(program string) (*successor, error) {
 		files = append(files, theirs.Fd())
 		env := append(successorEnv(os.Environ()), fmt.Sprintf("LISTEN_FDS=%d", len(descriptors)),
 			fmt.Sprintf("%s=%d", successionVariable, len(files)-1))
-		args := append([]string{program}, successorArgs(os.Args[1:])...)
+		args := append([]string{name}, successorArgs(os.Args[1:])...)
 		var err error
 		pid, err = syscall.ForkExec(program, args, &syscall.ProcAttr{Env: env, Files: files})
 		return err
