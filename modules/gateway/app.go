@@ -53,6 +53,7 @@ type App struct {
 	engine atomic.Pointer[engine.Engine] // nil until Open
 	live   *engine.Live                  // nil until Open
 	http   *caddyhttp.App                // whose servers have the process's sockets; nil until ShareSockets
+	taken  []net.Listener                // until Caddy has them
 	before *App                          // that served when this one began to
 	// shutdownDelayed is http's shutdown_delay, which is set to 0 while another configuration is to take over.
 	shutdownDelayed caddy.Duration
