@@ -83,12 +83,16 @@ func (h *Handler) Provision(ctx caddy.Context) error {
 func (h *Handler) ServeHTTP(w http.ResponseWriter, r *http.Request, next caddyhttp.Handler) error {
 	// Caddy's own access log would print x-api-key; the gateway writes its own line.
 	caddyhttp.SetVar(r.Context(), caddyhttp.LogSkipVar, true)
-	if e := h.engine(); e != nil && gateway.Relay(w, r, e) {
-		return nil
-	}
 
 	now := time.Now()
 	call := &gateway.Call{ID: gateway.NewID(now), Start: now, From: gateway.ClientAddress(r)}
+	if e := h.engine(); e != nil {
+		call.Work = e.Begin()
+	}
+	if call.Work != nil && gateway.Relay(w, r, call.Work) {
+		call.Work.Done()
+		return nil
+	}
 	rec := newRecorder(w, r, call)
 	err := h.serve(rec, r, call, next)
 	if rec.hasUnreadBody() {
@@ -100,9 +104,6 @@ func (h *Handler) ServeHTTP(w http.ResponseWriter, r *http.Request, next caddyht
 // serve answers the request. When it returns, all that was taken for it is given back.
 func (h *Handler) serve(rec *recorder, r *http.Request, call *gateway.Call, next caddyhttp.Handler) (err error) {
 	refusal := h.table.find(r, call)
-	if e := h.engine(); e != nil {
-		call.Work = e.Begin()
-	}
 	if call.Work != nil {
 		defer call.Work.Done()
 	}

@@ -89,22 +89,17 @@ func refuseRelayed(w http.ResponseWriter) {
 		Message: "The service is being replaced. Try again in a few seconds." + families.Support})
 }
 
-// Relay answers a request by the process that takes this one's place. It is false while none does.
-func Relay(w http.ResponseWriter, r *http.Request, e *engine.Engine) bool {
+// Relay answers a request that has begun by the process that takes this one's place. It is false while none does. The
+// request has to have begun before: those that Upgrade does not wait for come here.
+func Relay(w http.ResponseWriter, r *http.Request, work *engine.Work) bool {
 	to := relaying.Load()
 	if to == nil {
 		return false
 	}
+	work.Enter()
 	if r.ProtoMajor < 3 {
 		w.Header().Set("Connection", "close") // over HTTP/2, too: its server says GOAWAY then
 	}
-	work := e.Begin()
-	if work == nil {
-		refuseRelayed(w)
-		return true
-	}
-	defer work.Done()
-	work.Enter()
 	ctx, cancel := context.WithCancel(r.Context())
 	defer cancel()
 	defer context.AfterFunc(work.Stopping(), cancel)()

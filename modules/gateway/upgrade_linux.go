@@ -33,7 +33,7 @@ const (
 	serveWithin   = 2 * time.Minute
 	// enterWithin is how long requests that have begun may take until they need the ledger no more to begin, while those
 	// that come wait.
-	enterWithin = 150 * time.Millisecond
+	enterWithin = 500 * time.Millisecond
 	// closeAfter is how long connections may be used that clients have open, each for one more request. A server that
 	// closes one while a request comes over it loses that; one that is not used for so long is likely not to be.
 	closeAfter = 5 * time.Second
