@@ -12,6 +12,7 @@ import (
 	"path/filepath"
 	"strings"
 	"sync/atomic"
+	"time"
 
 	"github.com/caddyserver/caddy/v2"
 	"github.com/caddyserver/caddy/v2/modules/caddyhttp"
@@ -179,6 +180,10 @@ func (a *App) Open() (err error) {
 			predecessor.fail(err)
 		}
 	}()
+	if serving.Load() == nil {
+		// Caddy listens before it has loaded the certificates: who comes in between is refused.
+		pauseListening()
+	}
 	e, err := leaseEngine(a.Data, a.cfg, a.log, predecessor)
 	if err != nil {
 		return fmt.Errorf("starting the gateway on %s: %w", a.Data, err)
@@ -262,19 +267,39 @@ func (a *App) succeed() error {
 		// cannot see where their sockets are the process's.
 		b.shutdownDelayed, b.http.ShutdownDelay = b.http.ShutdownDelay, 0
 	}
-	if predecessor == nil {
-		return nil
-	}
-	if err := a.takeRelayed(a.Engine().PredecessorsEnded()); err != nil {
-		return err
+	if predecessor != nil {
+		if err := a.takeRelayed(a.Engine().PredecessorsEnded()); err != nil {
+			return err
+		}
 	}
 	go func() {
-		predecessor.tellServing(a.ctx, a)
+		if a.awaitActive() {
+			predecessor.serve()
+		}
+		resumeListening()
 		for _, ln := range a.taken { // Caddy has it by now
 			_ = ln.Close()
 		}
 	}()
 	return nil
+}
+
+// awaitActive waits until Caddy has started all of the configuration, which it tells nobody; false where it does not.
+func (a *App) awaitActive() bool {
+	tick := time.NewTicker(time.Millisecond)
+	defer tick.Stop()
+	for {
+		if active := caddy.ActiveContext(); active.Context != nil {
+			if v, err := active.AppIfConfigured("fareway"); err == nil && v == caddy.App(a) {
+				return true
+			}
+		}
+		select {
+		case <-a.ctx.Done():
+			return false
+		case <-tick.C:
+		}
+	}
 }
 
 // serving is the app whose configuration serves in this process; nil before the first one.

@@ -112,3 +112,7 @@ var takeSockets = sync.OnceValue(func() error {
 
 // gatePackets leaves packets of the sockets that the process before this one has, too, to that, until alone is closed.
 func gatePackets(alone <-chan struct{}) { listening.GatePackets(alone) }
+
+// pauseListening leaves connections in the queues of their sockets until resumeListening.
+func pauseListening()  { listening.Pause() }
+func resumeListening() { listening.Resume() }

@@ -24,13 +24,16 @@ func takeAddresses(context.Context, *caddyhttp.App) ([]net.Listener, error) { re
 
 func gatePackets(<-chan struct{}) {}
 
+func pauseListening()  {}
+func resumeListening() {}
+
 type predecessor struct{}
 
 func findPredecessor() (*predecessor, error) { return nil, nil }
 
-func (*predecessor) awaitLedger() error                { return nil }
-func (*predecessor) fail(error)                        {}
-func (*predecessor) tellServing(context.Context, *App) {}
+func (*predecessor) awaitLedger() error { return nil }
+func (*predecessor) fail(error)         {}
+func (*predecessor) serve()             {}
 
 // Upgraded says which process has taken this one's place.
 type Upgraded struct {

@@ -2,7 +2,6 @@ package gateway
 
 import (
 	"bufio"
-	"context"
 	"errors"
 	"fmt"
 	"net"
@@ -10,9 +9,6 @@ import (
 	"strconv"
 	"strings"
 	"sync"
-	"time"
-
-	"github.com/caddyserver/caddy/v2"
 )
 
 // This is the side of a process that takes another one's place; Upgrade is the other's. They speak over a socket, a
@@ -92,21 +88,9 @@ func (p *predecessor) tell(line string) {
 	})
 }
 
-// tellServing says that an app serves as soon as it does, which Caddy tells nobody: its apps start in no order.
-func (p *predecessor) tellServing(ctx context.Context, app *App) {
-	tick := time.NewTicker(time.Millisecond)
-	defer tick.Stop()
-	for {
-		if active := caddy.ActiveContext(); active.Context != nil {
-			if v, err := active.AppIfConfigured("fareway"); err == nil && v == caddy.App(app) {
-				p.tell(saysServing)
-				return
-			}
-		}
-		select {
-		case <-ctx.Done():
-			return
-		case <-tick.C:
-		}
+// serve says that this process serves.
+func (p *predecessor) serve() {
+	if p != nil {
+		p.tell(saysServing)
 	}
 }
