@@ -141,6 +141,7 @@ func (g *service) clients(t testing.TB) map[string]struct {
 	}{
 		"HTTP/1.1, a connection for each request": {g.URL, transport(false, false)},
 		"HTTP/1.1, connections that are kept":     {g.URL, transport(false, true)},
+		"TLS, a connection for each request":      {g.TLS, transport(false, false)},
 		"HTTP/1.1 over TLS":                       {g.TLS, transport(false, true)},
 		"HTTP/2":                                  {g.TLS, transport(true, true)},
 	}
@@ -220,7 +221,7 @@ func (tr *traffic) await(t testing.TB, more int) {
 	eventually(t, func() (bool, string) {
 		tr.mu.Lock()
 		defer tr.mu.Unlock()
-		enough := len(tr.answered) == 4
+		enough := len(tr.answered) == 5
 		for kind, n := range tr.answered {
 			enough = enough && n >= before[kind]+more
 		}
@@ -310,6 +311,7 @@ func testUpgrade(t *testing.T, streams, workers int) {
 	}
 	g.endedWell(t)
 	var r report
+	g.awaitSocket(t)
 	eventually(t, func() (bool, string) {
 		r = g.verify(t)
 		return r.Holds == 0, "holds of the process before"
@@ -373,6 +375,7 @@ func TestUpgradeSellsNothingTwice(t *testing.T) {
 		charged += s.whole(t, shapes[0]).Microcents
 	}
 	g.endedWell(t)
+	g.awaitSocket(t)
 	eventually(t, func() (bool, string) {
 		r := g.verify(t)
 		require.True(t, r.OK)
@@ -412,6 +415,7 @@ exit 7
 		s.whole(t, shapes[i%len(shapes)])
 	}
 	g.endedWell(t)
+	g.awaitSocket(t)
 	var now struct{ PID int }
 	g.call(t, "GET", "/fareway/status", nil, &now)
 	require.NotEqual(t, g.cmd.Process.Pid, now.PID)
@@ -468,6 +472,15 @@ func TestUpgradeFails(t *testing.T) {
 		require.Equal(t, http.StatusOK, code)
 		g.readiness(t, http.StatusOK)
 	}
+}
+
+// awaitSocket waits until the admin socket is put back that the process before has removed at its end.
+func (g *service) awaitSocket(t testing.TB) {
+	t.Helper()
+	eventually(t, func() (bool, string) {
+		_, err := os.Lstat(filepath.Join(g.Dir, "admin.sock"))
+		return err == nil, fmt.Sprint(err)
+	})
 }
 
 // refusedUpgrade asks for an upgrade that is refused.

@@ -273,10 +273,14 @@ func (a *App) succeed() error {
 		}
 	}
 	go func() {
-		if a.awaitActive() {
-			predecessor.serve()
+		active := a.awaitActive()
+		if active && a.before == nil {
+			a.awaitCertificates()
 		}
 		resumeListening()
+		if active {
+			predecessor.serve()
+		}
 		for _, ln := range a.taken { // Caddy has it by now
 			_ = ln.Close()
 		}
