@@ -48,14 +48,15 @@ type App struct {
 	// `reload` after an edit of them is one of a changed configuration: Caddy passes over one that has not changed.
 	Digest string `json:"digest,omitempty"`
 
-	ctx    caddy.Context
-	cfg    *config.Config
-	caddys string                        // the address of Caddy's own admin endpoint, "" when it is off
-	engine atomic.Pointer[engine.Engine] // nil until Open
-	live   *engine.Live                  // nil until Open
-	http   *caddyhttp.App                // whose servers have the process's sockets; nil until ShareSockets
-	taken  []net.Listener                // until Caddy has them
-	before *App                          // that served when this one began to
+	ctx          caddy.Context
+	cfg          *config.Config
+	caddys       string                        // the address of Caddy's own admin endpoint, "" when it is off
+	engine       atomic.Pointer[engine.Engine] // nil until Open
+	live         *engine.Live                  // nil until Open
+	http         *caddyhttp.App                // whose servers have the process's sockets; nil until ShareSockets
+	leavesQueues bool                          // at exit, at once
+	taken        []net.Listener                // until Caddy has them
+	before       *App                          // that served when this one began to
 	// shutdownDelayed is http's shutdown_delay, which is set to 0 while another configuration is to take over.
 	shutdownDelayed caddy.Duration
 	health          *healthServer
@@ -153,6 +154,10 @@ func (a *App) ShareSockets(ctx caddy.Context) error {
 	}
 	a.http = v.(*caddyhttp.App)
 	shareSockets(a.http)
+	if hasGiven() && a.http.ShutdownDelay == 0 {
+		// At exit, connections that have just been taken get the time to send their request (see watchExit).
+		a.http.ShutdownDelay, a.leavesQueues = caddy.Duration(leaveQueues), true
+	}
 	predecessor, err := findPredecessor()
 	if predecessor == nil {
 		return err
@@ -251,7 +256,7 @@ func (a *App) Start() error {
 	feedWatchdog(e.Logger())
 	handleHangup()
 	handleInterrupt()
-	go watchExit(a.ctx, e, a.shutdownDelay())
+	go watchExit(a.ctx, e, a.shutdownDelay(), a.leavesQueues)
 	return nil
 }
 

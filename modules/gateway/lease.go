@@ -39,10 +39,16 @@ func leaseEngine(data string, cfg *config.Config, log *slog.Logger, before *pred
 	return v.(pooledEngine).Engine, nil
 }
 
+// leaveQueues is how long a process that ends serves on when it takes no more connections: a few looks of watchExit.
+const leaveQueues = 400 * time.Millisecond
+
 // watchExit begins the drain as soon as the process is exiting, until ctx ends with this configuration. Caddy tells no
 // app: it stops them in map order, and the HTTP app's Stop blocks for its shutdown_delay, in which requests are still
 // sent here, and then until its streams end, which only the drain bounds.
-func watchExit(ctx context.Context, e *engine.Engine, delay time.Duration) {
+//
+// Where the sockets are a service manager's, connections are left in their queues from then on, to the next process: net/http
+// resets those that it has just taken when it shuts down.
+func watchExit(ctx context.Context, e *engine.Engine, delay time.Duration, leavesQueues bool) {
 	tick := time.NewTicker(100 * time.Millisecond)
 	defer tick.Stop()
 	for {
@@ -51,6 +57,9 @@ func watchExit(ctx context.Context, e *engine.Engine, delay time.Duration) {
 			return
 		case <-tick.C:
 			if caddy.Exiting() {
+				if leavesQueues {
+					pauseGiven()
+				}
 				e.BeginDrain(delay)
 				return
 			}

@@ -116,3 +116,7 @@ func gatePackets(alone <-chan struct{}) { listening.GatePackets(alone) }
 // pauseListening leaves connections in the queues of their sockets until resumeListening.
 func pauseListening()  { listening.Pause() }
 func resumeListening() { listening.Resume() }
+
+// pauseGiven leaves them in the queues of those sockets that outlive this process, which hasGiven says there are.
+func pauseGiven()    { listening.PauseGiven() }
+func hasGiven() bool { return listening.HasGiven() }

@@ -26,6 +26,8 @@ func gatePackets(<-chan struct{}) {}
 
 func pauseListening()  {}
 func resumeListening() {}
+func pauseGiven()      {}
+func hasGiven() bool   { return false }
 
 type predecessor struct{}
 

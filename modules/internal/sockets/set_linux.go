@@ -239,16 +239,29 @@ func (s *Set) Lend(use func(descriptors []uintptr) error) error {
 var past = time.Unix(1, 0)
 
 // Pause leaves connections in the queues of their sockets: to whoever shares them, or until Resume.
-func (s *Set) Pause() {
+func (s *Set) Pause() { s.pause(func(*socket) bool { return true }) }
+
+// PauseGiven is Pause of the sockets that were given to this process, for its end: whoever gave them keeps the queues.
+func (s *Set) PauseGiven() { s.pause(func(k *socket) bool { return k.given }) }
+
+func (s *Set) pause(which func(*socket) bool) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if s.resumed != nil {
-		return
+	if s.resumed == nil {
+		s.resumed = make(chan struct{})
 	}
-	s.resumed = make(chan struct{})
 	for _, l := range s.taking {
-		_ = l.SetDeadline(past)
+		if which(l.socket) {
+			_ = l.SetDeadline(past)
+		}
 	}
+}
+
+// HasGiven reports whether somebody listens at a socket that was given to this process.
+func (s *Set) HasGiven() bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return slices.ContainsFunc(s.held, func(k *socket) bool { return k.given && k.local != nil })
 }
 
 // Resume takes connections again.
