@@ -12,6 +12,7 @@ import (
 	"path/filepath"
 	"regexp"
 	"slices"
+	"strings"
 	"testing"
 	"time"
 
@@ -43,7 +44,7 @@ type nemesis struct {
 // cycle is one fault, and the time around it.
 type cycle struct {
 	name           string
-	affected       []*cluster.Node // gateways whose settlements may wait in their spools
+	affected       []*cluster.Node // gateways whose settlements may wait in their spools, or have
 	began, ended   time.Time       // of the requests
 	broken, mended time.Time
 	alone          bool // what was broken is there once only: nobody answers meanwhile
@@ -88,6 +89,7 @@ func (n *nemesis) run(t *testing.T, f fault) {
 	ctx, cancel := context.WithTimeout(t.Context(), 3*patience)
 	defer cancel()
 	c := cycle{name: f.name, alone: f.alone, began: time.Now()}
+	spooled := n.spooled(t)
 	stop := n.clients.start()
 	n.clients.awaitAnswers(ctx, t, 30)
 	c.broken = time.Now()
@@ -105,6 +107,11 @@ func (n *nemesis) run(t *testing.T, f fault) {
 	stop()
 	c.ended = time.Now()
 	n.awaitCalm(ctx, t)
+	for i, times := range n.spooled(t) {
+		if times > spooled[i] { // it waited for an account that a slow one kept locked
+			c.affected = append(c.affected, n.Gateways[i])
+		}
+	}
 	c.calm = n.clients.readBalances(ctx, t)
 	n.cycles = append(n.cycles, c)
 	t.Logf("%3d %-60s %4d sent, %4d answered, %5.1f s without an answer, %.0f s in all; %s", len(n.cycles), c.name,
@@ -128,6 +135,17 @@ func (c cycle) spooling(all []*cluster.Node) []*cluster.Node {
 		return all
 	}
 	return named
+}
+
+// spooled is how often each gateway has said that settlements of its spool came into the ledger.
+func (n *nemesis) spooled(t *testing.T) (times []int) {
+	t.Helper()
+	for _, g := range n.Gateways {
+		log, err := os.ReadFile(filepath.Join(n.DataOf(g), "gateway.log"))
+		require.NoError(t, err)
+		times = append(times, strings.Count(string(log), "the settlements of the spool are taken up"))
+	}
+	return times
 }
 
 // wait is how long a fault lasts.

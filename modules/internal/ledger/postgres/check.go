@@ -2,12 +2,10 @@ package postgres
 
 import (
 	"context"
-	"fmt"
 	"time"
 
 	"github.com/jackc/pgx/v5"
 
-	"github.com/fareway/fareway/modules/internal/ledger"
 	"github.com/fareway/fareway/modules/internal/ledger/book"
 )
 
@@ -55,7 +53,7 @@ func (s *Store) mayAnswer(ctx context.Context, q *question) error {
 	case <-ctx.Done():
 		return gaveUp(ctx)
 	case <-s.closed:
-		return fmt.Errorf("%w: it is closed", ledger.ErrUnavailable)
+		return errClosed
 	case <-timer.C:
 		return tooSlow(s.o.WaitTimeout)
 	}
@@ -64,6 +62,8 @@ func (s *Store) mayAnswer(ctx context.Context, q *question) error {
 		return q.err
 	case <-ctx.Done():
 		return gaveUp(ctx)
+	case <-s.closed: // it may be queued, with nobody to answer it
+		return errClosed
 	case <-timer.C:
 		return tooSlow(s.o.WaitTimeout)
 	}

@@ -7,8 +7,9 @@
 // A node has some lanes, each with a connection and a share of the accounts, the same share on all nodes. A lane
 // takes all operations that wait (holds, attempts and settlements of many requests), and runs them in one
 // transaction: a round trip locks the accounts in the order of their ids and reads what the operations need, they
-// decide in memory (unit), a round trip changes and deletes rows, each table with one statement from arrays, and a
-// third copies new rows in (copyBuffer) and commits. Then they are answered.
+// decide in memory (unit), and another (writeBuffer) changes and deletes rows, each table with one statement from
+// arrays, copies new rows in, and commits. Then they are answered. Where statements are not prepared (a PgBouncer that
+// knows none), or an operation has some of its own, what changes rows goes before that, in a round trip of its own.
 //
 // An account's row in balances is its lock. It is taken before anything else of the account is read, by a statement of
 // its own, so that what is read behind it is what the one who had it before has committed (READ COMMITTED). What the

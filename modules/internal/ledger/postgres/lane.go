@@ -86,7 +86,7 @@ type lane struct {
 	// when it last tried to release them.
 	orphans map[string]string
 	tried   time.Time
-	added   copyBuffer
+	added   writeBuffer
 	doubt   bool // of the last commit nobody knows whether it is where it has to be
 }
 
@@ -169,7 +169,7 @@ func (l *lane) send(ctx context.Context, op *operation, timeout <-chan time.Time
 	l.mu.RLock()
 	defer l.mu.RUnlock()
 	if l.closed {
-		return fmt.Errorf("%w: it is closed", ledger.ErrUnavailable)
+		return errClosed
 	}
 	if ctx.Err() != nil {
 		return gaveUp(ctx)
@@ -183,6 +183,8 @@ func (l *lane) send(ctx context.Context, op *operation, timeout <-chan time.Time
 		return tooSlow(l.s.o.WaitTimeout)
 	}
 }
+
+var errClosed = fmt.Errorf("%w: it is closed", ledger.ErrUnavailable)
 
 func gaveUp(ctx context.Context) error {
 	return fmt.Errorf("waiting for the ledger: %w: %w", ledger.ErrUnavailable, context.Cause(ctx))

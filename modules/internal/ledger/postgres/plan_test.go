@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/jackc/pgx/v5"
+	"github.com/jackc/pgx/v5/pgconn"
 	"github.com/stretchr/testify/require"
 
 	"github.com/fareway/fareway/modules/internal/ledger/postgres"
@@ -25,7 +26,7 @@ var values = map[string]string{
 func ids(prefix string) string { return fmt.Sprintf(`{%[1]s7,%[1]s7000,%[1]s19999}`, prefix) }
 
 // execute is an execution of a prepared statement.
-func execute(name, sql, first, second string) string {
+func execute(name, sql, first, second, rows string) string {
 	var args []string
 	for i, parameter := range regexp.MustCompile(`\$\d+::(\w+(?:\[\])?)`).FindAllStringSubmatch(sql, -1) {
 		switch {
@@ -33,6 +34,8 @@ func execute(name, sql, first, second string) string {
 			args = append(args, `'`+first+`'`)
 		case parameter[1] == "text": // a bound of ids
 			args = append(args, []string{`'req_'`, `'req_z'`}[i-2])
+		case parameter[1] == "int8": // how many rows there have to be
+			args = append(args, rows)
 		case parameter[1] == "text[]":
 			args = append(args, `'`+second+`'`)
 		default:
@@ -87,7 +90,7 @@ func TestPlansOfGrowingTables(t *testing.T) {
 			require.NoError(t, err)
 			_, err = tx.Exec(ctx, postgres.BeginUnit)
 			require.NoError(t, err)
-			do(tx, name, sql, execute(name, sql, ids("acc_"), second))
+			do(tx, name, sql, execute(name, sql, ids("acc_"), second, `NULL`))
 			require.NoError(t, tx.Rollback(ctx))
 		}
 	}
@@ -145,6 +148,28 @@ func TestPlansOfGrowingTables(t *testing.T) {
 	look("planned with old statistics")
 	exec(`ANALYZE`)
 	look("planned with new statistics")
+}
+
+// TestMissingRowsFailOnTheServer: a statement that changes rows fails when they are not as many as it says, for the
+// commit is sent with it.
+func TestMissingRowsFailOnTheServer(t *testing.T) {
+	t.Parallel()
+	ctx := context.Background()
+	conn := connect(ctx, t, databaseOf(t, t.Name()))
+	for name, code := range map[string]string{"balances written": "2201F", "balances seldom written": "2201F",
+		"lines written": "2201F", "holds deleted": "22012"} {
+		sql := postgres.ByArrays[name]
+		_, err := conn.Exec(ctx, fmt.Sprintf(`PREPARE %q AS %s`, name, sql), pgx.QueryExecModeSimpleProtocol)
+		require.NoError(t, err)
+		run := func(rows string) error {
+			_, err := conn.Exec(ctx, execute(name, sql, ids("acc_"), ids("req_"), rows), pgx.QueryExecModeSimpleProtocol)
+			return err
+		}
+		require.NoError(t, run(`0`), "%s: there are none", name)
+		var said *pgconn.PgError
+		require.ErrorAs(t, run(`3`), &said, "%s: there are none of three", name)
+		require.Equal(t, code, said.Code, name)
+	}
 }
 
 // TestMonthsOfOthersAreLeftAlone looks for requests of one month by the statement of holds: other months, whose number

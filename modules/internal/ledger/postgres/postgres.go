@@ -37,13 +37,13 @@ type Options struct {
 	Lease time.Duration
 	// NeedsStandby: nothing is written while the server's commits wait for no standby.
 	NeedsStandby bool
-	// Lanes are how many transactions of requests run at once, each of accounts of its own. Default: 4.
+	// Lanes are how many transactions of requests run at once, each of accounts of its own. Default: 2.
 	Lanes int
 }
 
 const (
 	defaultLease = 15 * time.Second
-	defaultLanes = 4
+	defaultLanes = 2
 	readers      = 4 // connections of each pool
 )
 
@@ -253,10 +253,10 @@ func isLocked(err error) bool {
 	return errors.As(err, &e) && e.Code == "55P03"
 }
 
-// isElsewhere reports whether another server is to be asked: this one is read-only, or ends.
+// isElsewhere reports whether to connect anew: this server is read-only, or ends, or has forgotten what was prepared.
 func isElsewhere(err error) bool {
 	var e *pgconn.PgError
-	return errors.As(err, &e) && (e.Code == "25006" || strings.HasPrefix(e.Code, "57P0"))
+	return errors.As(err, &e) && (e.Code == "25006" || e.Code == "26000" || strings.HasPrefix(e.Code, "57P0"))
 }
 
 // isRetryable reports whether the same transaction may succeed at once: it met another one (40001, 40P01), or another

@@ -336,7 +336,7 @@ func (u *unit) readHold(row pgx.Rows) error {
 		is = &running{Running: r}
 		u.running[r.ID] = is
 	}
-	is.rows, is.last = is.rows+1, max(is.last, seq)
+	is.rows, is.numbers = is.rows+1, is.numbers+seq
 	if seq == 0 {
 		return nil
 	}

@@ -3,9 +3,9 @@ package postgres
 import (
 	"errors"
 	"fmt"
+	"slices"
 	"time"
 
-	"github.com/jackc/pgx/v5"
 	"github.com/jackc/pgx/v5/pgconn"
 
 	"github.com/fareway/fareway/modules/internal/ledger"
@@ -62,7 +62,7 @@ type holdRow struct {
 var newHolds = addition[holdRow]{
 	`COPY holds (account, request, seq, key, owner, endpoint, profile, hold, held_at, route, provider, model,
 		price_version, created, worst, beside, reference) FROM STDIN BINARY`,
-	func(b *copyBuffer, r *holdRow) {
+	func(b *writeBuffer, r *holdRow) {
 		hold := int64(0)
 		if r.first {
 			hold = r.Held
@@ -77,28 +77,6 @@ var newHolds = addition[holdRow]{
 		b.yes(r.Beside)
 		b.text(r.Reference)
 	},
-}
-
-// checkDeleted looks at whether the rows that were deleted are those that were read, or remembered.
-func (u *unit) checkDeleted(gone []*running) func(pgx.Rows) error {
-	return func(rows pgx.Rows) error {
-		type found struct{ rows, last int64 }
-		deleted := make(map[requestID]found, len(gone))
-		err := each(func(row pgx.Rows) error {
-			var id requestID
-			var seq int64
-			err := row.Scan(&id.account, &id.request, &seq)
-			f := deleted[id]
-			deleted[id] = found{f.rows + 1, max(f.last, seq)}
-			return err
-		})(rows)
-		for _, r := range gone {
-			if err == nil && deleted[requestID{r.Account, r.ID}] != (found{r.rows, r.last}) {
-				err = errStale
-			}
-		}
-		return err
-	}
 }
 
 // holdRows are the rows of a running request.
@@ -116,16 +94,17 @@ func holdRows(r *running) (rows []holdRow) {
 
 type requestID struct{ account, request string }
 
-// deleteHolds deletes the rows of requests. They are compared as arrays so that each is found by the index: what the
-// planner knows as an equality it may join the other way around, and read all of a table that was empty when it
-// planned.
-const deleteHolds = `DELETE FROM holds AS h USING unnest($1::text[], $2::text[]) AS q (account, request)
-	WHERE h.account = q.account AND h.request = ANY (ARRAY[q.request]) RETURNING h.account, h.request, h.seq`
+// deleteHolds deletes the rows of requests, which have to be as many, and with the same numbers, as were read, or
+// remembered. They are compared as arrays so that each is found by the index: what the planner knows as an equality it
+// may join the other way around, and read all of a table that was empty when it planned.
+const deleteHolds = `WITH gone AS (DELETE FROM holds AS h USING unnest($1::text[], $2::text[]) AS q (account, request)
+		WHERE h.account = q.account AND h.request = ANY (ARRAY[q.request]) RETURNING h.seq)
+	SELECT 1 / (CASE WHEN count(*) <> $3::int8 OR sum(seq) <> $4::int8 THEN 0 ELSE 1 END) FROM gone`
 
 var newRequests = addition[*running]{
 	`COPY requests (account, request, key, owner, endpoint, profile, hold, status, reason, free, service_limit,
 		surcharge, charge, waived, over, tokens, refunded, pending, created, settled, entry) FROM STDIN BINARY`,
-	func(b *copyBuffer, of **running) {
+	func(b *writeBuffer, of **running) {
 		r, end, is := *of, (*of).end, &(*of).settled
 		b.text(r.Account, r.ID, r.Key, r.Owner, r.Endpoint, r.Profile)
 		b.number(r.Held, int64(end.Status))
@@ -147,7 +126,7 @@ var newAttempts = addition[attemptRow]{
 	`COPY attempts (account, request, seq, route, provider, model, price_version, outcome, input, cache_read,
 		cache_write, output, reasoning, estimated, created, receipt, worst, estimate_input, estimate_output, provider_key,
 		operator) FROM STDIN BINARY`,
-	func(b *copyBuffer, r *attemptRow) {
+	func(b *writeBuffer, r *attemptRow) {
 		u, estimated := &r.Usage, estimate(r.Estimate)
 		b.text(r.account, r.request)
 		b.number(r.seq)
@@ -172,7 +151,7 @@ func estimate(u *llm.Usage) llm.Usage {
 
 var newWaiting = addition[attemptRow]{
 	`COPY waiting (account, request, seq, provider, route, created, reference, provider_key) FROM STDIN BINARY`,
-	func(b *copyBuffer, r *attemptRow) {
+	func(b *writeBuffer, r *attemptRow) {
 		b.text(r.account, r.request)
 		b.number(r.seq)
 		b.text(r.Provider, r.Route)
@@ -184,7 +163,7 @@ var newWaiting = addition[attemptRow]{
 var newEntries = addition[book.Entry]{
 	`COPY entries (account, seq, kind, book, request, reference, reason, prices, microcents, waived, over, tokens,
 		detail, credits, accrued, created, format, prev, hash) FROM STDIN BINARY`,
-	func(b *copyBuffer, e *book.Entry) {
+	func(b *writeBuffer, e *book.Entry) {
 		b.text(e.Account)
 		b.number(e.Seq)
 		b.text(string(e.Kind), string(e.Book))
@@ -204,7 +183,7 @@ var newEntries = addition[book.Entry]{
 
 var newActs = addition[book.Act]{
 	`COPY acts (account, seq, created, actor, action, subject, before, after, format, prev, hash) FROM STDIN BINARY`,
-	func(b *copyBuffer, a *book.Act) {
+	func(b *writeBuffer, a *book.Act) {
 		b.text(a.Account)
 		b.number(a.Seq, a.Created.UnixNano())
 		b.text(a.Actor, a.Action, a.Subject, a.Before, a.After)
@@ -214,7 +193,7 @@ var newActs = addition[book.Act]{
 }
 
 // change is a table whose rows transactions change, with one statement for all, from an array for each column. Rows are
-// found as in deleteHolds.
+// found as in deleteHolds; all of them have to be there.
 type change[R any] struct {
 	sql     string
 	columns []column[R]
@@ -232,33 +211,59 @@ func of[R, V any](value func(R) V) column[R] {
 	}
 }
 
-// errMissing: rows are gone that were read or remembered. Nothing was committed: the commit comes behind that.
-var errMissing = errors.New("rows are missing")
+// checkChanged makes a statement fail that has not changed as many rows as its last parameter says.
+func checkChanged(sql string, parameter int) string {
+	return fmt.Sprintf(`WITH changed AS (%s RETURNING 1)
+		SELECT sqrt(CASE WHEN count(*) <> $%d::int8 THEN -1 ELSE 1 END) FROM changed`, sql, parameter)
+}
 
-func (t *change[R]) queue(b *pgx.Batch, rows []R) {
-	if len(rows) == 0 {
-		return
+var (
+	// errStale: a request's rows are not those that this process remembers: another node has released them.
+	errStale = errors.New("what is remembered of a request is not what the database has")
+	// errMissing: rows are gone that were read or remembered.
+	errMissing = errors.New("rows are missing")
+)
+
+// refusals are what statements fail with on purpose, so that the commit that is sent with them commits nothing: the
+// arithmetic of deleteHolds, and of checkChanged.
+var refusals = map[string]error{"22012": errStale, "2201F": errMissing}
+
+// explainRefusal says what a statement's failure means.
+func explainRefusal(err error) error {
+	var e *pgconn.PgError
+	if errors.As(err, &e) && refusals[e.Code] != nil {
+		return fmt.Errorf("%w: %w", refusals[e.Code], err)
 	}
-	args := make([]any, len(t.columns))
+	return err
+}
+
+// statement is one that changes rows.
+type statement struct {
+	sql  string
+	args []any
+}
+
+func (t *change[R]) of(rows []R) []statement {
+	if len(rows) == 0 {
+		return nil
+	}
+	args := make([]any, len(t.columns)+1)
 	for i, c := range t.columns {
 		args[i] = c(rows)
 	}
-	b.Queue(t.sql, args...).Exec(func(tag pgconn.CommandTag) error {
-		if tag.RowsAffected() != int64(len(rows)) {
-			return fmt.Errorf("changing %d rows: %w: there are %d of them", len(rows), errMissing, tag.RowsAffected())
-		}
-		return nil
-	})
+	args[len(t.columns)] = int64(len(rows))
+	return []statement{{t.sql, args}}
 }
 
 // balances is what requests change of accounts, and seldomBalances what is with it once something else is changed.
 var balances = change[*account]{
-	`UPDATE balances AS b SET credits = q.credits, accrued = q.accrued, held = q.held, head = q.head, entries = q.entries,
+	checkChanged(`UPDATE balances AS b SET credits = q.credits, accrued = q.accrued, held = q.held, head = q.head,
+		entries = q.entries,
 		requests = q.requests, spent = q.spent, tokens = q.tokens, waived = q.waived, payer_spent = q.payer_spent,
 		payer_held = q.payer_held
 		FROM unnest($1::text[], $2::int8[], $3::int8[], $4::int8[], $5::bytea[], $6::int8[], $7::int8[], $8::int8[],
 		$9::int8[], $10::int8[], $11::int8[], $12::int8[]) AS q (account, credits, accrued, held, head, entries, requests,
-		spent, tokens, waived, payer_spent, payer_held) WHERE b.account = ANY (ARRAY[q.account])`,
+		spent, tokens, waived, payer_spent, payer_held) WHERE b.account = ANY (ARRAY[q.account])`, 13),
 	[]column[*account]{
 		of(func(a *account) string { return a.ID }),
 		of(func(a *account) int64 { return a.Credits }),
@@ -276,12 +281,12 @@ var balances = change[*account]{
 }
 
 var seldomBalances = change[*account]{
-	`UPDATE balances AS b SET spent_before = q.spent_before, tokens_before = q.tokens_before,
+	checkChanged(`UPDATE balances AS b SET spent_before = q.spent_before, tokens_before = q.tokens_before,
 		waived_before = q.waived_before, period = q.period, period_end = q.period_end, allotted = q.allotted, acts = q.acts,
 		trail = q.trail, payer = q.payer, payer_cap = q.payer_cap, payer_before = q.payer_before
 		FROM unnest($1::text[], $2::int8[], $3::int8[], $4::int8[], $5::int8[], $6::int8[], $7::bool[], $8::int8[],
 		$9::bytea[], $10::text[], $11::int8[], $12::int8[]) AS q (account, spent_before, tokens_before, waived_before, period,
-		period_end, allotted, acts, trail, payer, payer_cap, payer_before) WHERE b.account = ANY (ARRAY[q.account])`,
+		period_end, allotted, acts, trail, payer, payer_cap, payer_before) WHERE b.account = ANY (ARRAY[q.account])`, 13),
 	[]column[*account]{
 		of(func(a *account) string { return a.ID }),
 		of(func(a *account) int64 { return a.Before.Spent }),
@@ -321,10 +326,11 @@ func (a *account) ofPayer(value func(*line) *int64) *int64 {
 }
 
 var lines = change[*line]{
-	`UPDATE lines AS l SET spend_cap = q.spend_cap, spent = q.spent, spent_before = q.spent_before, held = q.held
+	checkChanged(`UPDATE lines AS l SET spend_cap = q.spend_cap, spent = q.spent, spent_before = q.spent_before,
+		held = q.held
 		FROM unnest($1::text[], $2::text[], $3::int8[], $4::int8[], $5::int8[], $6::int8[])
 		AS q (account, root, spend_cap, spent, spent_before, held)
-		WHERE l.account = ANY (ARRAY[q.account]) AND l.root = ANY (ARRAY[q.root])`,
+		WHERE l.account = ANY (ARRAY[q.account]) AND l.root = ANY (ARRAY[q.root])`, 7),
 	[]column[*line]{
 		of(func(l *line) string { return l.id.account }),
 		of(func(l *line) string { return l.id.root }),
@@ -335,9 +341,9 @@ var lines = change[*line]{
 	},
 }
 
-// queueAccounts queues what has changed of accounts and lines. A line that has paid becomes its account's payer, unless
-// the payer has paid, too, and the one before goes back to its own row.
-func (u *unit) queueAccounts(b *pgx.Batch) {
+// changedAccounts are the statements of what has changed of accounts and lines. A line that has paid becomes its
+// account's payer, unless the payer has paid, too, and the one before goes back to its own row.
+func (u *unit) changedAccounts() []statement {
 	var changed, seldom []*account
 	var written []*line
 	for _, l := range u.lines {
@@ -366,23 +372,31 @@ func (u *unit) queueAccounts(b *pgx.Batch) {
 			seldom = append(seldom, a)
 		}
 	}
-	lines.queue(b, written)
-	seldomBalances.queue(b, seldom)
-	balances.queue(b, changed)
+	return slices.Concat(lines.of(written), seldomBalances.of(seldom), balances.of(changed))
 }
 
-// queueRows queues all rows that the operations have changed.
-func (u *unit) queueRows(b *pgx.Batch) {
-	var holds []holdRow
-	var gone []*running
+// changedRows are the statements of what the operations have changed of rows that there were.
+func (u *unit) changedRows() []statement {
+	var of, named []string
+	var rows, numbers int64
 	for _, r := range u.running {
-		if r == nil || !r.dirty {
-			continue
+		if r != nil && r.dirty && r.rows > 0 {
+			of, named = append(of, r.Account), append(named, r.ID)
+			rows, numbers = rows+r.rows, numbers+r.numbers
 		}
-		if r.rows > 0 {
-			gone = append(gone, r)
-		}
-		if r.end == nil {
+	}
+	var deleted []statement
+	if len(of) > 0 {
+		deleted = []statement{{deleteHolds, []any{of, named, rows, numbers}}}
+	}
+	return append(deleted, u.changedAccounts()...)
+}
+
+// addRows adds all new rows to what is sent with the commit.
+func (u *unit) addRows() {
+	var holds []holdRow
+	for _, r := range u.running {
+		if r != nil && r.dirty && r.end == nil {
 			holds = append(holds, holdRows(r)...)
 		}
 	}
@@ -396,21 +410,10 @@ func (u *unit) queueRows(b *pgx.Batch) {
 			}
 		}
 	}
-	if len(gone) > 0 {
-		of, named := make([]string, len(gone)), make([]string, len(gone))
-		for i, r := range gone {
-			of[i], named[i] = r.Account, r.ID
-		}
-		b.Queue(deleteHolds, of, named).Query(u.checkDeleted(gone))
-	}
 	newHolds.queue(u.added, holds)
 	newRequests.queue(u.added, u.recorded)
 	newAttempts.queue(u.added, attempts)
 	newWaiting.queue(u.added, waiting)
 	newEntries.queue(u.added, u.entries)
 	newActs.queue(u.added, u.acts)
-	u.queueAccounts(b)
-	for _, write := range u.changed {
-		write(b)
-	}
 }

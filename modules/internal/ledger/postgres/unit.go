@@ -37,8 +37,8 @@ type unit struct {
 
 	entries  []book.Entry
 	acts     []book.Act
-	recorded []*running  // that have settled here
-	added    *copyBuffer // what is written with the commit
+	recorded []*running   // that have settled here
+	added    *writeBuffer // what is written with the commit
 	changed  []func(*pgx.Batch)
 	// repeats: an operation has found that it was carried out before, perhaps by a commit of which nobody knows whether a
 	// standby has it. What it is told then has to be as durable as what it was not told.
@@ -87,7 +87,7 @@ type running struct {
 	book.Running
 	line     *line
 	rows     int64 // that it has
-	last     int64 // the largest number of its attempts there
+	numbers  int64 // of its attempts there, added up
 	recalled bool  // it is as this process remembers it
 	dirty    bool  // they are not what it is
 	end      *ledger.Settlement
@@ -112,7 +112,7 @@ type settled struct {
 	attempts []book.Attempt
 }
 
-func newUnit(ctx context.Context, s *Store, conn *pgx.Conn, added *copyBuffer) *unit {
+func newUnit(ctx context.Context, s *Store, conn *pgx.Conn, added *writeBuffer) *unit {
 	added.reset()
 	return &unit{
 		ctx: ctx, s: s, conn: conn, added: added,
@@ -280,15 +280,28 @@ func (u *unit) finish(confirm bool) error {
 				return nil
 			})
 	}
-	u.queueRows(&b)
-	if b.Len() == 0 && u.added.copies == 0 {
-		_, err := u.conn.Exec(u.ctx, `ROLLBACK`)
+	changed := u.changedRows()
+	if b.Len() > 0 || len(u.changed) > 0 || !isPreparing(u.conn) {
+		for _, c := range changed {
+			b.Queue(c.sql, c.args...)
+		}
+		for _, write := range u.changed {
+			write(&b)
+		}
+		if b.Len() > 0 {
+			if err := u.conn.SendBatch(u.ctx, &b).Close(); err != nil {
+				return explainRefusal(err)
+			}
+		}
+		changed = nil
+	}
+	if err := u.added.execute(u.ctx, u.conn, changed); err != nil {
 		return err
 	}
-	if b.Len() > 0 {
-		if err := u.conn.SendBatch(u.ctx, &b).Close(); err != nil {
-			return err
-		}
+	u.addRows()
+	if b.Len() == 0 && len(u.added.messages) == 0 {
+		_, err := u.conn.Exec(u.ctx, `ROLLBACK`)
+		return err
 	}
 	look := ""
 	if u.s.o.NeedsStandby {
@@ -296,9 +309,6 @@ func (u *unit) finish(confirm bool) error {
 	}
 	return commit(u.conn, u.added, look)
 }
-
-// errStale: a request's rows are not those that this process remembers: another node has released them.
-var errStale = errors.New("what is remembered of a request is not what the database has")
 
 // held is a request that this process holds: who pays for it, and, for its lane alone, how it is committed (nil: to be
 // read).
@@ -318,8 +328,8 @@ func (u *unit) recall(request string) bool {
 	if h.running == nil {
 		return false
 	}
-	r := &running{Running: *h.running, rows: int64(max(1, len(h.running.Attempts))),
-		last: int64(len(h.running.Attempts)), recalled: true}
+	n := int64(len(h.running.Attempts))
+	r := &running{Running: *h.running, rows: max(1, n), numbers: n * (n + 1) / 2, recalled: true}
 	r.Attempts = slices.Clone(h.running.Attempts)
 	u.running[request], u.settled[request] = r, nil
 	return true
@@ -377,7 +387,7 @@ var errInDoubt = errors.New("whether it was committed is not known")
 
 // commit writes what is added and commits, and looks behind that whether it waited for a standby, where there is to be
 // one. The time that it takes is not bounded: who stops to wait for a standby makes a commit that a failover loses.
-func commit(conn *pgx.Conn, added *copyBuffer, look string) error {
+func commit(conn *pgx.Conn, added *writeBuffer, look string) error {
 	notice := noticeOf(conn)
 	notice.Store(nil)
 	tag, waited, err := added.send(conn.PgConn(), `COMMIT`, look)
@@ -387,7 +397,7 @@ func commit(conn *pgx.Conn, added *copyBuffer, look string) error {
 			if added.copies > 0 { // PgBouncer keeps a connection for ever on which a copy has failed (its #1470)
 				hangUp(conn)
 			}
-			return err
+			return explainRefusal(err)
 		}
 		return fmt.Errorf("%w: %w", errInDoubt, err)
 	case tag.String() != "COMMIT":

@@ -9,8 +9,13 @@ import (
 	"zombiezen.com/go/sqlite/sqlitex"
 )
 
-//go:embed schema/*.sql
+//go:embed schema/[0-9]*.sql
 var schemaFiles embed.FS
+
+// newest is what all migrations make of an empty database, in one step (TestNewestSchema writes it).
+//
+//go:embed schema/newest.sql
+var newest string
 
 // migrations lead from an empty file to the newest schema: migrations[0], of schema/1.sql, makes version 1. Released
 // ones are never edited; each of the later ones is written for a database that the one before it left.
@@ -55,12 +60,27 @@ func schemaVersion(conn *sqlite.Conn) (int, error) {
 
 // migrate brings the database to the newest version, one transaction a step: a crash leaves it at a step.
 func migrate(conn *sqlite.Conn, from int) error {
+	if from == 0 {
+		if err := createTables(conn); err != nil {
+			return fmt.Errorf("making the ledger's tables: %w", failure(err))
+		}
+		return nil
+	}
 	for v := from; v < len(migrations); v++ {
 		if err := migrateTo(conn, v+1); err != nil {
 			return fmt.Errorf("migrating the ledger to schema version %d: %w", v+1, failure(err))
 		}
 	}
 	return nil
+}
+
+func createTables(conn *sqlite.Conn) (err error) {
+	end, err := sqlitex.ImmediateTransaction(conn)
+	if err != nil {
+		return err
+	}
+	defer end(&err)
+	return sqlitex.ExecuteScript(conn, newest, nil)
 }
 
 func migrateTo(conn *sqlite.Conn, version int) (err error) {
