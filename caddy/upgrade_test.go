@@ -456,7 +456,8 @@ func TestUpgradeFails(t *testing.T) {
 		"one that dies":     {script("dies", `[ "$1" = run ] && exit 7; exec "`+program+`" "$@"`), "", "exit status 7"},
 		"one that is older": {script("older", `unset FAREWAY_SUCCESSION; exec "`+program+`" "$@"`), "", "it has ended"},
 		"a configuration":   {program, "nonsense {", "does not take the configuration"},
-		"another address": {program, strings.Replace(string(whole), "\tfareway\n}", "\tfareway\n\tbind 192.0.2.1\n}", 1),
+		"another address": {program,
+			strings.Replace(string(whole), "\tfareway\n}", "\tfareway\n\tbind 192.0.2.1\n}", 1),
 			"192.0.2.1"},
 	} {
 		t.Log(name)

@@ -46,8 +46,8 @@ const leaveQueues = 400 * time.Millisecond
 // app: it stops them in map order, and the HTTP app's Stop blocks for its shutdown_delay, in which requests are still
 // sent here, and then until its streams end, which only the drain bounds.
 //
-// Where the sockets are a service manager's, connections are left in their queues from then on, to the next process: net/http
-// resets those that it has just taken when it shuts down.
+// Where the sockets are a service manager's, connections are left in their queues from then on, to the next process:
+// net/http resets those that it has just taken when it shuts down.
 func watchExit(ctx context.Context, e *engine.Engine, delay time.Duration, leavesQueues bool) {
 	tick := time.NewTicker(100 * time.Millisecond)
 	defer tick.Stop()

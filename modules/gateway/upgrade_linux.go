@@ -159,7 +159,7 @@ func leave(e *engine.Engine, after time.Duration) {
 	if app := serving.Load(); app != nil && app.http != nil {
 		app.http.ShutdownDelay = 0 // no load balancer has to notice anything
 	}
-	time.Sleep(after)
+	<-time.After(after)
 	if err := syscall.Kill(os.Getpid(), syscall.SIGTERM); err != nil {
 		e.Logger().Error("ending this process, whose place another one has taken", "error", err)
 	}
