@@ -141,9 +141,9 @@ func (a *App) load(ctx caddy.Context, path string) (*config.Config, *config.Diag
 	return engine.CheckConfig(ctx, path, a.log)
 }
 
-// ShareSockets has the servers of the configuration listen at the process's sockets, where it has any. All that is to be
-// known of them has to be known by then, so it provisions them. It is called before Caddy starts its apps, where there
-// is an admin API.
+// ShareSockets has the servers of the configuration listen at the process's sockets, where it has any. All that is to
+// be known of them has to be known by then, so it provisions them. It is called before Caddy starts its apps, where
+// there is an admin API.
 func (a *App) ShareSockets(ctx caddy.Context) error {
 	v, err := ctx.AppIfConfigured("http")
 	if errors.Is(err, caddy.ErrNotConfigured) {

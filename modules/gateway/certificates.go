@@ -10,8 +10,8 @@ import (
 	"github.com/caddyserver/certmagic"
 )
 
-// loadWithin bounds the waiting for certificates. Those of names whose certificates Caddy loads at their first handshake
-// (on-demand TLS) are not waited for in the end.
+// loadWithin bounds the waiting for certificates. Those of names whose certificates Caddy loads at their first
+// handshake (on-demand TLS) are not waited for in the end.
 const loadWithin = time.Second
 
 // awaitCertificates waits until the certificates that the storage has for the sites' names are loaded. Caddy does that

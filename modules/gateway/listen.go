@@ -7,8 +7,8 @@ import (
 	"github.com/caddyserver/caddy/v2"
 )
 
-// Listen takes an address of the gateway's own as a site takes one: the old and the new configuration share it during a
-// reload, and the process that takes this one's place gets it.
+// Listen takes an address of the gateway's own as a site takes one: the old and the new configuration share it during
+// a reload, and the process that takes this one's place gets it.
 func Listen(addr caddy.NetworkAddress) (net.Listener, error) { return listen(addr) }
 
 // listenAsCaddy takes an address as Caddy does.

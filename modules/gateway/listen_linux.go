@@ -16,9 +16,9 @@ import (
 	"github.com/fareway/fareway/modules/internal/sockets"
 )
 
-// Sites listen at sockets that this process keeps for as long as anybody uses them (package sockets), where Caddy would
-// bind a new one at each reload. Caddy gets at them as at a network of its own kind: `fareway` is `tcp`, and so on.
-// shareSockets puts that into the servers of a configuration when it is provisioned, once Caddy has read from the
+// Sites listen at sockets that this process keeps for as long as anybody uses them (package sockets), where Caddy
+// would bind a new one at each reload. Caddy gets at them as at a network of its own kind: `fareway` is `tcp`, and so
+// on. shareSockets puts that into the servers of a configuration when it is provisioned, once Caddy has read from the
 // addresses what it makes of them (certificates, redirects); people write addresses as ever.
 
 // sharedNetwork and sharedPackets are the beginnings of those networks' names: "fareway4" is "tcp4".

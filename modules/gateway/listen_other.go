@@ -49,6 +49,6 @@ type Upgraded struct {
 
 // Upgrade is for Linux.
 func Upgrade(context.Context, *engine.Engine, string) (Upgraded, error) {
-	return Upgraded{}, errors.New("a process can take this one's place on Linux only: stop this gateway and start the new " +
-		"program; what runs is finished first")
+	return Upgraded{}, errors.New("a process can take this one's place on Linux only: stop this gateway and start the " +
+		"new program; what runs is finished first")
 }

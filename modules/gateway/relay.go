@@ -22,8 +22,8 @@ import (
 	"github.com/fareway/fareway/plugins/families"
 )
 
-// A process whose place is taken has connections that its clients go on using, and no ledger. It gives what still comes
-// over them to the other one, by a socket in the data folder, and has the clients close the connections.
+// A process whose place is taken has connections that its clients go on using, and no ledger. It gives what still
+// comes over them to the other one, by a socket in the data folder, and has the clients close the connections.
 
 // relaySocket is where the other one takes such requests.
 const relaySocket = "relay.sock"

@@ -11,8 +11,8 @@ import (
 var watchdog sync.Once
 
 // feedWatchdog tells the service manager that this process lives, if it wants to know (WATCHDOG_USEC), for as long as
-// what each request goes through moves: a process whose engine hangs is ended, with the stacks of all goroutines in its
-// log, and started again. Caddy tells it when it is ready, when it reloads and when it stops.
+// what each request goes through moves: a process whose engine hangs is ended, with the stacks of all goroutines in
+// its log, and started again. Caddy tells it when it is ready, when it reloads and when it stops.
 func feedWatchdog(log *slog.Logger) {
 	watchdog.Do(func() {
 		every, err := daemon.SdWatchdogEnabled(false)

@@ -56,8 +56,8 @@ func (p *plans) of(name string) ledger.Terms {
 	return terms
 }
 
-// CheckPlansKept says which plans that accounts are on the configuration file lacks as it is now, for a process that is
-// to begin with it. What else is wrong with the file is not said.
+// CheckPlansKept says which plans that accounts are on the configuration file lacks as it is now, for a process that
+// is to begin with it. What else is wrong with the file is not said.
 func (e *Engine) CheckPlansKept(ctx context.Context) error {
 	g := e.Current()
 	if g == nil {

@@ -215,8 +215,8 @@ func (s *Set) release(k *socket) {
 	s.leave(k)
 }
 
-// Lend calls use with the descriptors of all sockets, as a process that is started inherits them, in the order in which
-// it gives them to its own Set. They stay this process's.
+// Lend calls use with the descriptors of all sockets, as a process that is started inherits them, in the order in
+// which it gives them to its own Set. They stay this process's.
 //
 // os.File.Fd is of no use here: it makes the socket a blocking one, for everybody who has a copy of it.
 func (s *Set) Lend(use func(descriptors []uintptr) error) error {

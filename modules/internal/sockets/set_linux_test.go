@@ -1,7 +1,6 @@
 package sockets_test
 
 import (
-	"context"
 	"io"
 	"net"
 	"os"
@@ -197,7 +196,7 @@ func TestGatePackets(t *testing.T) {
 // TestOtherSockets: a given socket that is neither of TCP nor of UDP keeps its place.
 func TestOtherSockets(t *testing.T) {
 	t.Parallel()
-	ln, err := (&net.ListenConfig{}).Listen(context.Background(), "unix", t.TempDir()+"/s") //nolint:usetesting // it is closed by hand
+	ln, err := (&net.ListenConfig{}).Listen(t.Context(), "unix", t.TempDir()+"/s")
 	require.NoError(t, err)
 	t.Cleanup(func() { _ = ln.Close() })
 	f, err := ln.(*net.UnixListener).File()
