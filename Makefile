@@ -60,11 +60,15 @@ install: bin/fareway ## build bin/fareway and install it in PREFIX/bin (PREFIX=/
 	install -d '$(DESTDIR)$(PREFIX)/bin'
 	install -m 0755 bin/fareway '$(DESTDIR)$(PREFIX)/bin/fareway'
 
-# The tests of what nodes share start a server of their own.
-test race soak: | .cache/bin/redis-server
+# The tests of what nodes share start a server of their own, and those of examples/observe a Prometheus.
+test race soak: | .cache/bin/redis-server .cache/bin/promtool
 
 .cache/bin/redis-server:
 	@.ci/redis
+
+.cache/bin/promtool:
+	@.ci/prometheus
+
 # Tests start PostgreSQL servers of their own, of this machine's packages.
 .PHONY: postgresql
 postgresql:

@@ -39,9 +39,10 @@ func withTimeout(t testing.TB) context.Context {
 
 // gateway is a process of the real command (see TestMain) on a data folder of its own.
 type gateway struct {
-	Dir string // its data folder
-	URL string // where it listens
-	Key string // of the account "trial"
+	Dir string   // its data folder
+	URL string   // where it listens
+	Key string   // of the account "trial"
+	Env []string // beside that of the test
 
 	cmd    *exec.Cmd
 	stdout lockedBuffer
@@ -116,6 +117,7 @@ func (g *gateway) launchIn(t testing.TB, home, program string) {
 	dir := g.Dir
 	g.admin = unixClient(filepath.Join(dir, "admin.sock"))
 	g.cmd = fareway(home, "gateway", "up", "--no-selftest", "--listen", "127.0.0.1:0", "--data", dir)
+	g.cmd.Env = append(g.cmd.Env, g.Env...)
 	if program != "" {
 		g.cmd.Path, g.cmd.Args[0], g.cmd.Err = program, program, nil
 	}

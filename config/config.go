@@ -31,6 +31,7 @@ type Config struct {
 	RetryBudget RetryBudget `json:"retry_budget"`
 
 	Predictor   Predictor   `json:"predictor"`
+	Telemetry   Telemetry   `json:"telemetry"`
 	DecisionLog DecisionLog `json:"decision_log"`
 	Outcomes    Outcomes    `json:"outcomes"`
 	Screening   Screening   `json:"screening"`

@@ -88,6 +88,9 @@ var fileGrammar = grammar{
 			"the block it is the one that is built in.", body: &predictorGrammar, example: predictorExample},
 		{name: "affinity", doc: "Whether a conversation stays on its route.",
 			body: &affinityGrammar, example: "affinity {\n  ttl = \"1h\"\n}"},
+		{name: "telemetry", doc: "What OpenTelemetry is told beside the spans of Caddy's directive `tracing`. Where to, " +
+			"the environment variables `OTEL_*` say. Without the block: the span of each attempt, and no metric.",
+			body: &telemetryGrammar, example: "telemetry {\n  metrics = true\n}"},
 		{name: "decision_log", doc: "For how long it is remembered how requests were routed.",
 			body: &decisionLogGrammar, example: "decision_log {\n  keep = \"14d\"\n}"},
 		{name: "outcomes", doc: "Keeps, to train by, how routes did at requests. Without the block nothing is kept.",
@@ -745,6 +748,24 @@ var affinityGrammar = grammar{
 	},
 }
 
+var telemetryGrammar = grammar{
+	noun: "attribute",
+	attributes: []attributeRule{
+		{name: "metrics", kind: aFlag, fallback: "false", example: "true",
+			doc: "Sends the metrics by OTLP: `gen_ai.client.token.usage`, `gen_ai.client.operation.duration` and " +
+				"`gen_ai.client.operation.time_to_first_chunk` of each attempt, and all that Prometheus can scrape."},
+		{name: "providers", kind: aFlag, fallback: "false", example: "true",
+			doc: "Has the processes of providers send spans of their own, below those of attempts that they make. For that " +
+				"they get the gateway's environment variables `OTEL_*`, and with them the collector's credential."},
+		{name: "upstreams", kind: aFlag, fallback: "false", example: "true",
+			doc: "Sends `traceparent` with each call, for upstreams that are yours and trace, too. Others learn which calls " +
+				"belong together."},
+		{name: "content", kind: aFlag, fallback: "false", example: "true",
+			doc: "Puts prompts and replies into the spans of attempts (`gen_ai.input.messages`, `gen_ai.output.messages`), " +
+				"up to 64 KiB each. Whoever can read the traces reads them."},
+	},
+}
+
 var decisionLogGrammar = grammar{
 	noun: "attribute",
 	attributes: []attributeRule{
@@ -858,6 +879,7 @@ var places = []place{
 	{"in the pre_auth block", &preAuthGrammar},
 	{"in the predictor block", &predictorGrammar},
 	{"in the affinity block", &affinityGrammar},
+	{"in the telemetry block", &telemetryGrammar},
 	{"in the decision_log block", &decisionLogGrammar},
 	{"in the outcomes block", &outcomesGrammar},
 	{"in a breaker block", &breakerGrammar},

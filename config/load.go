@@ -267,6 +267,7 @@ func (l *loader) load() *Config {
 	l.plans(file)
 	l.config.PreAuth = l.preAuth(file)
 	l.config.Affinity = l.affinity(file)
+	l.config.Telemetry = l.telemetry(file)
 	l.config.DecisionLog = l.decisionLog(file)
 	l.config.Outcomes = l.outcomes(file)
 	l.config.Cache = l.cache(file)

@@ -175,6 +175,37 @@ func TestTheAccessLine(t *testing.T) {
 	require.Error(t, err, "the ledger has this one")
 }
 
+// TestTheAccessLineIsOneLine, as JSON and as Caddy's `format console`, whatever is in its fields.
+func TestTheAccessLineIsOneLine(t *testing.T) {
+	t.Parallel()
+	e := enginetest.Start(t, new(config.Config), engine.Options{})
+	keys := zapcore.EncoderConfig{MessageKey: "msg", LevelKey: "level", EncodeLevel: zapcore.CapitalLevelEncoder}
+	for name, encoder := range map[string]zapcore.Encoder{
+		"json": zapcore.NewJSONEncoder(keys), "console": zapcore.NewConsoleEncoder(keys),
+	} {
+		var log bytes.Buffer
+		h, err := New(e, all, zap.New(zapcore.NewCore(encoder, zapcore.AddSync(&log), zap.DebugLevel)))
+		require.NoError(t, err)
+		r := request(t, "POST", "/v1/chat/completions?%1b[31m", "{}")
+		r.Header.Set("User-Agent", "\x1b[2J")
+		const hostile = "a\n\x1b[31m\"level\":\"ERROR\"\r\x00"
+		require.NoError(t, h.ServeHTTP(httptest.NewRecorder(), r,
+			caddyhttp.HandlerFunc(func(w http.ResponseWriter, r *http.Request) error {
+				c := gateway.Take(w, r, gateway.LinkAuth)
+				c.Principal = ledger.Principal{Account: ledger.Account{ID: "a", Name: hostile}}
+				c.Record = gateway.Record{Route: hostile, Upstream: hostile, Reason: hostile, Profile: hostile}
+				return hello(w, c)
+			})))
+		text := log.String()
+		require.Equal(t, 1, strings.Count(text, "\n"), name)
+		require.Contains(t, text, `a\n\u001b[31m\"level\":\"ERROR\"\r\u0000`, name)
+		require.NotContains(t, text, "[2J", "a header that the client chose: "+name)
+		require.Equal(t, -1, strings.IndexFunc(strings.TrimSuffix(text, "\n"), func(r rune) bool {
+			return r < ' ' && r != '\t' // which separates a console's columns
+		}), name)
+	}
+}
+
 // TestTheClientOfTheAccessLine: whose a refused request was is in the log, and nothing of a key that is not ours.
 func TestTheClientOfTheAccessLine(t *testing.T) {
 	t.Parallel()

@@ -5,10 +5,12 @@ import (
 	"sync"
 	"time"
 
+	"go.opentelemetry.io/otel/trace"
 	"go.uber.org/zap"
 
 	"github.com/fareway/fareway/modules/gateway"
 	"github.com/fareway/fareway/modules/internal/requestlog"
+	"github.com/fareway/fareway/modules/internal/telemetry"
 )
 
 // recorder remembers what was written of a reply.
@@ -68,6 +70,7 @@ func (h *Handler) finish(r *http.Request, rec *recorder, call *gateway.Call) {
 			e.LogRequest(requestRecord(call, rec.status))
 		}
 	}
+	traceID := describeSpan(r, call)
 	room := fieldsPool.Get().(*[]zap.Field)
 	fields := append((*room)[:0],
 		zap.String("request_id", call.ID),
@@ -114,6 +117,9 @@ func (h *Handler) finish(r *http.Request, rec *recorder, call *gateway.Call) {
 	if call.Record.Reason != "" {
 		fields = append(fields, zap.String("reason", call.Record.Reason))
 	}
+	if traceID != "" {
+		fields = append(fields, zap.String("trace_id", traceID))
+	}
 	if rec.aborted {
 		fields = append(fields, zap.Bool("aborted", true))
 	}
@@ -134,8 +140,28 @@ func (h *Handler) finish(r *http.Request, rec *recorder, call *gateway.Call) {
 	fieldsPool.Put(room)
 }
 
+// describeSpan says in the span that Caddy has made of the request, if it has, what it was, and returns its trace's id.
+func describeSpan(r *http.Request, call *gateway.Call) (id string) {
+	span := trace.SpanFromContext(r.Context())
+	context := span.SpanContext()
+	if !context.IsValid() {
+		return ""
+	}
+	if span.IsRecording() {
+		span.SetAttributes(telemetry.RequestID.String(call.ID), telemetry.EndpointName.String(call.Endpoint))
+		if account := call.Principal.Account; account.ID != "" {
+			span.SetAttributes(telemetry.AccountName.String(account.Name))
+		}
+		if call.Record.Route != "" {
+			span.SetAttributes(telemetry.RouteName.String(call.Record.Route),
+				telemetry.Microcents.Int64(call.Record.Microcents))
+		}
+	}
+	return context.TraceID().String()
+}
+
 // fieldsPool has the memory of access lines' fields, as many as there can be.
-var fieldsPool = sync.Pool{New: func() any { return new(make([]zap.Field, 0, 24)) }}
+var fieldsPool = sync.Pool{New: func() any { return new(make([]zap.Field, 0, 25)) }}
 
 // requestRecord is a request for the request log.
 func requestRecord(call *gateway.Call, status int) requestlog.Record {

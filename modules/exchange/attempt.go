@@ -11,6 +11,7 @@ import (
 	"github.com/fareway/fareway/modules/internal/health"
 	"github.com/fareway/fareway/modules/internal/ledger"
 	"github.com/fareway/fareway/modules/internal/routing"
+	"github.com/fareway/fareway/modules/internal/telemetry"
 	"github.com/fareway/fareway/modules/internal/validate"
 	"github.com/fareway/fareway/plugins/llm"
 	"github.com/fareway/fareway/plugins/tokens"
@@ -42,10 +43,13 @@ type attempt struct {
 	ended          *ending      // of a reply that was kept back and is whole
 	states         []llm.Event  // tool calls of a reply that is kept back, with what its upstream wants back
 	accepted       bool
-	lost           bool       // its provider died, and can say later what became of it
-	produced       bool       // something came that costs output
-	reported       *llm.Usage // what the provider said of the usage
-	usage          *llm.Usage // as far as it is usage, see countedUsage
+	lost           bool            // its provider died, and can say later what became of it
+	produced       bool            // something came that costs output
+	pace           pace            // at which it came
+	reportedModel  string          // what its upstream said that it is, "" for nothing
+	span           *telemetry.Span // nil where nobody is told of it
+	reported       *llm.Usage      // what the provider said of the usage
+	usage          *llm.Usage      // as far as it is usage, see countedUsage
 	outcome        ledger.Outcome
 	refusedForTime bool          // it was refused for a time that its upstream named
 	failure        failureKind   // why it did not become a reply, "" where it did or nobody knows
@@ -85,11 +89,16 @@ func (a *attempt) upstreamRequest(req *request) *llm.Request {
 
 // noteEvent keeps what an event says of the attempt itself.
 func (a *attempt) noteEvent(ev llm.Event) {
+	a.span.Note(ev)
+	a.reportedModel = cmp.Or(ev.Model, a.reportedModel)
 	switch ev.Kind {
 	case llm.EventAccepted:
 		a.accepted, a.upstreamID = true, ev.ID
 	case llm.EventText, llm.EventReasoning, llm.EventToolCall, llm.EventToolArguments:
-		a.produced = a.produced || ev.Text != "" || ev.Kind == llm.EventToolCall
+		if ev.Text != "" || ev.Kind == llm.EventToolCall {
+			a.produced = true
+			a.pace.note(ev.Kind == llm.EventReasoning)
+		}
 	case llm.EventUsage:
 		a.reported = a.reported.Merge(ev.Usage)
 	case llm.EventFinish:

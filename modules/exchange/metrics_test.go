@@ -3,6 +3,7 @@ package exchange
 import (
 	"net/http/httptest"
 	"testing"
+	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
 	"github.com/stretchr/testify/require"
@@ -55,4 +56,22 @@ func TestAttemptsAndTheirCostAreCounted(t *testing.T) {
 	require.EqualValues(t, 2, observed(t, b, attempts, "first"), "a failed one, too")
 	require.EqualValues(t, 1, observed(t, b, first, "first"), "which had no token")
 	require.EqualValues(t, 1, observed(t, b, attempts, "second"))
+}
+
+// TestTheTimeBetweenTokensIsMeasured of what comes in pieces, and of nothing else.
+func TestTheTimeBetweenTokensIsMeasured(t *testing.T) {
+	t.Parallel()
+	b := newBench(t, "plain", func(*config.Config) {})
+	reply := upstream.Reply{Steps: []upstream.Step{upstream.Text("Hel"), upstream.Sleep(5 * time.Millisecond),
+		upstream.Text("lo"), upstream.Finish("stop"), upstream.ReportTokens(upstream.Usage{Prompt: 10, Completion: 2}),
+		upstream.Done()}}
+	b.upstream.SetModel("first", reply)
+	for _, stream := range []bool{true, false} {
+		w := httptest.NewRecorder()
+		b.ask(t, t.Context(), w, saying(stream, withUsage))
+		require.Equal(t, 200, w.Code)
+		require.EqualValues(t, 1, observed(t, b, "fareway_inter_token_seconds", "first"), "stream: %t", stream)
+		require.EqualValues(t, 1, observed(t, b, "fareway_longest_pause_seconds", "first"), "stream: %t", stream)
+	}
+	require.EqualValues(t, 2, observed(t, b, "fareway_time_to_first_token_seconds", "first"))
 }

@@ -3,6 +3,7 @@ package exchange
 import (
 	"slices"
 	"sync"
+	"time"
 	"unsafe"
 
 	"github.com/fareway/fareway/plugins/llm"
@@ -14,9 +15,10 @@ const maxAhead = 1 << 20
 // batch is what one Recv returned.
 type batch struct {
 	events  []llm.Event
-	end     bool     // of the stream
-	failure *failure // with end: why the route did not finish its reply, nil where it did
-	late    bool     // the attempt's time was over: only what it used still counts
+	end     bool      // of the stream
+	failure *failure  // with end: why the route did not finish its reply, nil where it did
+	late    bool      // the attempt's time was over: only what it used still counts
+	at      time.Time // when it was read, by a clock that stands still while the client keeps the stream waiting
 }
 
 // size is about what a batch takes in memory.

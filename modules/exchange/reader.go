@@ -47,7 +47,8 @@ func (r *reader) next() (b batch, more bool) {
 // read reads a batch from the stream.
 func (r *reader) read() batch {
 	events, err := r.stream.Recv()
-	b := batch{events: events, late: r.proves && r.ctx.Err() != nil}
+	b := batch{events: events, late: r.proves && r.ctx.Err() != nil,
+		at: time.Now().Add(-time.Duration(r.held.Load()))}
 	switch {
 	case r.flood.countEvents(events):
 		b.end, b.failure = true, &failure{kind: llm.ErrUpstream, err: errFlood}

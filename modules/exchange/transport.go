@@ -32,10 +32,13 @@ func newTransport(req *request) transport { return transport{stops: stop.New(req
 // attempts that are made at the same time none is live: they share nothing that changes.
 func (t *transport) makeAttempt(ctx context.Context, a *attempt) (f *failure) {
 	a.made = time.Now()
+	ctx, span := t.beginSpan(ctx, a)
 	defer func() {
 		a.running, a.took = false, time.Since(a.made)
-		t.engine.Metrics().Attempted(a.route.Name, a.firstAfter, a.took)
+		t.engine.Metrics().Attempted(a.route.Name, a.times())
+		span.End(a.spanEnd(f))
 	}()
+	a.span = span
 	defer a.permit.Release()
 	defer func() { t.judgeRoute(a, f) }()
 	defer t.warnOfUsage(a)
@@ -110,6 +113,7 @@ func failureOf(ctx context.Context, err error) *failure {
 // takeBatch delivers a batch, behind which more may be ready, and returns how the attempt ended, if it did.
 func (t *transport) takeBatch(a *attempt, b batch, more bool) (end bool, f *failure) {
 	a.permit.NoteProgress()
+	a.pace.now = b.at
 	if b.late {
 		for _, ev := range b.events {
 			t.noteEvent(a, ev)

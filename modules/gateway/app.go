@@ -248,6 +248,9 @@ func (a *App) Start() error {
 	if names := a.endpoints.Load(); names != nil {
 		e.Metrics().Endpoints(*names...)
 	}
+	if validities := certificatesOf(a.ctx); validities != nil {
+		e.Metrics().WatchCertificates(validities)
+	}
 	e.SetLogger(a.log)
 	a.live.Start()
 	if err := a.succeed(); err != nil {

@@ -1,74 +1,57 @@
 package gateway
 
 import (
-	"context"
-	"path"
-	"time"
+	"strings"
 
+	"github.com/caddyserver/caddy/v2"
 	"github.com/caddyserver/caddy/v2/modules/caddyhttp"
 	"github.com/caddyserver/caddy/v2/modules/caddytls"
 	"github.com/caddyserver/certmagic"
+
+	"github.com/fareway/fareway/modules/internal/engine"
 )
 
-// loadWithin bounds the waiting for certificates. Those of names whose certificates Caddy loads at their first
-// handshake (on-demand TLS) are not waited for in the end.
-const loadWithin = time.Second
-
-// awaitCertificates waits until the certificates that the storage has for the sites' names are loaded. Caddy does that
-// beside its start, and a client that comes before hears of an internal error.
-func (a *App) awaitCertificates() {
-	v, err := a.ctx.AppIfConfigured("tls")
-	if err != nil || a.http == nil {
-		return
-	}
-	ctx, cancel := context.WithTimeout(a.ctx, loadWithin)
-	defer cancel()
-	tick := time.NewTicker(time.Millisecond)
-	defer tick.Stop()
-	loaded := v.(*caddytls.TLS).HasCertificateForSubject
-	for _, name := range storedNames(ctx, a.ctx.Storage(), a.http) {
-		for !loaded(name) {
-			select {
-			case <-tick.C:
-			case <-ctx.Done():
-				return
-			}
-		}
-	}
-}
-
-// storedNames are the names of an app's sites with TLS that a storage has certificates for.
-func storedNames(ctx context.Context, storage certmagic.Storage, app *caddyhttp.App) (names []string) {
-	issuers, err := storage.List(ctx, "certificates", false)
+// certificatesOf tells when the certificates of the sites of a configuration are good, by the hosts that it names: one
+// that only a client has named (on-demand TLS) is none of them. Without sites it is nil.
+func certificatesOf(ctx caddy.Context) func() map[string]engine.Validity {
+	loaded, err := ctx.AppIfConfigured("http")
 	if err != nil {
-		return nil // there are none
+		return nil // there are no sites, and Caddy says what is wrong with those that there are
 	}
-	for _, server := range app.Servers {
-		if len(server.TLSConnPolicies) == 0 {
-			continue
-		}
-		for _, name := range hostsOf(server.Routes) {
-			for _, issuer := range issuers {
-				if storage.Exists(ctx, certmagic.StorageKeys.SiteCert(path.Base(issuer), name)) {
-					names = append(names, name)
-					break
+	hosts := make(map[string]bool)
+	for _, server := range loaded.(*caddyhttp.App).Servers {
+		for i := range server.Routes {
+			for _, set := range server.Routes[i].MatcherSets {
+				for _, matcher := range set {
+					if names, ok := matcher.(*caddyhttp.MatchHost); ok {
+						for _, name := range *names {
+							hosts[strings.ToLower(name)] = true
+						}
+					}
 				}
 			}
 		}
 	}
-	return names
+	return func() map[string]engine.Validity {
+		validities := make(map[string]engine.Validity)
+		for host := range hosts {
+			for _, c := range cachedCertificates(host) {
+				// Caddy serves the one that is good for longest.
+				if c.Leaf != nil && c.Leaf.NotAfter.After(validities[host].Until) {
+					validities[host] = engine.Validity{From: c.Leaf.NotBefore, Until: c.Leaf.NotAfter}
+				}
+			}
+		}
+		return validities
+	}
 }
 
-// hostsOf are the hosts that routes match.
-func hostsOf(routes caddyhttp.RouteList) (hosts []string) {
-	for _, route := range routes {
-		for _, set := range route.MatcherSets {
-			for _, matcher := range set {
-				if host, ok := matcher.(*caddyhttp.MatchHost); ok {
-					hosts = append(hosts, *host...)
-				}
-			}
+// cachedCertificates are Caddy's for a host. At exit, while requests drain, Caddy has no cache any more, and panics.
+func cachedCertificates(host string) (list []certmagic.Certificate) {
+	defer func() {
+		if recover() != nil {
+			list = nil
 		}
-	}
-	return hosts
+	}()
+	return caddytls.AllMatchingCertificates(host)
 }

@@ -107,14 +107,15 @@ func (c *Call) ask() error {
 
 // post sends a body.
 func (c *Call) post(to *target, sent *body) (*http.Response, error) {
-	if to.plain != nil {
+	header, traced := c.traced(to.header)
+	if to.plain != nil && !traced {
 		return to.direct.Post(&c.life, to.plain, sent.left, sent.giveBack)
 	}
 	req, err := http.NewRequestWithContext(&c.life, http.MethodPost, "", nil)
 	if err != nil {
 		return nil, err
 	}
-	req.URL, req.Host, req.Header = to.url, to.url.Host, to.header // which a transport does not change
+	req.URL, req.Host, req.Header = to.url, to.url.Host, header // which a transport does not change
 	// What was sent is let go of, and encoded once more where a connection that was used before turns out to be closed
 	// and nothing was sent.
 	req.GetBody = func() (io.ReadCloser, error) { return newBody(c.endpoint, c.req) }

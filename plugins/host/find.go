@@ -24,7 +24,8 @@ type executable struct {
 
 	guarded bool // nobody else may be able to exchange it; authors look at whatever they like
 
-	confine Confine // how it is run
+	confine   Confine // how it is run
+	telemetry bool    // it gets the environment variables OTEL_*
 }
 
 // key tells executables apart.

@@ -78,6 +78,8 @@ type Spec struct {
 	// Linux only. 0: no bound.
 	MaxMemory int64
 	Confine   Confine
+	// Telemetry: the process gets the environment variables OTEL_*, to send spans of its own.
+	Telemetry bool
 }
 
 // Host runs plugins. Its methods may be called concurrently.
@@ -193,7 +195,7 @@ func (h *Host) Acquire(ctx context.Context, spec Spec) (*Plugin, error) {
 	if err != nil {
 		return nil, fmt.Errorf("starting provider %q: %w", spec.Name, err)
 	}
-	exe.confine = spec.Confine
+	exe.confine, exe.telemetry = spec.Confine, spec.Telemetry
 	if spec.StartTimeout == 0 {
 		spec.StartTimeout = DefaultStartTimeout
 	}
@@ -271,7 +273,8 @@ func (h *Host) Close() {
 // poolKey hashes everything that shapes a process. The settings may hold secrets, and a hash keeps them out
 // of whatever may come to print the pool.
 func poolKey(spec Spec, exe executable) string {
-	b, err := json.Marshal([]any{spec.Name, exe.key(), exe.pinned, string(spec.Settings), spec.MaxMemory, spec.Confine})
+	b, err := json.Marshal([]any{spec.Name, exe.key(), exe.pinned, string(spec.Settings), spec.MaxMemory, spec.Confine,
+		spec.Telemetry})
 	if err != nil {
 		panic(err) // strings and numbers can be encoded
 	}

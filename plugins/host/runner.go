@@ -67,6 +67,9 @@ func (c *child) prepare(handshake []string) {
 			c.env = append(c.env, name+"="+value)
 		}
 	}
+	if c.exe.telemetry {
+		c.env = append(c.env, telemetryVariables()...)
+	}
 	c.env = append(c.env, handshake...)
 	c.env = append(c.env, wire.HostPIDKey+"="+strconv.Itoa(os.Getpid()), c.run)
 	if c.exe.digest == "" {

@@ -41,7 +41,7 @@ func (p *Plugin) Generate(ctx context.Context, req *llm.Request) (*Stream, error
 	if req.Whole { // it comes at once
 		s.message.List, s.events = make([]wire.Said, 0, usualReply), make([]llm.Event, 0, usualReply)
 	}
-	own, cancel := context.WithCancel(undated{ctx})
+	own, cancel := context.WithCancel(undated{withTrace(ctx)})
 	s.abandon = cancel
 	if err = s.call(own, req); err != nil {
 		err = s.explain(err)

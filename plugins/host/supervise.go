@@ -180,7 +180,7 @@ func (p *Plugin) startAgain() (*process, error) {
 	if err != nil {
 		return nil, err
 	}
-	exe.confine = p.spec.Confine
+	exe.confine, exe.telemetry = p.spec.Confine, p.spec.Telemetry
 	if exe.digest != p.exe.digest {
 		p.log.Warn("the plugin's file has changed; starting it as it is now", "file", exe.argv[0], "sha256", exe.digest)
 		p.host.rekey(p, exe)

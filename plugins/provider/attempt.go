@@ -143,12 +143,13 @@ func (a *attempt) end() error {
 	return a.lost
 }
 
-// run makes the attempt, and says its end.
-func (a *attempt) run(req *llm.Request) {
+// run makes the attempt, and says its end: what Generate returned, nil where the reply is whole.
+func (a *attempt) run(req *llm.Request) error {
 	err := guard("Generate", func() error { return a.provider.Generate(a.running, req, a.send) })
 	switch {
 	case a.order.Finished():
 		// The reply is whole. An error now says that the caller left between the end and the return.
+		return nil
 	case errors.Is(context.Cause(a.running), errCanceled):
 		a.proveCanceled(req.Attempt)
 	case err == nil:
@@ -156,6 +157,7 @@ func (a *attempt) run(req *llm.Request) {
 	default:
 		a.fail(err)
 	}
+	return err
 }
 
 // send is what the provider sends with.

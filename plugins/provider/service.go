@@ -156,19 +156,22 @@ func (s *service) generate(stream grpc.ServerStream) error {
 	if err := stream.RecvMsg(&req); err != nil {
 		return err
 	}
-	running, cancel := context.WithCancelCause(stream.Context())
+	ctx, endSpan := traced(stream.Context())
+	running, cancel := context.WithCancelCause(ctx)
 	defer cancel(nil)
 	a := &attempt{provider: s.provider, write: stream.SendMsg, stream: stream.Context(), running: running, cancel: cancel}
 	stop := func() { cancel(errCanceled) }
 	if _, proves := s.provider.(CancelProver); !proves {
 		stop = a.carry()
 	}
-	if err := s.begin(req.Attempt, stop); err != nil {
+	err := s.begin(req.Attempt, stop)
+	if err != nil {
 		a.fail(err)
 	} else {
-		a.run(req.Request)
+		err = a.run(req.Request)
 		s.end(req.Attempt)
 	}
+	endSpan(err)
 	return a.end()
 }
 

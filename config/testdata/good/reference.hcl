@@ -121,3 +121,10 @@ plan "starter" {
 pre_auth {
   failures_per_minute = 120
 }
+
+telemetry {
+  metrics   = true
+  providers = true
+  upstreams = true
+  content   = true
+}

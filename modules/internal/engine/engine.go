@@ -33,6 +33,7 @@ import (
 	"github.com/fareway/fareway/modules/internal/routing/affinity"
 	"github.com/fareway/fareway/modules/internal/routing/outcome"
 	"github.com/fareway/fareway/modules/internal/routing/outcome/journal"
+	"github.com/fareway/fareway/modules/internal/telemetry"
 	"github.com/fareway/fareway/plugins/host"
 	"github.com/fareway/fareway/plugins/llm"
 	"github.com/fareway/fareway/plugins/llm/settings"
@@ -132,9 +133,11 @@ type core struct {
 	plans   *plans
 	host    *host.Host
 	metrics *Metrics
-	life    *lifecycle
-	timer   func(time.Duration) <-chan time.Time
-	now     func() time.Time
+	// telemetry tells OpenTelemetry of attempts.
+	telemetry *telemetry.Recorder
+	life      *lifecycle
+	timer     func(time.Duration) <-chan time.Time
+	now       func() time.Time
 }
 
 // requests is what requests share while they run.
@@ -241,6 +244,8 @@ func Open(o Options, cfg *config.Config) (*Engine, error) {
 			now: o.Now},
 		opened: o.Now().UTC(),
 	}).connect()
+	e.telemetry = &telemetry.Recorder{Version: o.Version, Gatherer: prometheus.GathererFunc(e.metrics.gather),
+		Log: e.Logger()}
 	if err := e.openLimiter(&o, cfg); err != nil {
 		return nil, err
 	}
@@ -542,6 +547,7 @@ func (e *Engine) Close() error {
 	e.offered.Wait()
 	e.predecessors.watchers.Wait()
 	e.background.wait()
+	e.telemetry.Close()
 	if !e.isHandedOver() {
 		if err := e.saveCounts(context.Background()); err != nil {
 			e.Logger().Warn("what was learned of routes in the last minute is lost", "error", err)

@@ -14,6 +14,7 @@ import (
 
 	"github.com/fareway/fareway/config"
 	"github.com/fareway/fareway/modules/internal/stores"
+	"github.com/fareway/fareway/modules/internal/telemetry"
 )
 
 var sqliteStore = config.Store{Kind: "sqlite", Path: "fareway.db"}
@@ -210,7 +211,7 @@ func TestBorrowedGenerationStays(t *testing.T) {
 func withoutStore(t *testing.T) (*Engine, chan struct{}) {
 	t.Helper()
 	e := (&Engine{core: core{log: newSwapLogger(slog.New(slog.DiscardHandler)), metrics: newMetrics(""),
-		now: time.Now}}).connect()
+		telemetry: new(telemetry.Recorder), now: time.Now}}).connect()
 	e.plans, e.healths = newPlans(e.Logger()), newHealths(time.Now(), nil)
 	e.replies = newReplies(&Options{})
 	e.life = newLifecycle(e.Logger(), e.use)

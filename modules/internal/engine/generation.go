@@ -28,6 +28,7 @@ type Generation struct {
 	live       *Live                 // that keeps up with its file; nil without one
 	backends   map[string]Backend    // by provider name
 	setups     map[string]uint64     // by provider name: which service it is, for the states
+	systems    map[string]string     // by provider name: what OpenTelemetry calls that service
 	states     *States
 	replies    replies
 	tariffs    tariffs
@@ -50,6 +51,7 @@ func (c *configuration) Prepare(ctx context.Context, cfg *config.Config) (*Gener
 	}
 	g := &Generation{Config: cfg, backends: make(map[string]Backend), refs: 1, learning: c.learning,
 		setups:  make(map[string]uint64),
+		systems: make(map[string]string),
 		tariffs: tariffs{record: c.store.PriceVersion, now: c.Now, routes: cfg.Routes}}
 	c.requests.lend(g)
 	if len(cfg.Routes) > 1 || cfg.DecisionLog.Mode == config.DecisionsOn {
@@ -134,6 +136,7 @@ func (c *configuration) fill(ctx context.Context, g *Generation) error {
 	var errs []error
 	for _, p := range g.Config.Providers {
 		g.setups[p.Name] = c.requests.States().setup(&p)
+		g.systems[p.Name] = systemOf(&p)
 		if len(p.Keys) > 0 {
 			errs = append(errs, c.startPool(ctx, g, &p))
 			continue
@@ -175,6 +178,7 @@ func runSpec(cfg *config.Config, p *config.Provider, name string, values setting
 		DrainTimeout: cfg.Gateway.DrainTimeout,
 		MaxMemory:    p.MaxMemory,
 		Confine:      host.Confine(p.Confine),
+		Telemetry:    cfg.Telemetry.Providers,
 	}
 }
 
@@ -283,6 +287,7 @@ func (e *Engine) use(g *Generation) {
 	e.plans.use(g.Config.Plans)
 	e.metrics.begin(g)
 	e.requests.use(g)
+	e.telemetry.Measure(g.Config.Telemetry.Metrics)
 }
 
 // Retire gives a generation back, activated or not. When it was the current one, the one before it (if it

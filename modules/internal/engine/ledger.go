@@ -22,7 +22,7 @@ import (
 func (e *Engine) openLedger(o *Options, cfg *config.Config) (err error) {
 	log := slog.New(e.log)
 	path := cfg.Store.File(o.DataDir)
-	e.metrics.files.watch(path)
+	e.metrics.files.watch(o.DataDir, path)
 	options := ledger.Options{
 		Now:         o.Now,
 		Terms:       e.plans.of,

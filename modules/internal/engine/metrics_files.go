@@ -2,6 +2,7 @@ package engine
 
 import (
 	"os"
+	"path/filepath"
 	"runtime"
 	"runtime/debug"
 
@@ -10,32 +11,49 @@ import (
 	"github.com/fareway/fareway/modules/internal/spool"
 )
 
-// fileCollector tells how large files are. It looks when it is asked, and a file that is not there has no size.
+// fileCollector tells how large files are, and how much room there is for them. It looks when it is asked, and a file
+// that is not there has no size.
 type fileCollector struct {
-	size  *prometheus.Desc
-	paths map[string]string // by what the label says
+	size, free, whole *prometheus.Desc
+
+	paths   map[string]string // by what the label says
+	folders map[string]string // likewise
 }
 
 func newFileCollector() *fileCollector {
 	return &fileCollector{size: prometheus.NewDesc("fareway_file_bytes",
 		"Size of the ledger's files: database, its write-ahead log, spool (made at its full size), and the decision log.",
-		[]string{"file"}, nil)}
+		[]string{"file"}, nil),
+		free: prometheus.NewDesc("fareway_disk_free_bytes", "What the gateway's user may still write on the disk of a "+
+			"folder: data, or ledger, where its database or its spool is.", []string{"folder"}, nil),
+		whole: prometheus.NewDesc("fareway_disk_bytes", "Size of that disk.", []string{"folder"}, nil)}
 }
 
-// watch sets which ledger's files they are; it is called before the collector is registered.
-func (c *fileCollector) watch(database string) {
+// watch sets which ledger's files they are, and where they are; it is called before the collector is registered.
+func (c *fileCollector) watch(data, database string) {
+	c.folders = map[string]string{"data": data, "ledger": filepath.Dir(database)}
 	c.paths = map[string]string{"database": database, "log": database + "-wal", "spool": spool.Path(database),
 		"decisions": DecisionsPath(database)}
 }
 
 // Describe implements prometheus.Collector.
-func (c *fileCollector) Describe(ch chan<- *prometheus.Desc) { ch <- c.size }
+func (c *fileCollector) Describe(ch chan<- *prometheus.Desc) {
+	ch <- c.size
+	ch <- c.free
+	ch <- c.whole
+}
 
 // Collect implements prometheus.Collector.
 func (c *fileCollector) Collect(ch chan<- prometheus.Metric) {
 	for file, path := range c.paths {
 		if info, err := os.Stat(path); err == nil {
 			ch <- prometheus.MustNewConstMetric(c.size, prometheus.GaugeValue, float64(info.Size()), file)
+		}
+	}
+	for folder, path := range c.folders {
+		if free, whole, ok := measureDisk(path); ok {
+			ch <- prometheus.MustNewConstMetric(c.free, prometheus.GaugeValue, float64(free), folder)
+			ch <- prometheus.MustNewConstMetric(c.whole, prometheus.GaugeValue, float64(whole), folder)
 		}
 	}
 }

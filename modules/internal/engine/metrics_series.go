@@ -223,6 +223,8 @@ func (m *Metrics) startRoute(route string) {
 	m.runningRoutes.of(route)
 	m.tried.of(route)
 	m.firstTokens.of(route)
+	m.interTokens.of(route)
+	m.longestPauses.of(route)
 }
 
 func (m *Metrics) startProvider(p *config.Provider) {
@@ -285,9 +287,10 @@ func (m *Metrics) prune() {
 		known.add(g.Config)
 	}
 	ended := false
-	for _, v := range []vec{m.tokens, m.charged, m.cost, m.over, m.upstreamError, m.outcomes, m.attempts, m.attemptTime,
-		m.firstToken, m.hedges, m.failures, m.violations, m.receipts, m.keyAttempts, m.strategies, m.shadows,
-		m.shadowSeconds, m.shadowOutput, m.shadowCost, m.rules, m.judged, m.predicted} {
+	for _, v := range []vec{m.tokens, m.charged, m.cost, m.over, m.upstreamError, m.outcomes, m.attempts,
+		m.attemptTime, m.firstToken, m.interToken, m.longestPause, m.hedges, m.failures, m.violations, m.receipts,
+		m.keyAttempts, m.strategies, m.shadows, m.shadowSeconds, m.shadowOutput, m.shadowCost, m.rules, m.judged,
+		m.predicted} {
 		for _, labels := range labelsOf(v) {
 			if !known.has(labels) {
 				ended = v.Delete(labels) || ended
@@ -302,6 +305,8 @@ func (m *Metrics) prune() {
 		m.runningRoutes.forget()
 		m.tried.forget()
 		m.firstTokens.forget()
+		m.interTokens.forget()
+		m.longestPauses.forget()
 	}
 }
 

@@ -67,6 +67,8 @@ func TestCountersBeginAtZero(t *testing.T) {
 		`fareway_provider_key_attempts_total{key="first" provider="p" result="served"}`,
 		`fareway_attempt_duration_seconds_bucket{le=600}`,
 		`fareway_time_to_first_token_seconds_bucket{le=600}`,
+		`fareway_inter_token_seconds_bucket{le=2.5}`,
+		`fareway_longest_pause_seconds_bucket{le=120}`,
 	} {
 		require.Contains(t, values, name)
 		require.Zero(t, values[name], name)
@@ -85,7 +87,7 @@ func TestSeriesEnd(t *testing.T) {
 		m.Tokens(route, &llm.Usage{Input: llm.Count(3), Output: llm.Count(4)})
 		m.Outcome(route, "worked")
 		m.running(route, 1)
-		m.Attempted(route, time.Second, 2*time.Second)
+		m.Attempted(route, AttemptTimes{All: 2 * time.Second, FirstToken: time.Second, InterToken: 10 * time.Millisecond})
 	}
 	use("old")
 	use("kept")
@@ -121,6 +123,8 @@ func TestSeriesEnd(t *testing.T) {
 		`fareway_attempt_duration_seconds_bucket{le=2.5}`:             2,
 		`fareway_attempt_duration_seconds_bucket{le=1}`:               0,
 		`fareway_time_to_first_token_seconds_bucket{le=1}`:            2,
+		`fareway_inter_token_seconds_bucket{le=0.01}`:                 2,
+		`fareway_longest_pause_seconds_bucket{le=120}`:                0,
 	} {
 		require.InDelta(t, want, values[name], 0, name)
 	}

@@ -135,14 +135,14 @@ func newPolicyMetrics() policyMetrics {
 		rules: prometheus.NewCounterVec(prometheus.CounterOpts{Name: "fareway_screening_rules_total",
 			Help: "Requests in which a rule was found."},
 			[]string{"rule", "category", "action"}),
-		judged: prometheus.NewHistogramVec(prometheus.HistogramOpts{Name: "fareway_screening_provider_seconds",
-			Help: "How long the provider that screens took to judge a request, by what came of it: allow, flag or block; " +
-				"late, failed or too_large where it did not.", Buckets: prometheus.ExponentialBuckets(0.005, 2, 12)},
+		judged: prometheus.NewHistogramVec(histogram("fareway_screening_provider_seconds",
+			"How long the provider that screens took to judge a request, by what came of it: allow, flag or block; "+
+				"late, failed or too_large where it did not.", prometheus.ExponentialBuckets(0.005, 2, 12)),
 			[]string{"provider", "verdict"}),
-		predicted: prometheus.NewHistogramVec(prometheus.HistogramOpts{Name: "fareway_predictor_seconds",
-			Help: "How long requests waited for the provider that predicts, by what came of it: known or unknown; late, " +
+		predicted: prometheus.NewHistogramVec(histogram("fareway_predictor_seconds",
+			"How long requests waited for the provider that predicts, by what came of it: known or unknown; late, "+
 				"failed or skipped (it was late with others) where it did not answer.",
-			Buckets: prometheus.ExponentialBuckets(0.0005, 2, 12)}, []string{"provider", "outcome"}),
+			prometheus.ExponentialBuckets(0.0005, 2, 12)), []string{"provider", "outcome"}),
 		lookups: prometheus.NewCounterVec(prometheus.CounterOpts{Name: "fareway_cache_lookups_total",
 			Help: "Requests that were looked for in the response cache, by what came of it: hit or miss."}, []string{"result"}),
 		suspended: prometheus.NewCounter(prometheus.CounterOpts{Name: "fareway_suspensions_total",

@@ -59,9 +59,9 @@ func newShadowMetrics(seconds []float64) shadowMetrics {
 		shadows: prometheus.NewCounterVec(prometheus.CounterOpts{
 			Name: "fareway_shadow_calls_total", Help: "Calls for comparison by their route and by what came of them: " +
 				"answered, the kind of the failure, or why none was made."}, []string{"route", "outcome"}),
-		shadowSeconds: prometheus.NewHistogramVec(prometheus.HistogramOpts{
-			Name: "fareway_shadow_seconds", Help: "Time of calls for comparison (of=shadow), and of those whose replies they " +
-				"are compared with (of=reply), by the route of the former.", Buckets: seconds}, of),
+		shadowSeconds: prometheus.NewHistogramVec(histogram("fareway_shadow_seconds",
+			"Time of calls for comparison (of=shadow), and of those whose replies they are compared with (of=reply), by the "+
+				"route of the former.", seconds), of),
 		shadowOutput: prometheus.NewCounterVec(prometheus.CounterOpts{
 			Name: "fareway_shadow_output_tokens_total", Help: "Output of the same calls, in tokens."}, of),
 		shadowCost: prometheus.NewCounterVec(prometheus.CounterOpts{

@@ -53,8 +53,9 @@
 // statuses would mix up: the process died (transport), the caller left (the call's context), the upstream
 // refused (Failure); and it spares authors in other languages the status details of their gRPC library.
 //
-// TRACES. Trace context may come to travel as gRPC metadata (`traceparent`, `tracestate`); metadata that a
-// plugin does not know is ignored.
+// TRACES. Generate has the span of its attempt as gRPC metadata (`traceparent`, `tracestate`: W3C Trace Context) where
+// the gateway traces. Where there is `fareway-trace-upstream` besides, the upstream is to be sent `traceparent`, too, and
+// otherwise not. Metadata that a plugin does not know is ignored.
 //
 // COMPATIBILITY. Within version 1 fields and capabilities are only added; unknown fields and unknown event
 // kinds are ignored by the receiver. What changes a meaning is version 2, served beside version 1.

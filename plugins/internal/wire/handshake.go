@@ -15,6 +15,8 @@ const (
 	CookieValue = "c2f6a9d1-provider"
 	// HostPIDKey is the environment variable with the process id of the host.
 	HostPIDKey = "FAREWAY_HOST_PID"
+	// TraceUpstream is the gRPC metadata, beside traceparent, of an attempt whose upstream is told its span, too.
+	TraceUpstream = "fareway-trace-upstream"
 )
 
 const (

@@ -1,0 +1,5 @@
+//go:build !unix
+
+package gateway
+
+func maxFiles() int { return assumedFiles }
