@@ -186,6 +186,11 @@ cluster: $(CLUSTER) ## show three gateways on one ledger, and what happens when 
 	@CGO_ENABLED=0 go build $(BUILD) -o bin/ ./examples/cluster/cmd/cluster
 	@exec bin/cluster $(ARGS)
 
+.PHONY: systemd
+systemd: bin/fareway ## try the service's units with a real systemd, on a copy of this system that nothing of stays (root)
+	@unshare --mount --pid --fork --kill-child --net --uts --ipc --cgroup examples/public/systemd/boot.sh \
+	  .cache/systemd bin/fareway examples/public/systemd/trial.sh
+
 .PHONY: nemesis
 nemesis: $(CLUSTER) ## break that cluster in ten ways and compare the books, four minutes (root; ARGS='-faults primary' chooses)
 	go test -tags nemesis -count 1 -timeout 20m -v ./examples/cluster/nemesis $(if $(ARGS),-args $(ARGS))

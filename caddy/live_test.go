@@ -81,8 +81,10 @@ func do(t testing.TB, c *http.Client, req *http.Request) *live {
 	resp, err := c.Do(req)
 	require.NoError(t, err)
 	t.Cleanup(func() { _ = resp.Body.Close() })
-	return &live{Response: resp, r: bufio.NewReader(resp.Body)}
+	return newLive(resp)
 }
+
+func newLive(resp *http.Response) *live { return &live{Response: resp, r: bufio.NewReader(resp.Body)} }
 
 // until reads lines up to one that holds text.
 func (l *live) until(t testing.TB, text string) {

@@ -36,6 +36,7 @@ func init() {
 //	POST   /fareway/replay                  {"text", "since"} where requests since then would have gone by it, and at
 //	                                        what cost: JSON lines {"done", "of"} and a last one {"comparison"}
 //	POST   /fareway/reload?by=COMMAND       loads the HCL file now, as saving it does by itself; 422 when it is refused
+//	POST   /fareway/upgrade                 {"program"?} puts another process in the place of this one; on a socket only
 //	GET    /fareway/plugins                 provider plugins: those that run, built-in ones, files of plugin_dir
 //	GET    /fareway/plugins/{name}          one plugin, with its settings; one that does not run is started to be asked
 //	GET    /fareway/routes                  the routes, with what was learned of them
@@ -123,6 +124,9 @@ func (a *API) Provision(ctx caddy.Context) error {
 		return nil // there is no gateway
 	}
 	app := v.(*gateway.App)
+	if err := app.ShareSockets(ctx); err != nil {
+		return err
+	}
 	if err := app.Open(); err != nil {
 		return err
 	}
@@ -177,6 +181,7 @@ func (a *API) Routes() []caddy.AdminRoute {
 		{Pattern: "POST /fareway/ledger/checkpoints", Handler: a.change(a.makeCheckpoint)},
 		{Pattern: "POST /fareway/ledger/prune", Handler: a.change(a.prune)},
 		{Pattern: "POST /fareway/reload", Handler: reply(a.reload)},
+		{Pattern: "POST /fareway/upgrade", Handler: reply(a.upgrade)},
 		{Pattern: "POST /fareway/plan", Handler: reply(a.plan)},
 		{Pattern: "POST /fareway/replay", Handler: lines(a.replanRequests)},
 		{Pattern: "GET /fareway/explain/{request}", Handler: reply(a.explain)},

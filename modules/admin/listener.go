@@ -131,18 +131,14 @@ func (l *Listener) Start(data string, e *engine.Engine, log *slog.Logger) error 
 	return nil
 }
 
-// listenAdmin takes an address as Caddy does, so that the old and the new configuration share it during a reload.
+// listenAdmin takes an address; a socket's file is its owner's alone.
 func listenAdmin(addr caddy.NetworkAddress) (net.Listener, error) {
 	if addr.IsUnixNetwork() {
 		if parsed, err := caddy.ParseNetworkAddress(gateway.WithMode(addr.String())); err == nil {
 			addr = parsed
 		}
 	}
-	ln, err := addr.Listen(context.Background(), 0, net.ListenConfig{})
-	if err != nil {
-		return nil, err
-	}
-	return ln.(net.Listener), nil
+	return gateway.Listen(addr)
 }
 
 func (l *Listener) certificate(data string) (tls.Certificate, error) {

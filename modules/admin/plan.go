@@ -128,13 +128,13 @@ func (a *API) plan(r *http.Request) (any, error) {
 	return v, err
 }
 
-// onSocket refuses a configuration that comes from elsewhere.
+// onSocket refuses a configuration, or a program, that comes from elsewhere.
 func onSocket(r *http.Request) error {
 	if r.TLS == nil {
 		return nil
 	}
-	return problem(http.StatusForbidden, "a configuration is not taken over a network, for it can read files and "+
-		"start programs: use the gateway's socket, on its own machine")
+	return problem(http.StatusForbidden, "what can read files and start programs is not taken over a network: use the "+
+		"gateway's socket, on its own machine")
 }
 
 // restored is what a kept configuration puts in the place of what is saved: its own texts, and nothing in place of

@@ -86,6 +86,13 @@ func (h *Handler) ServeHTTP(w http.ResponseWriter, r *http.Request, next caddyht
 
 	now := time.Now()
 	call := &gateway.Call{ID: gateway.NewID(now), Start: now, From: gateway.ClientAddress(r)}
+	if e := h.engine(); e != nil {
+		call.Work = e.Begin()
+	}
+	if call.Work != nil && gateway.Relay(w, r, call.Work) {
+		call.Work.Done()
+		return nil
+	}
 	rec := newRecorder(w, r, call)
 	err := h.serve(rec, r, call, next)
 	if rec.hasUnreadBody() {
@@ -97,9 +104,6 @@ func (h *Handler) ServeHTTP(w http.ResponseWriter, r *http.Request, next caddyht
 // serve answers the request. When it returns, all that was taken for it is given back.
 func (h *Handler) serve(rec *recorder, r *http.Request, call *gateway.Call, next caddyhttp.Handler) (err error) {
 	refusal := h.table.find(r, call)
-	if e := h.engine(); e != nil {
-		call.Work = e.Begin()
-	}
 	if call.Work != nil {
 		defer call.Work.Done()
 	}

@@ -46,6 +46,7 @@ func (b *books) place(ctx context.Context, h ledger.Hold, first *attempt) error 
 		return err
 	}
 	b.held, b.hold, b.call.Record.Held = true, h.Microcents, true
+	b.call.Work.Enter()
 	b.engine.Metrics().Held(b.hold)
 	return nil
 }

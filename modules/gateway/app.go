@@ -8,11 +8,14 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"net"
 	"path/filepath"
 	"strings"
 	"sync/atomic"
+	"time"
 
 	"github.com/caddyserver/caddy/v2"
+	"github.com/caddyserver/caddy/v2/modules/caddyhttp"
 
 	"github.com/fareway/fareway/config"
 	"github.com/fareway/fareway/modules/internal/engine"
@@ -45,14 +48,20 @@ type App struct {
 	// `reload` after an edit of them is one of a changed configuration: Caddy passes over one that has not changed.
 	Digest string `json:"digest,omitempty"`
 
-	ctx    caddy.Context
-	cfg    *config.Config
-	caddys string                        // the address of Caddy's own admin endpoint, "" when it is off
-	engine atomic.Pointer[engine.Engine] // nil until Open
-	live   *engine.Live                  // nil until Open
-	health *healthServer
-	admin  adminListener // nil without one
-	log    *slog.Logger
+	ctx          caddy.Context
+	cfg          *config.Config
+	caddys       string                        // the address of Caddy's own admin endpoint, "" when it is off
+	engine       atomic.Pointer[engine.Engine] // nil until Open
+	live         *engine.Live                  // nil until Open
+	http         *caddyhttp.App                // whose servers have the process's sockets; nil until ShareSockets
+	leavesQueues bool                          // at exit, at once
+	taken        []net.Listener                // until Caddy has them
+	before       *App                          // that served when this one began to
+	// shutdownDelayed is http's shutdown_delay, which is set to 0 while another configuration is to take over.
+	shutdownDelayed caddy.Duration
+	health          *healthServer
+	admin           adminListener // nil without one
+	log             *slog.Logger
 
 	endpoints atomic.Pointer[[]string] // of the path table; nil where no site has the handlers
 }
@@ -75,12 +84,17 @@ func DefaultDataDir() string { return filepath.Join(caddy.AppDataDir(), "fareway
 // it already, as in a reload: `validate` works beside a gateway that runs, and leaves no trace where none does.
 func (a *App) Provision(ctx caddy.Context) (err error) {
 	a.ctx, a.log = ctx, ctx.Slogger()
+	predecessor, err := findPredecessor()
+	if err != nil {
+		return err
+	}
 	if a.Data, err = filepath.Abs(cmp.Or(a.Data, DefaultDataDir())); err != nil {
 		return fmt.Errorf("finding the data folder: %w", err)
 	}
 	defer func() {
 		if err != nil {
 			a.reportLoadFailure(err)
+			predecessor.fail(err)
 		}
 	}()
 	if a.Config == "" {
@@ -130,18 +144,62 @@ func (a *App) load(ctx caddy.Context, path string) (*config.Config, *config.Diag
 	return engine.CheckConfig(ctx, path, a.log)
 }
 
+// ShareSockets has the servers of the configuration listen at the process's sockets, where it has any. All that is to
+// be known of them has to be known by then, so it provisions them. It is called before Caddy starts its apps, where
+// there is an admin API.
+func (a *App) ShareSockets(ctx caddy.Context) error {
+	v, err := ctx.AppIfConfigured("http")
+	if errors.Is(err, caddy.ErrNotConfigured) {
+		return nil
+	}
+	if err != nil {
+		return err
+	}
+	a.http = v.(*caddyhttp.App)
+	shareSockets(a.http)
+	if hasGiven() && a.http.ShutdownDelay == 0 {
+		// At exit, connections that have just been taken get the time to send their request (see watchExit).
+		a.http.ShutdownDelay, a.leavesQueues = caddy.Duration(leaveQueues), true
+	}
+	predecessor, err := findPredecessor()
+	if predecessor == nil {
+		return err
+	}
+	// An address that cannot be had is to be found while the process before this one can still go on.
+	if a.taken, err = takeAddresses(a.ctx, a.http); err != nil {
+		predecessor.fail(err)
+	}
+	return err
+}
+
 // Open leases the engine and starts what the HCL file names. Only the first call does anything: the admin API calls it
 // before Caddy takes the admin address, so that a gateway that cannot start leaves a running one's socket alone, and
 // Start does where there is no admin API.
-func (a *App) Open() error {
+func (a *App) Open() (err error) {
 	if a.engine.Load() != nil {
 		return nil
 	}
-	e, err := leaseEngine(a.Data, a.cfg, a.log)
+	predecessor, err := findPredecessor()
+	if err != nil {
+		return err
+	}
+	defer func() {
+		if err != nil {
+			predecessor.fail(err)
+		}
+	}()
+	if serving.Load() == nil {
+		// Caddy listens before it has loaded the certificates: who comes in between is refused.
+		pauseListening()
+	}
+	e, err := leaseEngine(a.Data, a.cfg, a.log, predecessor)
 	if err != nil {
 		return fmt.Errorf("starting the gateway on %s: %w", a.Data, err)
 	}
 	a.engine.Store(e)
+	if predecessor != nil {
+		gatePackets(e.PredecessorsEnded())
+	}
 	if a.live, err = e.Live(a.ctx, a.cfg); err != nil {
 		return &loadError{path: a.cfg.Path, err: err}
 	}
@@ -199,11 +257,72 @@ func (a *App) Start() error {
 	e.SetLogger(a.log)
 	e.SetCertificates(func() []engine.Certificate { return findCertificates(a.ctx) })
 	a.live.Start()
+	if err := a.succeed(); err != nil {
+		return err
+	}
+	feedWatchdog(e.Logger())
 	handleHangup()
 	handleInterrupt()
-	go watchExit(a.ctx, e, a.shutdownDelay())
+	go watchExit(a.ctx, e, a.shutdownDelay(), a.leavesQueues)
 	return nil
 }
+
+// succeed puts this configuration in the place of the one that served, in this process or in the one before it.
+func (a *App) succeed() error {
+	predecessor, err := findPredecessor()
+	if err != nil {
+		return err
+	}
+	a.before = serving.Swap(a)
+	if b := a.before; b != nil && b.http != nil {
+		// The addresses stay, so Caddy need not go on serving at them for those who have not noticed; that they do it
+		// cannot see where their sockets are the process's.
+		b.shutdownDelayed, b.http.ShutdownDelay = b.http.ShutdownDelay, 0
+	}
+	if predecessor != nil {
+		if err := a.takeRelayed(a.Engine().PredecessorsEnded()); err != nil {
+			return err
+		}
+	}
+	go func() {
+		active := a.awaitActive()
+		if active && a.before == nil {
+			a.awaitCertificates()
+		}
+		resumeListening()
+		if active {
+			predecessor.serve()
+		}
+		for _, ln := range a.taken { // Caddy has it by now
+			_ = ln.Close()
+		}
+	}()
+	return nil
+}
+
+// awaitActive waits until Caddy has started all of the configuration, which it tells nobody; false where it does not.
+func (a *App) awaitActive() bool {
+	tick := time.NewTicker(time.Millisecond)
+	defer tick.Stop()
+	for {
+		if active := caddy.ActiveContext(); active.Context != nil {
+			if v, err := active.AppIfConfigured("fareway"); err == nil && v == caddy.App(a) {
+				return true
+			}
+		}
+		select {
+		case <-a.ctx.Done():
+			return false
+		case <-tick.C:
+		}
+	}
+}
+
+// serving is the app whose configuration serves in this process; nil before the first one.
+var serving atomic.Pointer[App]
+
+// stopProbes closes the connections of health checks: the process that takes this one's place answers them.
+func (a *App) stopProbes() { a.health.server.SetKeepAlivesEnabled(false) }
 
 // Stop does nothing: Caddy stops apps in no particular order, and live streams go on over a reload. At exit
 // the engine drains by itself (see watchExit); everything else is given back in Cleanup.
@@ -214,6 +333,10 @@ func (a *App) Cleanup() error {
 	if a.Engine() == nil {
 		return nil
 	}
+	if b := a.before; serving.CompareAndSwap(a, b) && b != nil && b.http != nil {
+		b.http.ShutdownDelay = b.shutdownDelayed // this one did not come to serve
+	}
+	a.before = nil
 	if a.health != nil {
 		a.health.stop()
 	}

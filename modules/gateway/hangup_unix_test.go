@@ -57,7 +57,7 @@ func lease(t *testing.T) (*engine.Engine, logLines) {
 	data, lines := t.TempDir(), make(logLines, 1_000)
 	cfg := &config.Config{Store: config.DefaultStore(), Path: filepath.Join(data, "gateway.hcl"),
 		Gateway: config.Gateway{DefaultProfile: config.ProfileBalanced}}
-	e, err := leaseEngine(data, cfg, slog.New(slog.NewTextHandler(lines, nil)))
+	e, err := leaseEngine(data, cfg, slog.New(slog.NewTextHandler(lines, nil)), nil)
 	require.NoError(t, err)
 	live, err := e.Live(t.Context(), cfg)
 	require.NoError(t, err)

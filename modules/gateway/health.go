@@ -1,11 +1,9 @@
 package gateway
 
 import (
-	"context"
 	"errors"
 	"fmt"
 	"log/slog"
-	"net"
 	"net/http"
 	"time"
 
@@ -27,8 +25,7 @@ func (h *healthServer) start(log *slog.Logger) error {
 	if err != nil {
 		return fmt.Errorf("reading the health address %q: %w", h.address, err)
 	}
-	// Caddy's listeners are shared between the old and the new configuration during a reload.
-	ln, err := addr.Listen(context.Background(), 0, net.ListenConfig{})
+	ln, err := Listen(addr)
 	if err != nil {
 		return fmt.Errorf("listening for health checks on %s: %w", h.address, err)
 	}
@@ -37,7 +34,7 @@ func (h *healthServer) start(log *slog.Logger) error {
 	mux.HandleFunc("GET /readyz", func(w http.ResponseWriter, _ *http.Request) { writeHealth(w, h.engine.Ready()) })
 	h.server = &http.Server{Handler: mux, ReadHeaderTimeout: 10 * time.Second}
 	go func() {
-		if err := h.server.Serve(ln.(net.Listener)); !errors.Is(err, http.ErrServerClosed) {
+		if err := h.server.Serve(ln); !errors.Is(err, http.ErrServerClosed) {
 			log.Error("serving health checks", "error", err)
 		}
 	}()

@@ -20,10 +20,14 @@ var engines = caddy.NewUsagePool()
 // pooledEngine is an engine in the pool.
 type pooledEngine struct{ *engine.Engine }
 
-func leaseEngine(data string, cfg *config.Config, log *slog.Logger) (*engine.Engine, error) {
+func leaseEngine(data string, cfg *config.Config, log *slog.Logger, before *predecessor) (*engine.Engine, error) {
 	v, _, err := engines.LoadOrNew(data, func() (caddy.Destructor, error) {
-		e, err := engine.Open(engine.Options{DataDir: data, OpenStore: stores.Open, OpenLimiter: stores.OpenLimiter,
-			OpenCache: stores.OpenCache, OpenConversations: stores.OpenConversations, Logger: log, Version: Version()}, cfg)
+		o := engine.Options{DataDir: data, OpenStore: stores.Open, OpenLimiter: stores.OpenLimiter,
+			OpenCache: stores.OpenCache, OpenConversations: stores.OpenConversations, Logger: log, Version: Version()}
+		if before != nil {
+			o.BeforeLedger = before.awaitLedger
+		}
+		e, err := engine.Open(o, cfg)
 		if err != nil {
 			return nil, err
 		}
@@ -35,10 +39,16 @@ func leaseEngine(data string, cfg *config.Config, log *slog.Logger) (*engine.Eng
 	return v.(pooledEngine).Engine, nil
 }
 
+// leaveQueues is how long a process that ends serves on when it takes no more connections: a few looks of watchExit.
+const leaveQueues = 400 * time.Millisecond
+
 // watchExit begins the drain as soon as the process is exiting, until ctx ends with this configuration. Caddy tells no
 // app: it stops them in map order, and the HTTP app's Stop blocks for its shutdown_delay, in which requests are still
 // sent here, and then until its streams end, which only the drain bounds.
-func watchExit(ctx context.Context, e *engine.Engine, delay time.Duration) {
+//
+// Where the sockets are a service manager's, connections are left in their queues from then on, to the next process:
+// net/http resets those that it has just taken when it shuts down.
+func watchExit(ctx context.Context, e *engine.Engine, delay time.Duration, leavesQueues bool) {
 	tick := time.NewTicker(100 * time.Millisecond)
 	defer tick.Stop()
 	for {
@@ -47,6 +57,9 @@ func watchExit(ctx context.Context, e *engine.Engine, delay time.Duration) {
 			return
 		case <-tick.C:
 			if caddy.Exiting() {
+				if leavesQueues {
+					pauseGiven()
+				}
 				e.BeginDrain(delay)
 				return
 			}

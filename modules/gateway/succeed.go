@@ -31,42 +31,52 @@ func keepSockets(ctx context.Context, e *engine.Engine, log *slog.Logger, paths 
 		return
 	default:
 	}
+	kept := make(map[string]fs.FileInfo, len(paths))
 	for _, path := range paths {
-		_ = os.Remove(path + secondName) // of a process that was killed
-		if err := os.Link(path, path+secondName); err != nil && !errors.Is(err, fs.ErrNotExist) {
+		_ = os.Remove(path + secondName) // of a process that was killed, or of one whose place this one takes
+		err := os.Link(path, path+secondName)
+		if err == nil {
+			kept[path], err = os.Lstat(path + secondName)
+		}
+		if err != nil && !errors.Is(err, fs.ErrNotExist) {
 			log.Warn("the process before this one removes a socket at its end: restart this one then", "path", path,
 				"error", err)
 		}
 	}
 	go func() {
 		defer func() {
-			for _, path := range paths {
-				_ = os.Remove(path + secondName)
+			for path, own := range kept {
+				if is, err := os.Lstat(path + secondName); err == nil && os.SameFile(is, own) { // not the next one's
+					_ = os.Remove(path + secondName)
+				}
 			}
 		}()
-		select {
-		case <-ctx.Done():
-			return
-		case <-alone:
-		}
 		tick := time.NewTicker(putBackEvery)
 		defer tick.Stop()
-		for over := time.After(putBackFor); ; {
-			for _, path := range paths {
-				if _, err := os.Lstat(path); !errors.Is(err, fs.ErrNotExist) {
-					continue
-				}
-				if err := os.Link(path+secondName, path); err != nil && !errors.Is(err, fs.ErrNotExist) {
-					log.Warn("a socket cannot be put back that the process before this one has removed", "path", path, "error", err)
-				}
-			}
+		var over <-chan time.Time
+		for {
 			select {
 			case <-ctx.Done():
 				return
 			case <-over:
 				return
+			case <-alone:
+				alone, over = nil, time.After(putBackFor)
 			case <-tick.C:
+				putBack(log, kept)
 			}
 		}
 	}()
+}
+
+// putBack puts back what is gone of sockets.
+func putBack(log *slog.Logger, kept map[string]fs.FileInfo) {
+	for path := range kept {
+		if _, err := os.Lstat(path); !errors.Is(err, fs.ErrNotExist) {
+			continue
+		}
+		if err := os.Link(path+secondName, path); err != nil && !errors.Is(err, fs.ErrNotExist) {
+			log.Warn("a socket cannot be put back that the process before this one has removed", "path", path, "error", err)
+		}
+	}
 }

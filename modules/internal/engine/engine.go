@@ -68,6 +68,10 @@ type Options struct {
 	// OpenConversations opens the memory of conversations of nodes that share a limiter; it returns nil where they do
 	// not. nil: it is in the memory of this process.
 	OpenConversations func(at config.Limiter, now func() time.Time, log *slog.Logger) (affinity.Shared, error)
+	// BeforeLedger is called when all is done that can be done without the ledger; providers run by then. It is how a
+	// process that takes another one's place (see package gateway) lets that one go on until it can begin. nil: nobody
+	// waits for that.
+	BeforeLedger func() error
 	// OpenLimiter opens the one that the configuration names. nil: in the memory of this process.
 	OpenLimiter func(at config.Limiter, log *slog.Logger) (ratelimit.Limiter, error)
 }
@@ -107,6 +111,7 @@ type Engine struct {
 	background background
 	opened     time.Time
 
+	early        []*host.Plugin // that were started before there was a configuration to serve
 	predecessors predecessors
 	offered      sync.WaitGroup // of who hands the ledger over
 	handed       *flock.Flock   // of the spool, where that is done
@@ -258,7 +263,28 @@ func (e *Engine) openParts(o *Options, cfg *config.Config) error {
 	e.life = newLifecycle(logger, e.use)
 	e.plans = newPlans(logger)
 	e.plans.use(cfg.Plans)
+	e.host = host.New(host.Options{Builtin: o.Builtin, Logger: logger,
+		OnFailure: e.metrics.providerFailed, OnViolation: e.metrics.providerViolated})
+	if err := e.openFiles(o, cfg); err != nil {
+		e.host.Close()
+		return err
+	}
+	e.probe.ping, e.probe.now = e.store.Ping, o.Now
+	e.metrics.providers.current = e.Current
+	e.setBackground(o)
+	return nil
+}
 
+// openFiles opens what no other process may have open.
+func (e *Engine) openFiles(o *Options, cfg *config.Config) error {
+	if o.BeforeLedger != nil {
+		if err := e.startEarly(cfg); err != nil {
+			return err
+		}
+		if err := o.BeforeLedger(); err != nil {
+			return err
+		}
+	}
 	if err := e.openLedger(o, cfg); err != nil {
 		return err
 	}
@@ -269,11 +295,6 @@ func (e *Engine) openParts(o *Options, cfg *config.Config) error {
 		return errors.Join(err, e.closeLedger())
 	}
 	e.learning.openFiles(o, cfg)
-	e.host = host.New(host.Options{Builtin: o.Builtin, Logger: logger,
-		OnFailure: e.metrics.providerFailed, OnViolation: e.metrics.providerViolated})
-	e.probe.ping, e.probe.now = e.store.Ping, o.Now
-	e.metrics.providers.current = e.Current
-	e.setBackground(o)
 	return nil
 }
 
@@ -337,6 +358,7 @@ func (c *configuration) open(o *Options, cfg *config.Config) {
 // Activate makes g the generation of the requests that come from now on.
 func (e *Engine) Activate(g *Generation) {
 	e.activate(g)
+	e.releaseEarly()
 	e.background.start(e.life.ctx)
 }
 
@@ -426,6 +448,7 @@ func optionsOf(h *host.Host) config.Options {
 type Work struct {
 	engine  *Engine
 	gen     *Generation
+	entered bool                             // see Enter
 	permit  ratelimit.Permit                 // of its account's concurrent_requests
 	charged bool                             // counts towards max_streams
 	asks    [ratelimit.MaxAsks]ratelimit.Ask // of one question to the limiter
@@ -441,6 +464,15 @@ func (e *Engine) Begin() *Work {
 	return &Work{engine: e, gen: g}
 }
 
+// Enter says that what the request needs of the ledger to begin is done: the ledger can be handed over without it. The
+// end of the request says so as well.
+func (w *Work) Enter() {
+	if !w.entered {
+		w.entered = true
+		w.engine.life.enter()
+	}
+}
+
 // Generation is the configuration that the request works on.
 func (w *Work) Generation() *Generation { return w.gen }
 
@@ -451,7 +483,10 @@ func (w *Work) Engine() *Engine { return w.engine }
 func (w *Work) Stopping() context.Context { return w.engine.life.ctx }
 
 // Done ends the request's stay.
-func (w *Work) Done() { w.engine.life.end(w.gen) }
+func (w *Work) Done() {
+	w.Enter()
+	w.engine.life.end(w.gen)
+}
 
 // BeginDrain lets Ready say that the gateway is shutting down. Requests that come nevertheless are served. When
 // delay, in which they still come, and then the drain timeout are over, those that are left are told to end: each
@@ -461,6 +496,28 @@ func (w *Work) Done() { w.engine.life.end(w.gen) }
 func (e *Engine) BeginDrain(delay time.Duration) {
 	if e.life.drain(delay) && e.base != nil {
 		e.offer(delay)
+	}
+}
+
+// AwaitEntered waits until each request that has begun has what it needs of the ledger to begin, or for ctx.
+func (e *Engine) AwaitEntered(ctx context.Context) { e.life.awaitEntered(ctx) }
+
+// IsDraining reports whether a drain has begun.
+func (e *Engine) IsDraining() bool { return errors.Is(e.life.ready(), ErrShutdown) }
+
+// IsAlone reports whether this process has its ledger to itself, and can hand it over.
+func (e *Engine) IsAlone() bool { return e.base != nil }
+
+// CheckAlive goes through what each request goes through in this process. It returns unless something there hangs, and
+// depends on nothing outside.
+func (e *Engine) CheckAlive() {
+	if g, release := e.life.acquire(); g != nil {
+		release()
+	}
+	e.away()
+	e.settler.spool.Len()
+	if e.live != nil {
+		e.live.CheckAlive()
 	}
 }
 

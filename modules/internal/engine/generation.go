@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"slices"
+	"sync"
 	"sync/atomic"
 	"time"
 
@@ -158,16 +159,7 @@ type instance struct {
 // start starts a provider's plugin with settings.
 func (c *configuration) start(ctx context.Context, g *Generation, p *config.Provider, name string,
 	values settings.Values) (Backend, error) {
-	plugin, err := c.host.Acquire(ctx, host.Spec{
-		Name:         name,
-		Source:       host.Source{Plugin: p.Plugin, Dir: g.Config.Gateway.PluginDir, SHA256: p.SHA256},
-		Settings:     values,
-		StartTimeout: p.StartTimeout,
-		DrainTimeout: g.Config.Gateway.DrainTimeout,
-		MaxMemory:    p.MaxMemory,
-		Confine:      host.Confine(p.Confine),
-		Telemetry:    g.Config.Telemetry.Providers,
-	})
+	plugin, err := c.host.Acquire(ctx, runSpec(g.Config, p, name, values))
 	if err != nil {
 		return nil, &startError{p.Name, p.Plugin, values, err}
 	}
@@ -176,11 +168,62 @@ func (c *configuration) start(ctx context.Context, g *Generation, p *config.Prov
 	return b, nil
 }
 
+// runSpec is a provider's plugin with settings, as it serves.
+func runSpec(cfg *config.Config, p *config.Provider, name string, values settings.Values) host.Spec {
+	return host.Spec{
+		Name:         name,
+		Source:       host.Source{Plugin: p.Plugin, Dir: cfg.Gateway.PluginDir, SHA256: p.SHA256},
+		Settings:     values,
+		StartTimeout: p.StartTimeout,
+		DrainTimeout: cfg.Gateway.DrainTimeout,
+		MaxMemory:    p.MaxMemory,
+		Confine:      host.Confine(p.Confine),
+		Telemetry:    cfg.Telemetry.Providers,
+	}
+}
+
+// startEarly starts the plugins of a configuration that is to serve, side by side. Whoever prepares it finds them
+// running; they are given back when it serves.
+func (e *Engine) startEarly(cfg *config.Config) error {
+	var specs []host.Spec
+	for _, p := range cfg.Providers {
+		if len(p.Keys) == 0 {
+			specs = append(specs, runSpec(cfg, &p, p.Name, p.Settings))
+		}
+		for _, k := range p.Keys {
+			specs = append(specs, runSpec(cfg, &p, keyedName(&p, k.Name), k.Settings))
+		}
+	}
+	plugins, errs := make([]*host.Plugin, len(specs)), make([]error, len(specs))
+	var starting sync.WaitGroup
+	for i, spec := range specs {
+		starting.Go(func() { plugins[i], errs[i] = e.host.Acquire(context.Background(), spec) })
+	}
+	starting.Wait()
+	for _, plugin := range plugins {
+		if plugin != nil {
+			e.early = append(e.early, plugin)
+		}
+	}
+	return errors.Join(errs...)
+}
+
+// releaseEarly gives back the plugins that were started early.
+func (e *Engine) releaseEarly() {
+	for _, plugin := range e.early {
+		plugin.Release()
+	}
+	e.early = nil
+}
+
+// keyedName is the name of the plugin for a provider's key.
+func keyedName(p *config.Provider, key string) string { return p.Name + "/" + key }
+
 // startPool starts a plugin for each key of a provider.
 func (c *configuration) startPool(ctx context.Context, g *Generation, p *config.Provider) error {
 	made := &pool{name: p.Name, now: c.Now}
 	for _, k := range p.Keys {
-		b, err := c.start(ctx, g, p, p.Name+"/"+k.Name, k.Settings)
+		b, err := c.start(ctx, g, p, keyedName(p, k.Name), k.Settings)
 		if err != nil {
 			return err
 		}

@@ -26,7 +26,7 @@ import (
 const (
 	// handOverEvery is how often a process that drains looks whether another one waits, and one that has the ledger
 	// whether a process before it has ended.
-	handOverEvery = 50 * time.Millisecond
+	handOverEvery = 10 * time.Millisecond
 	// tryAgain is after how long what went wrong with that is tried again.
 	tryAgain = 5 * time.Second
 )

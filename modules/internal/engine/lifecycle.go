@@ -39,6 +39,8 @@ type lifecycle struct {
 	phase       phase
 	generations []*Generation // active ones, oldest first
 	running     int           // requests
+	entering    int           // those of them that need the ledger to begin
+	entered     chan struct{} // closed when there are none of these; nil while nobody waits for that
 	idle        chan struct{} // closed when nothing runs any more; nil while nobody waits for that
 	last        *Generation   // the current one, or the last that was
 	over        *time.Timer   // ends a drain
@@ -126,7 +128,37 @@ func (l *lifecycle) begin() *Generation {
 	}
 	g.refs++
 	l.running++
+	l.entering++
 	return g
+}
+
+// enter is for a request that needs the ledger no more to begin.
+func (l *lifecycle) enter() {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.entering--
+	if l.entering == 0 && l.entered != nil {
+		close(l.entered)
+		l.entered = nil
+	}
+}
+
+// awaitEntered waits until no request needs the ledger to begin, or for ctx.
+func (l *lifecycle) awaitEntered(ctx context.Context) {
+	l.mu.Lock()
+	if l.entering == 0 {
+		l.mu.Unlock()
+		return
+	}
+	if l.entered == nil {
+		l.entered = make(chan struct{})
+	}
+	entered := l.entered
+	l.mu.Unlock()
+	select {
+	case <-entered:
+	case <-ctx.Done():
+	}
 }
 
 // beside registers more work on the configuration of a request that runs; false once a drain has begun.

@@ -36,7 +36,7 @@ func (w *Work) Beside() *Work {
 	if !w.engine.life.beside(w.gen) {
 		return nil
 	}
-	return &Work{engine: w.engine, gen: w.gen}
+	return &Work{engine: w.engine, gen: w.gen, entered: true}
 }
 
 // Leaving is done, with cause ErrShutdown, once a drain has begun: work that no client waits for ends then.

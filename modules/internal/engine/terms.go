@@ -56,6 +56,20 @@ func (p *plans) of(name string) ledger.Terms {
 	return terms
 }
 
+// CheckPlansKept says which plans that accounts are on the configuration file lacks as it is now, for a process that
+// is to begin with it. What else is wrong with the file is not said.
+func (e *Engine) CheckPlansKept(ctx context.Context) error {
+	g := e.Current()
+	if g == nil {
+		return nil
+	}
+	cfg, diags := e.Load(ctx, g.Config.Path, nil)
+	if diags.HasErrors() {
+		return nil // a newer program may know better
+	}
+	return e.keepPlans(ctx, cfg)
+}
+
 // keepPlans refuses a configuration that lacks a plan that accounts are on: they would silently lose their
 // credits, or their caps.
 func (c *configuration) keepPlans(ctx context.Context, cfg *config.Config) error {

@@ -168,6 +168,13 @@ func (l *Ledger) HandOver(ctx context.Context, before func() error) error {
 // IsHandedOver reports whether the ledger is handed over.
 func (l *Ledger) IsHandedOver() bool { return l.handedOver.Load() }
 
+// CheckAlive returns unless something in this process that each request goes through hangs.
+func (l *Ledger) CheckAlive() {
+	l.findRunning("")
+	l.queue.mu.Lock()
+	defer l.queue.mu.Unlock()
+}
+
 func (l *Ledger) now() time.Time { return l.o.Now().UTC() }
 
 // observe reports how long a caller waited.

@@ -25,7 +25,7 @@ const (
 	// Whoever finds another one waiting gives up after awaitTurn: for a moment it may be the owner who looks.
 	awaitTimeout = 90 * time.Second
 	awaitTurn    = time.Second
-	awaitEvery   = 20 * time.Millisecond
+	awaitEvery   = 5 * time.Millisecond
 )
 
 // fileLease is the lease of a ledger in a file: PATH.lock, for as long as this process lives, for the system drops it

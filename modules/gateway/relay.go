@@ -1,0 +1,208 @@
+package gateway
+
+import (
+	"context"
+	"crypto/tls"
+	"errors"
+	"fmt"
+	"log/slog"
+	"net"
+	"net/http"
+	"net/http/httputil"
+	"net/netip"
+	"os"
+	"path/filepath"
+	"strconv"
+	"sync/atomic"
+	"time"
+
+	"github.com/caddyserver/caddy/v2/modules/caddyhttp"
+
+	"github.com/fareway/fareway/modules/internal/engine"
+	"github.com/fareway/fareway/plugins/families"
+)
+
+// A process whose place is taken has connections that its clients go on using, and no ledger. It gives what still
+// comes over them to the other one, by a socket in the data folder, and has the clients close the connections.
+
+// relaySocket is where the other one takes such requests.
+const relaySocket = "relay.sock"
+
+// readRelayed bounds the reading of a request's header, which came whole.
+const readRelayed = 10 * time.Second
+
+// What is said of a request's connection, by headers that only this socket knows.
+const (
+	relayedFrom = "Fareway-Relayed-From" // the client's address
+	relayedAt   = "Fareway-Relayed-At"   // which of our addresses it came to
+	relayedName = "Fareway-Relayed-Name" // the name in its TLS handshake
+	relayedTLS  = "Fareway-Relayed-Tls"  // the version of TLS, a number; "" without it
+)
+
+// relay gives requests to the process after this one.
+type relay struct {
+	served chan struct{} // closed when that takes them, or cannot
+	err    error         // why it cannot; read after served is closed
+	proxy  httputil.ReverseProxy
+}
+
+// relaying is the process's, nil while it admits requests itself.
+var relaying atomic.Pointer[relay]
+
+func newRelay(data string, log *slog.Logger) (*relay, error) {
+	path, err := MakeSocketPath(data, relaySocket)
+	if err != nil {
+		return nil, err
+	}
+	r := &relay{served: make(chan struct{})}
+	r.proxy = httputil.ReverseProxy{
+		Rewrite:       rewriteRelayed,
+		FlushInterval: -1,
+		Transport: &http.Transport{
+			DialContext: func(ctx context.Context, _, _ string) (net.Conn, error) {
+				return new(net.Dialer).DialContext(ctx, "unix", path)
+			},
+			DisableCompression: true, // a reply goes through as it is
+		},
+		ErrorLog: slog.NewLogLogger(log.Handler(), slog.LevelWarn),
+		ErrorHandler: func(w http.ResponseWriter, r *http.Request, err error) {
+			if r.Context().Err() == nil {
+				log.Error("a request could not be given to the process that takes this one's place", "error", err)
+			}
+			refuseRelayed(w)
+		},
+	}
+	return r, nil
+}
+
+// answer says how the start of the other process has ended.
+func (r *relay) answer(err error) {
+	r.err = err
+	close(r.served)
+}
+
+// refuseRelayed answers for a process that is not there.
+func refuseRelayed(w http.ResponseWriter) {
+	w.Header().Set("Retry-After", "1")
+	call := new(Call)
+	_ = call.Refuse(w, &families.Error{Status: http.StatusServiceUnavailable, Code: families.UpstreamError,
+		Message: "The service is being replaced. Try again in a few seconds." + families.Support})
+}
+
+// Relay answers a request that has begun by the process that takes this one's place. It is false while none does. The
+// request has to have begun before: those that Upgrade does not wait for come here.
+func Relay(w http.ResponseWriter, r *http.Request, work *engine.Work) bool {
+	to := relaying.Load()
+	if to == nil {
+		return false
+	}
+	work.Enter()
+	if r.ProtoMajor < 3 {
+		w.Header().Set("Connection", "close") // over HTTP/2, too: its server says GOAWAY then
+	}
+	ctx, cancel := context.WithCancel(r.Context())
+	defer cancel()
+	defer context.AfterFunc(work.Stopping(), cancel)()
+	select {
+	case <-to.served:
+	case <-ctx.Done():
+		return true
+	}
+	if to.err != nil {
+		refuseRelayed(w)
+		return true
+	}
+	to.proxy.ServeHTTP(w, r.WithContext(ctx))
+	return true
+}
+
+// rewriteRelayed leaves a request as it came, and says what its connection was.
+func rewriteRelayed(r *httputil.ProxyRequest) {
+	r.Out.URL.Scheme, r.Out.URL.Host, r.Out.Host = "http", "gateway", r.In.Host
+	for _, name := range [...]string{"Forwarded", "X-Forwarded-For", "X-Forwarded-Host", "X-Forwarded-Proto"} {
+		if values, ok := r.In.Header[name]; ok {
+			r.Out.Header[name] = values
+		}
+	}
+	h := r.Out.Header
+	h.Set(relayedFrom, r.In.RemoteAddr)
+	if at, ok := r.In.Context().Value(http.LocalAddrContextKey).(net.Addr); ok {
+		h.Set(relayedAt, at.String())
+	}
+	h.Del(relayedTLS)
+	if r.In.TLS != nil {
+		h.Set(relayedTLS, strconv.Itoa(int(r.In.TLS.Version)))
+		h.Set(relayedName, r.In.TLS.ServerName)
+	}
+}
+
+// takeRelayed serves what the process before this one gets until alone is closed. It returns when it listens.
+func (a *App) takeRelayed(alone <-chan struct{}) error {
+	path, err := MakeSocketPath(a.Data, relaySocket)
+	if err != nil {
+		return err
+	}
+	if err := os.Remove(path); err != nil && !errors.Is(err, os.ErrNotExist) { // of a process that was killed
+		return fmt.Errorf("taking requests of the process before this one: %w", err)
+	}
+	ln, err := new(net.ListenConfig).Listen(a.ctx, "unix", path)
+	if err != nil {
+		return fmt.Errorf("taking requests of the process before this one: %w", err)
+	}
+	if err := os.Chmod(path, 0o600); err != nil {
+		return errors.Join(fmt.Errorf("taking requests of the process before this one: %w", err), ln.Close())
+	}
+	server := &http.Server{
+		Handler:           http.HandlerFunc(serveRelayed),
+		ReadHeaderTimeout: readRelayed,
+		ConnContext:       WithConn,
+		ErrorLog:          slog.NewLogLogger(a.log.Handler(), slog.LevelDebug),
+	}
+	go func() { _ = server.Serve(ln) }() // it ends when it is closed
+	go func() {
+		<-alone
+		_ = server.Shutdown(context.Background()) // nothing is left, but for what a process that was killed has sent
+		_ = os.Remove(filepath.Clean(path))
+	}()
+	return nil
+}
+
+// serveRelayed serves a request as the server does at whose address it came, in the configuration that serves.
+func serveRelayed(w http.ResponseWriter, r *http.Request) {
+	server := relayedServer(r.Header.Get(relayedAt))
+	if server == nil {
+		refuseRelayed(w)
+		return
+	}
+	r.RemoteAddr = r.Header.Get(relayedFrom)
+	if version, err := strconv.ParseUint(r.Header.Get(relayedTLS), 10, 16); err == nil {
+		r.TLS = &tls.ConnectionState{Version: uint16(version), HandshakeComplete: true,
+			ServerName: r.Header.Get(relayedName)}
+	}
+	for _, name := range [...]string{relayedFrom, relayedAt, relayedName, relayedTLS} {
+		r.Header.Del(name)
+	}
+	server.ServeHTTP(w, r)
+}
+
+// relayedServer is the server at an address, nil for none.
+func relayedServer(address string) *caddyhttp.Server {
+	at, err := netip.ParseAddrPort(address)
+	if err != nil {
+		return nil
+	}
+	app := serving.Load()
+	if app == nil || app.http == nil {
+		return nil
+	}
+	for _, server := range app.http.Servers {
+		for _, ln := range server.Listeners() {
+			has, err := netip.ParseAddrPort(ln.Addr().String())
+			if err == nil && has.Port() == at.Port() && (has.Addr().IsUnspecified() ||
+				has.Addr().Unmap() == at.Addr().Unmap()) {
+				return server
+			}
+		}
+	}
+	return nil
+}

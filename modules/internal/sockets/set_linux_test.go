@@ -1,0 +1,217 @@
+package sockets_test
+
+import (
+	"io"
+	"net"
+	"os"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/fareway/fareway/modules/internal/sockets"
+)
+
+func listen(t *testing.T, s *sockets.Set, address string) net.Listener {
+	t.Helper()
+	ln, err := s.Listen(t.Context(), "tcp", address, net.ListenConfig{})
+	require.NoError(t, err)
+	t.Cleanup(func() { _ = ln.Close() })
+	return ln
+}
+
+func dial(t *testing.T, to net.Addr) net.Conn {
+	t.Helper()
+	c, err := (&net.Dialer{}).DialContext(t.Context(), to.Network(), to.String())
+	require.NoError(t, err)
+	t.Cleanup(func() { _ = c.Close() })
+	return c
+}
+
+// accept takes a connection that waits, and sends a word over it.
+func accept(t *testing.T, ln net.Listener, word string) {
+	t.Helper()
+	c, err := ln.Accept()
+	require.NoError(t, err)
+	_, err = io.WriteString(c, word)
+	require.NoError(t, err)
+	require.NoError(t, c.Close())
+}
+
+func read(t *testing.T, c net.Conn) string {
+	t.Helper()
+	b, err := io.ReadAll(c)
+	require.NoError(t, err)
+	return string(b)
+}
+
+// give makes a set that has copies of another's sockets, as the process after this one has.
+func give(t *testing.T, from *sockets.Set) *sockets.Set {
+	t.Helper()
+	to := new(sockets.Set)
+	require.NoError(t, from.Lend(func(descriptors []uintptr) error {
+		for _, fd := range descriptors {
+			require.NoError(t, to.Give(duplicate(t, fd)))
+		}
+		return nil
+	}))
+	return to
+}
+
+// TestReloadLosesNoConnection: a connection that waits in the queue when one configuration's listener closes is taken
+// by the next one's.
+func TestReloadLosesNoConnection(t *testing.T) {
+	t.Parallel()
+	var s sockets.Set
+	before := listen(t, &s, "127.0.0.1:0")
+	client := dial(t, before.Addr())
+	after := listen(t, &s, before.Addr().String())
+	require.NoError(t, before.Close())
+	accept(t, after, "taken")
+	require.Equal(t, "taken", read(t, client))
+
+	require.NoError(t, after.Close())
+	_, err := net.Dial("tcp", before.Addr().String()) //nolint:noctx // it fails at once
+	require.Error(t, err, "nobody listens any more")
+}
+
+// TestNextProcessTakesWhatWaits: what comes while a process pauses, and what waits when it ends, is taken by the one
+// that has its sockets.
+func TestNextProcessTakesWhatWaits(t *testing.T) {
+	t.Parallel()
+	var old sockets.Set
+	before := listen(t, &old, "127.0.0.1:0")
+	refused := make(chan error, 1)
+	old.Pause()
+	go func() {
+		_, err := before.Accept()
+		refused <- err
+	}()
+	client := dial(t, before.Addr())
+	next := give(t, &old)
+	require.NoError(t, before.Close())
+	require.ErrorIs(t, <-refused, net.ErrClosed)
+
+	require.Len(t, next.Unused(), 1)
+	after := listen(t, next, before.Addr().String())
+	require.Empty(t, next.Unused())
+	accept(t, after, "taken")
+	require.Equal(t, "taken", read(t, client))
+
+	require.NoError(t, after.Close())
+	require.Len(t, next.Unused(), 1, "who gave it has it, and may want it served again")
+}
+
+// TestResume: a process whose successor failed takes what has waited meanwhile.
+func TestResume(t *testing.T) {
+	t.Parallel()
+	var s sockets.Set
+	s.Pause()
+	ln := listen(t, &s, "127.0.0.1:0")
+	client := dial(t, ln.Addr())
+	took := make(chan struct{})
+	go func() {
+		defer close(took)
+		accept(t, ln, "taken")
+	}()
+	s.Resume()
+	require.Equal(t, "taken", read(t, client))
+	<-took
+}
+
+// TestWildcards: a service manager's socket for all addresses is that of a site without a host.
+func TestWildcards(t *testing.T) {
+	t.Parallel()
+	var manager sockets.Set
+	given := listen(t, &manager, "[::]:0")
+	_, port, err := net.SplitHostPort(given.Addr().String())
+	require.NoError(t, err)
+	for _, address := range []string{":" + port, "0.0.0.0:" + port, "[::]:" + port} {
+		s := give(t, &manager)
+		ln := listen(t, s, address)
+		require.Equal(t, given.Addr().String(), ln.Addr().String())
+		require.Empty(t, s.Unused())
+	}
+	s := give(t, &manager)
+	_, err = s.Listen(t.Context(), "tcp", "192.0.2.1:"+port, net.ListenConfig{}) // nobody's address
+	require.ErrorContains(t, err, "other sockets, at which no site is: tcp [::]:"+port)
+}
+
+// TestGatePackets: the process that gave a UDP socket gets its packets until it has ended, and the next one those
+// after.
+func TestGatePackets(t *testing.T) {
+	t.Parallel()
+	var old sockets.Set
+	before, err := old.ListenPacket(t.Context(), "udp", "127.0.0.1:0", net.ListenConfig{})
+	require.NoError(t, err)
+	next := give(t, &old)
+	open := make(chan struct{})
+	next.GatePackets(open)
+	after, err := next.ListenPacket(t.Context(), "udp", before.LocalAddr().String(), net.ListenConfig{})
+	require.NoError(t, err)
+	t.Cleanup(func() { _ = after.Close() })
+	got := make(chan string, 2)
+	go func() {
+		b := make([]byte, 16)
+		for range 2 {
+			n, _, err := after.ReadFrom(b)
+			if err != nil {
+				return
+			}
+			got <- string(b[:n])
+		}
+	}()
+
+	client := dial(t, before.LocalAddr())
+	send := func(word string) {
+		_, err := io.WriteString(client, word)
+		require.NoError(t, err)
+	}
+	b := make([]byte, 16)
+	for _, word := range []string{"one", "two", "three"} {
+		send(word)
+		require.NoError(t, before.SetReadDeadline(time.Now().Add(time.Minute)))
+		n, _, err := before.ReadFrom(b)
+		require.NoError(t, err)
+		require.Equal(t, word, string(b[:n]))
+	}
+	require.NoError(t, before.Close())
+	send("four")
+	close(open)
+	require.Equal(t, "four", <-got)
+
+	gated := give(t, next)
+	gated.GatePackets(make(chan struct{}))
+	waits, err := gated.ListenPacket(t.Context(), "udp", after.LocalAddr().String(), net.ListenConfig{})
+	require.NoError(t, err)
+	ended := make(chan error, 1)
+	go func() {
+		_, _, err := waits.ReadFrom(b)
+		ended <- err
+	}()
+	require.NoError(t, waits.Close())
+	require.ErrorIs(t, <-ended, net.ErrClosed)
+}
+
+// TestOtherSockets: a given socket that is neither of TCP nor of UDP keeps its place.
+func TestOtherSockets(t *testing.T) {
+	t.Parallel()
+	ln, err := (&net.ListenConfig{}).Listen(t.Context(), "unix", t.TempDir()+"/s")
+	require.NoError(t, err)
+	t.Cleanup(func() { _ = ln.Close() })
+	f, err := ln.(*net.UnixListener).File()
+	require.NoError(t, err)
+	var s sockets.Set
+	require.NoError(t, s.Give(f))
+	mine := listen(t, &s, "127.0.0.1:0")
+	require.NoError(t, s.Lend(func(descriptors []uintptr) error {
+		require.Len(t, descriptors, 2)
+		require.Equal(t, ln.Addr().String(), nameOf(t, descriptors[0]))
+		return nil
+	}))
+	require.NoError(t, mine.Close())
+
+	notASocket, err := os.Open(os.DevNull)
+	require.NoError(t, err)
+	require.ErrorContains(t, s.Give(notASocket), "taking the socket /dev/null that was given to this process")
+}
