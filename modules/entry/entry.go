@@ -89,8 +89,9 @@ func (h *Handler) ServeHTTP(w http.ResponseWriter, r *http.Request, next caddyht
 	if e := h.engine(); e != nil {
 		call.Work = e.Begin()
 	}
-	if call.Work != nil && gateway.Relay(w, r, call.Work) {
-		call.Work.Done()
+	if call.Work != nil && gateway.Relays() {
+		defer call.Work.Done() // the proxy panics when the client has left
+		gateway.Relay(w, r, call.Work)
 		return nil
 	}
 	rec := newRecorder(w, r, call)

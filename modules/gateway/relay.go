@@ -11,7 +11,6 @@ import (
 	"net/http/httputil"
 	"net/netip"
 	"os"
-	"path/filepath"
 	"strconv"
 	"sync/atomic"
 	"time"
@@ -89,13 +88,14 @@ func refuseRelayed(w http.ResponseWriter) {
 		Message: "The service is being replaced. Try again in a few seconds." + families.Support})
 }
 
-// Relay answers a request that has begun by the process that takes this one's place. It is false while none does. The
-// request has to have begun before: those that Upgrade does not wait for come here.
-func Relay(w http.ResponseWriter, r *http.Request, work *engine.Work) bool {
+// Relays reports whether another process takes this one's place, for good. A request that asks has to have begun
+// before: those that Upgrade does not wait for see it.
+func Relays() bool { return relaying.Load() != nil }
+
+// Relay answers a request that has begun by the process that takes this one's place. It panics as its proxy does when
+// the reply cannot be finished.
+func Relay(w http.ResponseWriter, r *http.Request, work *engine.Work) {
 	to := relaying.Load()
-	if to == nil {
-		return false
-	}
 	work.Enter()
 	if r.ProtoMajor < 3 {
 		w.Header().Set("Connection", "close") // over HTTP/2, too: its server says GOAWAY then
@@ -105,15 +105,13 @@ func Relay(w http.ResponseWriter, r *http.Request, work *engine.Work) bool {
 	defer context.AfterFunc(work.Stopping(), cancel)()
 	select {
 	case <-to.served:
+		if to.err == nil {
+			to.proxy.ServeHTTP(w, r.WithContext(ctx))
+			return
+		}
 	case <-ctx.Done():
-		return true
 	}
-	if to.err != nil {
-		refuseRelayed(w)
-		return true
-	}
-	to.proxy.ServeHTTP(w, r.WithContext(ctx))
-	return true
+	refuseRelayed(w)
 }
 
 // rewriteRelayed leaves a request as it came, and says what its connection was.
@@ -149,7 +147,10 @@ func (a *App) takeRelayed(alone <-chan struct{}) error {
 	if err != nil {
 		return fmt.Errorf("taking requests of the process before this one: %w", err)
 	}
-	if err := os.Chmod(path, 0o600); err != nil {
+	ln.(*net.UnixListener).SetUnlinkOnClose(false) // it may be the next process's by then
+	err = os.Chmod(path, 0o600)
+	own, errOwn := os.Lstat(path)
+	if err := errors.Join(err, errOwn); err != nil {
 		return errors.Join(fmt.Errorf("taking requests of the process before this one: %w", err), ln.Close())
 	}
 	server := &http.Server{
@@ -162,7 +163,9 @@ func (a *App) takeRelayed(alone <-chan struct{}) error {
 	go func() {
 		<-alone
 		_ = server.Shutdown(context.Background()) // nothing is left, but for what a process that was killed has sent
-		_ = os.Remove(filepath.Clean(path))
+		if is, err := os.Lstat(path); err == nil && os.SameFile(is, own) {
+			_ = os.Remove(path)
+		}
 	}()
 	return nil
 }
@@ -195,14 +198,18 @@ func relayedServer(address string) *caddyhttp.Server {
 	if app == nil || app.http == nil {
 		return nil
 	}
+	var ofAll *caddyhttp.Server // at all of the machine's addresses
 	for _, server := range app.http.Servers {
 		for _, ln := range server.Listeners() {
 			has, err := netip.ParseAddrPort(ln.Addr().String())
-			if err == nil && has.Port() == at.Port() && (has.Addr().IsUnspecified() ||
-				has.Addr().Unmap() == at.Addr().Unmap()) {
+			switch {
+			case err != nil || has.Port() != at.Port():
+			case has.Addr().Unmap() == at.Addr().Unmap():
 				return server
+			case has.Addr().IsUnspecified():
+				ofAll = server
 			}
 		}
 	}
-	return nil
+	return ofAll
 }

@@ -85,6 +85,9 @@ func checkReplaceable(e *engine.Engine) error {
 	case len(os.Args) < 2 || os.Args[1] != "run":
 		return errors.New("only a gateway that was started by `fareway run` can be replaced while it runs: stop this one " +
 			"and start the new program; what runs is finished first")
+	case slices.ContainsFunc(os.Args, func(arg string) bool { return strings.HasPrefix(arg, "--pidfile") }):
+		return errors.New("this gateway was started with --pidfile, which it removes at its end, when it names the new " +
+			"process: start it without")
 	case os.Getpid() == 1:
 		return errors.New("this process is the first one of a container, which ends with it: start a container of the new " +
 			"image and stop this one")
@@ -115,6 +118,10 @@ func upgrade(ctx context.Context, e *engine.Engine, program string) (up Upgraded
 		next.kill()
 		return up, fmt.Errorf("the process that was to take this one's place was not ready to, and this one goes on: %w", err)
 	}
+	if caddy.Exiting() { // somebody has stopped this one meanwhile
+		next.kill()
+		return up, engine.ErrShutdown
+	}
 	began := time.Now()
 	to, err := newRelay(e.DataDir(), log)
 	if err != nil {
@@ -126,36 +133,53 @@ func upgrade(ctx context.Context, e *engine.Engine, program string) (up Upgraded
 	entered, cancel := context.WithTimeout(context.Background(), enterWithin)
 	e.AwaitEntered(entered)
 	cancel()
-	next.becomeMain(log)
 	e.BeginDrain(0)
 	// From here on there is no way back: whoever serves, it is another process.
-	err = next.serve()
-	if err != nil {
+	if err := next.serve(); err != nil {
 		log.Error("the process that was to take this one's place has failed; starting this one's program in its place",
 			"program", program, "error", err)
-		again, errAgain := startSuccessor("/proc/self/exe", os.Args[0])
-		if errAgain == nil {
-			again.becomeMain(log)
-			errAgain = errors.Join(again.await(context.Background(), saysPrepared, prepareWithin), again.serve())
-		}
+		next.kill() // it may have the ledger
+		errAgain := serveAgain(log)
 		to.answer(errAgain)
-		go leave(e, 0)
+		after := time.Duration(0)
+		if errAgain == nil {
+			after = closeAfter
+		}
+		go leave(e, after)
 		return up, errors.Join(fmt.Errorf("the process that was to take this one's place has failed: %w", err), errAgain)
 	}
+	next.becomeMain(log)
 	up.PID, up.Program, up.Paused = next.process.Pid, program, time.Since(began)
 	to.answer(nil)
 	up.Running, up.Until = e.WaitsFor()
 	log.Info("another process has taken this one's place; what runs goes on here", "pid", up.PID, "program", program,
 		"paused", up.Paused, "requests", up.Running, "until", up.Until)
-	if app := serving.Load(); app != nil {
-		app.stopProbes()
-	}
 	go leave(e, closeAfter)
 	return up, nil
 }
 
+// serveAgain has this process's own program serve in place of one that has failed.
+func serveAgain(log *slog.Logger) error {
+	again, err := startSuccessor("/proc/self/exe", os.Args[0])
+	if err != nil {
+		return err
+	}
+	if err = again.await(context.Background(), saysPrepared, prepareWithin); err == nil {
+		err = again.serve()
+	}
+	if err != nil {
+		again.kill()
+		return err
+	}
+	again.becomeMain(log)
+	return nil
+}
+
 // leave ends this process, as SIGTERM does, once clients have had the time to close their connections.
 func leave(e *engine.Engine, after time.Duration) {
+	if app := serving.Load(); app != nil && after > 0 {
+		app.stopProbes()
+	}
 	if app := serving.Load(); app != nil && app.http != nil {
 		app.http.ShutdownDelay = 0 // no load balancer has to notice anything
 	}
