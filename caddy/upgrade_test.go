@@ -387,6 +387,28 @@ func TestUpgradeSellsNothingTwice(t *testing.T) {
 	require.True(t, next.hasEnded(patience))
 }
 
+// TestUpgradeWhenAClientLeaves: one that leaves in a reply that the process before relays keeps that from no end.
+func TestUpgradeWhenAClientLeaves(t *testing.T) {
+	t.Parallel()
+	up := upstream.Start(t, upstream.Options{Script: gated})
+	g := runService(t, t.TempDir(), up)
+	key := g.account(t, 1_000_000)
+	c := g.clients(t)["HTTP/1.1, connections that are kept"]
+	status, _, err := ask(c.Client, c.url, key) // its connection is kept
+	require.NoError(t, err)
+	require.Equal(t, http.StatusOK, status)
+	next, _ := g.upgrade(t)
+	stream := shapes[0].send(t, c.Client, c.url, key, "wait at go", true)
+	require.True(t, stream.Close, "the process before has relayed it")
+	stream.until(t, "one ")
+	require.NoError(t, stream.Body.Close())
+	g.endedWell(t)
+	up.Open("go")
+	eventually(t, func() (bool, string) { r := g.verify(t); return r.OK && r.Holds == 0, fmt.Sprint(r) })
+	require.NoError(t, unix.PidfdSendSignal(next.fd, unix.SIGTERM, nil, 0))
+	require.True(t, next.hasEnded(patience))
+}
+
 // TestUpgradeFailsLate: where the new program fails when it has the ledger already, the one before takes its place.
 func TestUpgradeFailsLate(t *testing.T) {
 	t.Parallel()
