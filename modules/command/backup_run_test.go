@@ -1,10 +1,12 @@
 package command
 
 import (
+	"errors"
 	"fmt"
 	"log/slog"
 	"os"
 	"path/filepath"
+	"syscall"
 	"testing"
 	"time"
 
@@ -155,6 +157,19 @@ func TestBackupRunFails(t *testing.T) {
 	require.ErrorContains(t, err, "there is no ledger to copy")
 	_, err = run(t, "backup", "test", t.TempDir(), "--data", data)
 	require.ErrorContains(t, err, "there is no backup in")
+}
+
+// TestSendLeavesSomethingRunning: what the program leaves running, with its output open, holds up no backup.
+func TestSendLeavesSomethingRunning(t *testing.T) {
+	t.Parallel()
+	fifo := filepath.Join(t.TempDir(), "fifo")
+	require.NoError(t, syscall.Mkfifo(fifo, 0o600))
+	program := writeScript(t, `(read -r _ <"$1") & exit 0`)
+	require.NoError(t, sendBackup(t.Context(), program, fifo, time.Millisecond))
+	end, err := os.OpenFile(fifo, os.O_WRONLY, 0) // waits until it reads
+	require.NoError(t, err)
+	_, err = end.WriteString("enough\n")
+	require.NoError(t, errors.Join(err, end.Close()))
 }
 
 // TestBackupOfAnotherLedger: a backup that has more than the ledger in use is none of it, or the ledger is old.
