@@ -62,7 +62,8 @@ or a file of them. Keep the secret key elsewhere: without it nobody restores it.
 
 With --send a program of yours gets the path of the file as its only argument and takes
 it elsewhere. It has done so if it exits with 0; what it prints is shown if it fails. A
-backup that could not be sent stays in the folder, and the command fails.
+backup that could not be sent stays in the folder, and the command fails. Only the
+new one is sent: one that could not be is yours to send, and the next run won't.
 
 When it was made and whether it failed stands in ` + "`gateway status`" + ` and in the metrics
 fareway_backup_*. With --every they say so too when the next one is late, by a quarter.`,
@@ -162,7 +163,7 @@ func (b *backupRun) run(cmd *cobra.Command, database string) (v backupRunView, e
 		return v, err
 	}
 	if b.send != "" {
-		err = sendBackup(cmd.Context(), b.send, v.File)
+		err = sendBackup(cmd.Context(), b.send, v.File, sendDelay)
 		v.Sent = err == nil
 	}
 	var removing error
@@ -170,11 +171,16 @@ func (b *backupRun) run(cmd *cobra.Command, database string) (v backupRunView, e
 	return v, errors.Join(err, removing)
 }
 
+// sendDelay is how long what the operator's program has started may hold on to its output after that has ended.
+const sendDelay = 10 * time.Second
+
 // sendBackup has the operator's program take a file elsewhere.
-func sendBackup(ctx context.Context, program, file string) error {
+func sendBackup(ctx context.Context, program, file string, delay time.Duration) error {
 	const shown = 2048
-	printed, err := exec.CommandContext(ctx, program, file).CombinedOutput()
-	if err == nil {
+	cmd := exec.CommandContext(ctx, program, file)
+	cmd.WaitDelay = delay
+	printed, err := cmd.CombinedOutput()
+	if err == nil || errors.Is(err, exec.ErrWaitDelay) { // it has exited with 0, and left something running
 		return nil
 	}
 	text := strings.TrimSpace(string(printed[max(0, len(printed)-shown):]))

@@ -1,10 +1,12 @@
 package command
 
 import (
+	"errors"
 	"fmt"
 	"log/slog"
 	"os"
 	"path/filepath"
+	"syscall"
 	"testing"
 	"time"
 
@@ -79,8 +81,18 @@ func TestBackupRun(t *testing.T) {
 	require.NotContains(t, string(content), "SQLite")
 	require.NotContains(t, string(content), "manifest.json")
 
+	out, err := run(t, "backup", "test", folder, "--data", data, "--every", "31d")
+	require.NoError(t, err, "its key is elsewhere")
+	require.Contains(t, out, v.File+" was NOT TRIED: it is encrypted, and --identity names no secret key that opens it.")
+	untried := runJSON[map[string]any](t, "backup", "test", v.File, "--data", data)
+	require.Equal(t, v.File, untried["file"])
+	require.Len(t, untried, 2, "nothing that looks tried")
+	s = standing(t, data)
+	require.Equal(t, chores.Record{}, s.Trial, "neither done nor failed")
+	require.False(t, s.IsMissed(chores.Trial, time.Now().AddDate(1, 0, 0)))
+
 	topUp()
-	out, err := run(t, "backup", "test", elsewhere, "--data", data, "--identity", identity, "--every", "31d")
+	out, err = run(t, "backup", "test", elsewhere, "--data", data, "--identity", identity, "--every", "31d")
 	require.NoError(t, err)
 	require.Contains(t, out, "verified it: 1 account, 1 movement of money")
 	require.Contains(t, out, "It lacks of the ledger in use: 1 movement of money, 1 act.\n")
@@ -145,6 +157,19 @@ func TestBackupRunFails(t *testing.T) {
 	require.ErrorContains(t, err, "there is no ledger to copy")
 	_, err = run(t, "backup", "test", t.TempDir(), "--data", data)
 	require.ErrorContains(t, err, "there is no backup in")
+}
+
+// TestSendLeavesSomethingRunning: what the program leaves running, with its output open, holds up no backup.
+func TestSendLeavesSomethingRunning(t *testing.T) {
+	t.Parallel()
+	fifo := filepath.Join(t.TempDir(), "fifo")
+	require.NoError(t, syscall.Mkfifo(fifo, 0o600))
+	program := writeScript(t, `(read -r _ <"$1") & exit 0`)
+	require.NoError(t, sendBackup(t.Context(), program, fifo, time.Millisecond))
+	end, err := os.OpenFile(fifo, os.O_WRONLY, 0) // waits until it reads
+	require.NoError(t, err)
+	_, err = end.WriteString("enough\n")
+	require.NoError(t, errors.Join(err, end.Close()))
 }
 
 // TestBackupOfAnotherLedger: a backup that has more than the ledger in use is none of it, or the ledger is old.

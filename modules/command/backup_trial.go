@@ -34,6 +34,12 @@ type backupTrialView struct {
 	Missing []missingView `json:"missing"`
 }
 
+// backupUntriedView is what it prints of a backup that nobody here can open.
+type backupUntriedView struct {
+	File    string `json:"file"`
+	Untried string `json:"untried"` // why
+}
+
 func backupTestCommand() *cobra.Command {
 	var (
 		to  target
@@ -50,8 +56,12 @@ the newest backup; "-" is stdin, for one that comes back from where it was sent:
   rclone cat remote:fareway/fareway-20261126T031500Z.tar.age |
     fareway gateway backup test - --identity key.txt
 
+An encrypted one without --identity is not tried: the command says so, exits with 0,
+and keeps nothing. A timer can run it where the secret key is none of this machine's;
+then try the backups where the key is.
+
 It says what the backup lacks of the ledger that is in use, and of checkpoints that
-were kept elsewhere, and how long a restore takes. When it was done stands in 
+were kept elsewhere, and how long a restore takes. When it was done stands in
 ` + "`gateway status`" + ` and in the metrics fareway_backup_*.`,
 		Example: "  fareway gateway backup test /var/backups/fareway --every 31d\n" +
 			"  fareway gateway backup test fareway-20261126T031500Z.tar.age --identity key.txt",
@@ -62,6 +72,10 @@ were kept elsewhere, and how long a restore takes. When it was done stands in
 				return err
 			}
 			v, err := job.runKept(cmd, args[0], place.Ledger)
+			if errors.Is(err, backup.ErrSealed) {
+				untried := backupUntriedView{v.File, "it is encrypted, and --identity names no secret key that opens it"}
+				return out.print(cmd, untried, func(w io.Writer) { printBackupUntried(w, untried) })
+			}
 			if err != nil {
 				return err
 			}
@@ -83,7 +97,7 @@ func (b *backupTrial) runKept(cmd *cobra.Command, file, database string) (v back
 		return b.run(cmd, file, database)
 	}
 	defer func() {
-		if err != nil {
+		if err != nil && !errors.Is(err, backup.ErrSealed) {
 			err = errors.Join(err, chores.KeepFailed(database, chores.Trial, time.Now(), err))
 		}
 	}()
@@ -175,4 +189,9 @@ func printBackupTrial(w io.Writer, v backupTrialView) {
 		fmt.Fprintf(w, "A part of the ledger was missing when it was backed up: %s.\n", v.Loss)
 	}
 	printMissing(w, v.Missing)
+}
+
+func printBackupUntried(w io.Writer, v backupUntriedView) {
+	fmt.Fprintf(w, "%s was NOT TRIED: %s. Try it where its key is, with `fareway gateway backup test FILE --identity "+
+		"KEY-FILE`.\n", v.File, v.Untried)
 }

@@ -152,8 +152,11 @@ for unit in fareway.service fareway-backup.timer; do
 done
 
 says 'a purge asks nothing, and keeps ledger and backups'
+echo secret >"$root/etc/fareway/backup-identity"
 inside dpkg -P --force-depends fareway </dev/null 2>&1 | tee "$work/purged"
-[ ! -e "$root/etc/fareway" ] || fail 'settings are there'
+is "$(ls -A "$root/etc/fareway")" backup-identity 'what stays of the settings'
+grep -q 'kept in /etc/fareway: backup-identity' "$work/purged" || fail 'nobody was told of the key'
+rm -r "$root/etc/fareway"
 [ -e "$root/var/lib/fareway/fareway.db" ] && ls "$root"/var/backups/fareway/fareway-*.tar || fail 'the ledger is gone'
 grep -q 'are kept' "$work/purged" || fail 'nobody was told'
 inside getent passwd fareway >/dev/null || fail 'the user is gone, and the ledger nobody'"'"'s'
@@ -162,7 +165,8 @@ says 'a purge of what was never used leaves nothing'
 rm -rf "$root/var/lib/fareway" "$root/var/backups/fareway"
 inside dpkg -i --force-depends /tmp/one.deb >/dev/null
 inside dpkg -P --force-depends fareway >/dev/null
-for path in /etc/fareway /var/lib/fareway /var/backups/fareway /usr/share/doc/fareway; do
+for path in /etc/fareway /etc/needrestart/conf.d/fareway.conf /var/lib/fareway /var/backups/fareway \
+	/usr/share/doc/fareway; do
 	[ ! -e "$root$path" ] || fail "$path is there"
 done
 ! inside getent passwd fareway || fail 'the user is there'

@@ -126,6 +126,56 @@ func TestContent(t *testing.T) {
 	require.NotContains(t, out, "hidden")
 }
 
+// TestContentIsBounded by all that goes in: very many parts without a word, and ids and names of any length.
+func TestContentIsBounded(t *testing.T) {
+	t.Parallel()
+	const many = 10_000
+	long := strings.Repeat("n", 2*maxContent)
+	for name, m := range map[string]llm.Message{
+		"parts":     {Role: llm.RoleUser, Parts: make([]llm.Part, many)},
+		"names":     {Role: llm.RoleAssistant, Parts: []llm.Part{{Call: &llm.ToolCall{ID: "c", Name: long}}}},
+		"ids":       {Role: llm.RoleAssistant, Parts: []llm.Part{{Call: &llm.ToolCall{ID: long, Name: "f"}}}},
+		"responses": {Role: llm.RoleTool, CallID: long, Parts: []llm.Part{{Text: llm.Plain("x")}}},
+		"empty":     {Role: llm.RoleUser},
+	} {
+		req := &llm.Request{}
+		for range many {
+			req.Messages = append(req.Messages, m)
+		}
+		got := describeMessages(req)
+		require.LessOrEqual(t, len(got), maxContent+2*overhead, name)
+		require.Greater(t, len(got), maxContent/5, name)
+	}
+	for name, ev := range map[string]llm.Event{
+		"calls": {Kind: llm.EventToolCall, ID: "c", Name: "f"},
+		"names": {Kind: llm.EventToolCall, ID: "c", Name: long},
+		"texts": {Kind: llm.EventText, Text: "word"},
+	} {
+		var said text
+		for i := range 2 * many {
+			ev.Index = i
+			said.add(ev)
+			said.add(llm.Event{Kind: llm.EventToolArguments, Index: i, Text: "{}"})
+		}
+		require.LessOrEqual(t, len(said.message(llm.FinishStop)), maxContent+2*overhead, name)
+	}
+}
+
+// TestInterleavedCalls: each has its own arguments, and none has them that never began.
+func TestInterleavedCalls(t *testing.T) {
+	t.Parallel()
+	var said text
+	for _, ev := range []llm.Event{{Kind: llm.EventText, Text: "so"}, {Kind: llm.EventToolArguments, Text: "lost"},
+		{Kind: llm.EventToolCall, ID: "a", Name: "f"}, {Kind: llm.EventToolCall, Index: 1, ID: "b", Name: "g"},
+		{Kind: llm.EventToolArguments, Text: "[1"}, {Kind: llm.EventToolArguments, Index: 1, Text: "[2]"},
+		{Kind: llm.EventToolArguments, Text: "]"}} {
+		said.add(ev)
+	}
+	require.JSONEq(t, `[{"role":"assistant","finish_reason":"tool_calls","parts":[{"type":"text","content":"so"},`+
+		`{"type":"tool_call","id":"a","name":"f","arguments":"[1]"},`+
+		`{"type":"tool_call","id":"b","name":"g","arguments":"[2]"}]}]`, said.message(llm.FinishToolCalls))
+}
+
 // TestSystem: services go by the conventions' names, and others by their plugins'.
 func TestSystem(t *testing.T) {
 	t.Parallel()

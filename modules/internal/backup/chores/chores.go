@@ -134,7 +134,8 @@ func (s Standing) Of(chore Chore) Record {
 }
 
 // IsMissed reports whether a chore should have been done by now and was not. A backup that was never made is missed at
-// once, and one that was never tried when the first is as old as firstTrial.
+// once, and one that was never tried when the first is as old as firstTrial; not where it is encrypted and nothing was
+// ever kept of a trial, for then it is tried where its key is, and nobody here hears of that.
 func (s Standing) IsMissed(chore Chore, now time.Time) bool {
 	r := s.Of(chore)
 	switch {
@@ -143,5 +144,6 @@ func (s Standing) IsMissed(chore Chore, now time.Time) bool {
 	case chore == Backup:
 		return true
 	}
-	return s.Backup.Since != nil && now.After(s.Backup.Since.Add(firstTrial))
+	elsewhere := s.Backup.Encrypted && r.Failed == nil
+	return !elsewhere && s.Backup.Since != nil && now.After(s.Backup.Since.Add(firstTrial))
 }

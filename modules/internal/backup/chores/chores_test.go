@@ -53,3 +53,29 @@ func TestMissed(t *testing.T) {
 	require.NoError(t, chores.KeepDone(database, chores.Backup, done, now, day), "a damaged one is written anew")
 	require.False(t, standing().IsMissed(chores.Backup, now))
 }
+
+// TestEncryptedBackupsAreTriedElsewhere: where the last backup is encrypted and none was ever tried here, no trial is
+// missed; one is after the first that failed, or was done, and where backups are encrypted no longer.
+func TestEncryptedBackupsAreTriedElsewhere(t *testing.T) {
+	t.Parallel()
+	const day = 24 * time.Hour
+	now := time.Date(2026, 11, 26, 3, 0, 0, 0, time.UTC)
+	late := now.Add(36 * day)
+	database := filepath.Join(t.TempDir(), "fareway.db")
+	isMissed := func() bool {
+		s, err := chores.ReadStanding(database)
+		require.NoError(t, err)
+		return s.IsMissed(chores.Trial, late)
+	}
+	require.NoError(t, chores.KeepDone(database, chores.Backup, chores.Record{Encrypted: true}, now, day))
+	require.False(t, isMissed())
+	require.NoError(t, chores.KeepDone(database, chores.Backup, chores.Record{}, now.Add(day), day))
+	require.True(t, isMissed(), "the last one could be tried here")
+	require.NoError(t, chores.KeepDone(database, chores.Backup, chores.Record{Encrypted: true}, now.Add(2*day), day))
+	require.False(t, isMissed())
+
+	require.NoError(t, chores.KeepFailed(database, chores.Trial, now, errors.New("a wrong key")))
+	require.True(t, isMissed(), "it is tried here")
+	require.NoError(t, chores.KeepDone(database, chores.Trial, chores.Record{}, now, 7*day))
+	require.True(t, isMissed(), "it was tried here, and has not been since")
+}
