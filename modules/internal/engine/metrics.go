@@ -446,16 +446,26 @@ func (m *Metrics) watchBudgets(streams, ahead *budget) {
 
 // countConnections makes collectors of the connections of this process, where its listeners count them.
 func countConnections() []prometheus.Collector {
-	all := []prometheus.Collector{prometheus.NewGaugeFunc(prometheus.GaugeOpts{
+	return []prometheus.Collector{prometheus.NewGaugeFunc(prometheus.GaugeOpts{
 		Name: "fareway_connections", Help: "Connections that there are; counted by listeners with fareway_connections."},
-		func() float64 { return float64(connections.Process.Open()) })}
+		func() float64 { return float64(connections.Process.Open()) }), refusedConnections{}}
+}
+
+// refusedConnections are counted by why.
+type refusedConnections struct{}
+
+var refusedDesc = prometheus.NewDesc("fareway_connections_refused_total",
+	"Connections that were one too many, of one address or of all.", []string{"of"}, nil)
+
+// Describe implements prometheus.Collector.
+func (refusedConnections) Describe(descs chan<- *prometheus.Desc) { descs <- refusedDesc }
+
+// Collect implements prometheus.Collector.
+func (refusedConnections) Collect(metrics chan<- prometheus.Metric) {
 	for _, why := range connections.Refusals {
-		all = append(all, prometheus.NewCounterFunc(prometheus.CounterOpts{
-			Name: "fareway_connections_refused_total", ConstLabels: prometheus.Labels{"of": string(why)},
-			Help: "Connections that were one too many, of one address or of all."},
-			func() float64 { return float64(connections.Process.Refused(why)) }))
+		metrics <- prometheus.MustNewConstMetric(refusedDesc, prometheus.CounterValue,
+			float64(connections.Process.Refused(why)), string(why))
 	}
-	return all
 }
 
 // Strategy counts what came of a strategy.
