@@ -133,7 +133,7 @@ if inside fareway gateway help upgrade >/dev/null 2>&1; then
 else
 	is "$now" "$pid" 'the process, of a program that cannot be taken over'
 fi
-echo "$now" >"$root/run/fareway.pid.new"
+echo "$now" >"$root/run/fareway.pid" # as systemd is told
 operate ledger verify
 
 says 'a removal stops it, and leaves settings and data'
@@ -142,7 +142,9 @@ inside dpkg -r --force-depends fareway
 grep -q 'stop.*fareway.service' "$root/run/asked" || fail 'it was not stopped'
 [ -e "$root/etc/fareway/Caddyfile" ] && [ -e "$root/var/lib/fareway/fareway.db" ] || fail 'settings or data are gone'
 [ ! -e "$root/usr/bin/fareway" ] && [ ! -e "$root/usr/lib/systemd/system/fareway.service" ] || fail 'the program is there'
-kill "$now" 2>/dev/null || true
+ended() { ! find "$root/proc" -maxdepth 1 -name '[0-9]*' -uid "$(inside id -u fareway)" | grep -q .; }
+wait_for ended # the process before it, too, which drains
+rm "$root/run/fareway.pid"
 
 says 'installed again it is as before'
 inside dpkg -i --force-depends /tmp/two.deb
