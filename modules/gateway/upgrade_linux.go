@@ -58,9 +58,8 @@ type Upgraded struct {
 var upgrading sync.Mutex
 
 // Upgrade starts a program ("" is the one at the path of this one) to take this process's place, with its arguments,
-// its environment and its sockets (GAP-140). It returns once that serves; this process goes on with what runs, and ends
-// then.
-// Where it cannot be, nothing has changed and the error says why.
+// its environment and its sockets (GAP-140). It returns once that serves; this process goes on with what runs, and
+// ends then. Where it cannot be, nothing has changed and the error says why.
 //
 // The ledger is handed over once the new process needs nothing but that. Meanwhile connections wait in the queues of
 // their sockets, and requests on connections that are open wait to be relayed.

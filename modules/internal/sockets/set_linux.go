@@ -165,10 +165,8 @@ func isWildcard(ip net.IP) bool { return len(ip) == 0 || ip.IsUnspecified() }
 // hint adds to an error which sockets were given to this process and wait for somebody who listens at them.
 func (s *Set) hint(err error) error {
 	var unused []string
-	for _, k := range s.held {
-		if k.given && k.users == 0 && k.local != nil {
-			unused = append(unused, k.local.Network()+" "+k.local.String())
-		}
+	for _, a := range s.unused() {
+		unused = append(unused, a.Network()+" "+a.String())
 	}
 	if len(unused) == 0 {
 		return err
@@ -178,9 +176,13 @@ func (s *Set) hint(err error) error {
 }
 
 // Unused are the sockets that were given to this process and that nobody listens at.
-func (s *Set) Unused() (addresses []net.Addr) {
+func (s *Set) Unused() []net.Addr {
 	s.mu.Lock()
 	defer s.mu.Unlock()
+	return s.unused()
+}
+
+func (s *Set) unused() (addresses []net.Addr) {
 	for _, k := range s.held {
 		if k.given && k.users == 0 && k.local != nil {
 			addresses = append(addresses, k.local)

@@ -3,9 +3,9 @@ package telemetry
 import "go.opentelemetry.io/otel/attribute"
 
 // The names of OpenTelemetry's conventions for generative AI, all that there are in this repository. They are in
-// development: these are of open-telemetry/semantic-conventions-genai (its own repository since May 2026), commit
-// 002c8a6ea1c8a42b14a4527db83b3cabcded610a, docs/gen-ai/gen-ai-spans.md and gen-ai-metrics.md. Its later v0.1.0 calls
-// the metrics gen_ai.client.inference.*.
+// development: these are of open-telemetry/semantic-conventions-genai (its own repository since May 2026), of spans by
+// commit 002c8a6ea1c8a42b14a4527db83b3cabcded610a, docs/gen-ai/gen-ai-spans.md, and of metrics by commit 004902b8,
+// docs/gen-ai/gen-ai-metrics.md. Its later v0.1.0 calls the metrics gen_ai.client.inference.*.
 const (
 	operationName  = attribute.Key("gen_ai.operation.name")
 	providerName   = attribute.Key("gen_ai.provider.name")

@@ -60,7 +60,7 @@ func (b *writeBuffer) execute(ctx context.Context, conn *pgx.Conn, statements []
 		}
 		bind := pgproto3.Bind{PreparedStatement: prepared.Name, ParameterFormatCodes: []int16{pgx.BinaryFormatCode}}
 		for i, arg := range s.args {
-			value, err := conn.TypeMap().Encode(prepared.ParamOIDs[i], pgx.BinaryFormatCode, arg, nil)
+			value, err := conn.TypeMap().Encode(prepared.ParamOIDs[i], pgx.BinaryFormatCode, arg, []byte{}) // nil is NULL
 			if err != nil {
 				return err
 			}
