@@ -301,10 +301,7 @@ func printReport(w io.Writer, s *doctor.Subject, r doctor.Report, all bool) {
 	}
 	if len(r.Skipped) > 0 {
 		fmt.Fprintln(w, "\nNot looked at:")
-		for _, skip := range r.Skipped {
-			fmt.Fprintf(w, "  %s: ", skip.Check)
-			printIndented(w, "", skip.Why)
-		}
+		printSkipped(w, r.Skipped)
 	}
 	if all && len(r.Passed) > 0 {
 		passed := slices.Clone(r.Passed)
@@ -313,6 +310,25 @@ func printReport(w io.Writer, s *doctor.Subject, r doctor.Report, all bool) {
 	fmt.Fprintf(w, "\n%s, %s, %s; %s in order, %s not looked at.\n", human.Count(r.Count(doctor.Error), "error"),
 		human.Count(r.Count(doctor.Warning), "warning"), human.Count(r.Count(doctor.Note), "note"),
 		human.Count(len(r.Passed), "check"), human.Count(len(r.Skipped), "check"))
+}
+
+// printSkipped writes each reason once, below the checks that it holds for.
+func printSkipped(w io.Writer, skipped []doctor.Skip) {
+	var reasons []string
+	names := make(map[string][]string)
+	for _, skip := range skipped {
+		if names[skip.Why] == nil {
+			reasons = append(reasons, skip.Why)
+		}
+		names[skip.Why] = append(names[skip.Why], skip.Check)
+	}
+	for _, why := range reasons {
+		const most = 8 // names in a line
+		for list := range slices.Chunk(names[why], most) {
+			fmt.Fprintf(w, "  %s\n", strings.Join(list, ", "))
+		}
+		printIndented(w, "      ", why)
+	}
 }
 
 // printIndented writes a text whose further lines stand below its first.
