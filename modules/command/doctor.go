@@ -15,6 +15,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/fareway/fareway/config"
 	"github.com/fareway/fareway/modules/admin"
 	"github.com/fareway/fareway/modules/command/doctor"
 	"github.com/fareway/fareway/modules/gateway"
@@ -191,9 +192,33 @@ func (run *doctorRun) subject(ctx context.Context) (*doctor.Subject, error) {
 		s.Diagnostics = diags
 		if !diags.HasErrors() {
 			s.Config = cfg
+		} else if onlyUnset(diags) { // what else is wrong can be seen all the same
+			s.Config = tryWithout(ctx, s)
 		}
 	}
 	return s, nil
+}
+
+// onlyUnset reports whether nothing but variables is missing.
+func onlyUnset(diags *config.Diagnostics) bool {
+	return !slices.ContainsFunc(diags.All(), func(d config.Diagnostic) bool {
+		return d.Severity == config.SeverityError && !d.UnsetVariable()
+	})
+}
+
+// tryWithout reads the configuration as if variables that are not set were; nil where it cannot be used so either.
+func tryWithout(ctx context.Context, s *doctor.Subject) *config.Config {
+	draft := engine.Draft{Path: s.HCL, Env: func(name string) (string, bool) {
+		if value, ok := s.Env(name); ok {
+			return value, true
+		}
+		return doctor.Unset, true
+	}}
+	cfg, diags, err := draft.Try(ctx, slog.New(slog.DiscardHandler))
+	if err != nil || diags.HasErrors() {
+		return nil
+	}
+	return cfg
 }
 
 // askStatus finds out whether a gateway runs.
@@ -241,6 +266,7 @@ func readDoctorSite(ctx context.Context, s *doctor.Subject) {
 	case s.SiteError != nil:
 		return
 	case s.Caddyfile != "":
+		gateway.ReadQuietly()
 		found, err = readSite(s.Caddyfile)
 	case s.Client != nil:
 		ctx, cancel := context.WithTimeout(ctx, askTimeout)

@@ -52,15 +52,14 @@ const (
 func usd(microcents int64) float64 { return float64(microcents) / perDollar }
 
 func checkPrices(_ context.Context, s *Subject, r *result) {
-	for _, d := range s.Diagnostics.All() {
-		if isPriceFinding(&d) {
-			r.found("%s: %s", d.Position(), d.Summary).because("%s", d.Detail)
-		}
-	}
+	slips := priceSlips(s, r)
 	byModel := make(map[string]*config.Route)
 	for i := range s.Config.Routes {
 		route := &s.Config.Routes[i]
-		for _, c := range classes(&route.Price) {
+		if slices.Contains(slips, route.Model) {
+			continue // in the wrong unit, its other numbers say nothing
+		}
+		for _, c := range classes(&route.Price)[:2] { // the others are input's where they are not said
 			switch dollars := usd(c.price); {
 			case dollars > mostUSD:
 				r.found("route %s has %s = %g, that is US$%g for a million tokens", route.Name, c.name, dollars, dollars).
@@ -87,15 +86,35 @@ func checkPrices(_ context.Context, s *Subject, r *result) {
 	}
 }
 
+// priceSlips tells of the prices that the configuration's check knows to be in the wrong unit, and returns their models.
+func priceSlips(s *Subject, r *result) (models []string) {
+	for _, d := range s.Diagnostics.All() {
+		if !isPriceFinding(&d) {
+			continue
+		}
+		r.found("%s: %s", d.Position(), d.Summary).because("%s", d.Detail)
+		for _, route := range s.Config.Routes {
+			if strings.Contains(d.Summary, " "+route.Model+" ") {
+				models = append(models, route.Model)
+			}
+		}
+	}
+	return models
+}
+
 // checkMargins compares what accounts pay for a route with what it costs.
 func checkMargins(s *Subject, r *result, route *config.Route) {
 	costs := classes(&route.Cost)
+	var lost []string
 	for i, c := range classes(&route.Price) {
 		if c.price < costs[i].price {
-			r.found("route %s charges US$%g for a million tokens of %s, and costs US$%g", route.Name, usd(c.price), c.name,
-				usd(costs[i].price)).as(Warning).because("you lose with each request").
-				then("raise the price, or correct the cost, of route %s in %s", route.Name, s.HCL)
+			lost = append(lost, fmt.Sprintf("US$%g for %s, which costs US$%g", usd(c.price), c.name, usd(costs[i].price)))
 		}
+	}
+	if len(lost) > 0 {
+		r.found("route %s charges less for a million tokens than they cost: %s", route.Name, strings.Join(lost, "; ")).
+			as(Warning).because("you lose with each request").
+			then("raise the price, or correct the cost, of route %s in %s", route.Name, s.HCL)
 	}
 	p := route.Price
 	if p.Input == 0 && p.Output == 0 && s.isPublic() {

@@ -74,6 +74,9 @@ type Subject struct {
 	upstreams sync.Once
 	looked    engine.Looked
 
+	network sync.Once
+	wrong   map[string]func(r *result)
+
 	database sync.Once
 	server   stores.Inspection
 	noServer error

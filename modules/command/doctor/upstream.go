@@ -54,12 +54,16 @@ func (s *Subject) look(ctx context.Context) engine.Looked {
 
 func checkUpstreams(ctx context.Context, s *Subject, r *result) {
 	looked := s.look(ctx)
+	unreached := s.unreached(ctx)
 	for _, d := range looked.Diagnostics.All() {
-		severity := Warning
+		severity, elsewhere := Warning, false
 		for name, u := range looked.Upstreams {
 			if u.Err != nil && strings.Contains(d.Summary, strconv.Quote(name)) {
-				severity = Error
+				severity, elsewhere = Error, unreached[name] != nil
 			}
+		}
+		if elsewhere {
+			continue // the check upstream-network says more
 		}
 		r.found("%s: %s", d.Position(), d.Summary).as(severity).because("%s", d.Detail).
 			then("fareway gateway check %s --online", s.HCL)
@@ -113,19 +117,35 @@ func checkUpstreamNetwork(ctx context.Context, s *Subject, r *result) {
 		}
 		return
 	}
-	var mu sync.Mutex
-	var going sync.WaitGroup
+	unreached := s.unreached(ctx)
 	for _, t := range targets {
-		going.Go(func() {
-			f := s.reach(ctx, &t)
-			mu.Lock()
-			defer mu.Unlock()
-			if f != nil {
-				f(r)
-			}
-		})
+		if tell := unreached[t.providers[0]]; tell != nil {
+			tell(r)
+		}
 	}
-	going.Wait()
+}
+
+// unreached tries the way to each upstream, once for all checks, and returns by provider what tells of what is wrong.
+func (s *Subject) unreached(ctx context.Context) map[string]func(r *result) {
+	s.network.Do(func() {
+		s.wrong = make(map[string]func(r *result))
+		var mu sync.Mutex
+		var going sync.WaitGroup
+		for _, t := range s.targets(ctx) {
+			going.Go(func() {
+				tell := s.reach(ctx, &t)
+				mu.Lock()
+				defer mu.Unlock()
+				for _, name := range t.providers {
+					if tell != nil {
+						s.wrong[name] = tell
+					}
+				}
+			})
+		}
+		going.Wait()
+	})
+	return s.wrong
 }
 
 // proxyVariables are those that other programs take a proxy from.
