@@ -329,8 +329,8 @@ func checkTimeouts(ctx context.Context, s *Subject, r *result) {
 	for i := range s.Config.Routes {
 		route := &s.Config.Routes[i]
 		if g.RequestTimeout < route.Timeout {
-			r.found("route %s has timeout = %s, and request_timeout is %s", route.Name, human.Span(route.Timeout),
-				human.Span(g.RequestTimeout)).as(Note).because("the shorter one ends the reply")
+			r.found("route %s has timeout = %s, and request_timeout is %s", route.Name, span(route.Timeout),
+				span(g.RequestTimeout)).as(Note).because("the shorter one ends the reply")
 		}
 		checkDurations(ctx, s, r, route)
 	}
@@ -338,14 +338,14 @@ func checkTimeouts(ctx context.Context, s *Subject, r *result) {
 		p := &s.Config.Providers[i]
 		for name, d := range waits(p) {
 			if name != "connect_timeout" && d < 10*time.Second {
-				r.found("provider %s has %s = %s", p.Name, name, human.Span(d)).
+				r.found("provider %s has %s = %s", p.Name, name, span(d)).
 					because("models think for longer before the first token, and the attempt fails").
 					then("raise %s of provider %s in %s", name, p.Name, s.HCL)
 			}
 		}
 	}
 	if g.Keepalive >= time.Minute {
-		r.found("keepalive is %s", human.Span(g.Keepalive)).
+		r.found("keepalive is %s", span(g.Keepalive)).
 			because("proxies close a connection on which nothing comes for 60 seconds").then("keepalive = \"15s\" in %s", s.HCL)
 	}
 	if s.Site != nil {
@@ -359,7 +359,7 @@ func checkDurations(ctx context.Context, s *Subject, r *result, route *config.Ro
 	took, n := s.quantile(ctx, 0.99, "fareway_attempt_duration_seconds", "route", route.Name)
 	if n >= enough && took > 0.8*route.Timeout.Seconds() {
 		r.found("one attempt in a hundred of route %s takes %.0f s or more (of %s), and its timeout is %s", route.Name, took,
-			human.Count(int64(n), "attempt"), human.Span(route.Timeout)).
+			human.Count(int64(n), "attempt"), span(route.Timeout)).
 			then("raise timeout of route %s in %s", route.Name, s.HCL)
 	}
 	first, n := s.quantile(ctx, 0.99, "fareway_time_to_first_token_seconds", "route", route.Name)
@@ -368,7 +368,7 @@ func checkDurations(ctx context.Context, s *Subject, r *result, route *config.Ro
 		limit, ok := waits(p)["first_byte_timeout"]
 		if ok && p.Name == route.Provider && n >= enough && first > 0.8*limit.Seconds() {
 			r.found("the first token of route %s takes %.0f s or more in one attempt of a hundred, and first_byte_timeout "+
-				"of provider %s is %s", route.Name, first, p.Name, human.Span(limit)).
+				"of provider %s is %s", route.Name, first, p.Name, span(limit)).
 				then("raise first_byte_timeout of provider %s in %s", p.Name, s.HCL)
 		}
 	}
@@ -379,9 +379,9 @@ func checkCaddyTimeouts(s *Subject, r *result) {
 	g := s.Config.Gateway
 	apps := s.Site.apps()
 	if grace := time.Duration(apps.HTTP.GracePeriod); grace > 0 && grace < g.DrainTimeout {
-		r.found("grace_period is %s, and drain_timeout %s", human.Span(grace), human.Span(g.DrainTimeout)).
+		r.found("grace_period is %s, and drain_timeout %s", span(grace), span(g.DrainTimeout)).
 			because("Caddy cuts off running streams at exit").
-			then("grace_period %s   # in the global options of %s", human.Span(g.DrainTimeout+time.Minute), s.Caddyfile)
+			then("grace_period %s   # in the global options of %s", span(g.DrainTimeout+time.Minute), s.Caddyfile)
 	}
 	for _, name := range slices.Sorted(maps.Keys(apps.HTTP.Servers)) {
 		server := apps.HTTP.Servers[name]
@@ -389,13 +389,13 @@ func checkCaddyTimeouts(s *Subject, r *result) {
 			continue
 		}
 		if write := time.Duration(server.WriteTimeout); write > 0 && write < g.RequestTimeout {
-			r.found("the Caddyfile's `timeouts { write %s }` is shorter than request_timeout (%s)", human.Span(write),
-				human.Span(g.RequestTimeout)).as(Error).
+			r.found("the Caddyfile's `timeouts { write %s }` is shorter than request_timeout (%s)", span(write),
+				span(g.RequestTimeout)).as(Error).
 				because("every reply that takes longer is cut off, and its upstream is paid").
 				then("take `write` out of `timeouts` in %s", s.Caddyfile)
 		}
 		if read := time.Duration(server.ReadTimeout); read > 0 && read < 10*time.Second {
-			r.found("the Caddyfile's `timeouts { read_body %s }`", human.Span(read)).
+			r.found("the Caddyfile's `timeouts { read_body %s }`", span(read)).
 				because("a prompt of a megabyte over a slow line does not arrive in time")
 		}
 		for _, limit := range server.bodyLimits() {

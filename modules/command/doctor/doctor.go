@@ -233,13 +233,17 @@ func Find(names []string) ([]Check, error) {
 	}
 	var list []Check
 	for _, name := range names {
-		known := len(list)
+		found := false
 		for _, c := range Checks() {
-			if c.Name == name || c.About == name {
+			if c.Name != name && c.About != name {
+				continue
+			}
+			found = true
+			if !slices.ContainsFunc(list, func(l Check) bool { return l.Name == c.Name }) {
 				list = append(list, c)
 			}
 		}
-		if len(list) == known {
+		if !found {
 			return nil, fmt.Errorf("there is no check %q: `fareway gateway doctor --list` shows what there is", name)
 		}
 	}

@@ -187,8 +187,8 @@ func checkBackupFile(s *Subject, r *result, made chores.Record) {
 			because("who has one has all accounts, and hashes of all keys").
 			then("%s", s.command("backup run --into %s --encrypt-to age1...", filepath.Dir(made.File)))
 	}
-	ours, ourError := statDisk(filepath.Dir(s.Offline.Ledger))
-	theirs, theirError := statDisk(filepath.Dir(made.File))
+	ours, ourError := s.disk(filepath.Dir(s.Offline.Ledger))
+	theirs, theirError := s.disk(filepath.Dir(made.File))
 	if ourError == nil && theirError == nil && s.Offline.Ledger != "" && ours.id == theirs.id && !made.Sent {
 		r.found("the backups in %s are on the ledger's own disk, and are sent nowhere", filepath.Dir(made.File)).
 			as(s.unlessPublic(Warning)).because("the disk that breaks takes both").

@@ -85,13 +85,13 @@ func checkClock(ctx context.Context, s *Subject, r *result) {
 			case apart < clockAside:
 			case len(asked) > 2 && (t.offset-middle).Abs() >= clockAside:
 				r.found("the clock of %s is %s %s ours, and %d others agree with us or each other", t.name,
-					human.Span(apart.Round(time.Second)), side(t.offset), len(asked)-1).as(Note).
+					span(apart.Round(time.Second)), side(t.offset), len(asked)-1).as(Note).
 					because("it is theirs that is wrong, or a cache answers").then("ask whoever runs %s", t.name)
 			case apart < clockWrong:
-				r.found("this machine's clock is %s %s that of %s", human.Span(apart.Round(time.Second)), side(-t.offset),
+				r.found("this machine's clock is %s %s that of %s", span(apart.Round(time.Second)), side(-t.offset),
 					t.name).as(Warning)
 			default:
-				r.found("this machine's clock is %s %s that of %s", human.Span(apart.Round(time.Second)), side(-t.offset),
+				r.found("this machine's clock is %s %s that of %s", span(apart.Round(time.Second)), side(-t.offset),
 					t.name)
 			}
 		}
@@ -104,6 +104,14 @@ func checkClock(ctx context.Context, s *Subject, r *result) {
 	if len(asked) == 0 {
 		r.skip("no upstream or server says what time it is: nothing to compare with")
 	}
+}
+
+// span is a time for people, to the second where it is short.
+func span(d time.Duration) string {
+	if d < 2*time.Minute {
+		return human.Count(int64(d.Round(time.Second).Seconds()), "second")
+	}
+	return human.Span(d)
 }
 
 // side says where one clock is beside another.
@@ -119,7 +127,7 @@ func checkClockBack(ctx context.Context, s *Subject, r *result) {
 	now := s.Now()
 	ahead := func(what string, at time.Time) {
 		if by := at.Sub(now); by > grace {
-			r.found("%s is of %s, %s from now (%s)", what, human.Moment(at), human.Span(by.Round(time.Second)),
+			r.found("%s is of %s, %s from now (%s)", what, human.Moment(at), span(by.Round(time.Second)),
 				human.Moment(now))
 		}
 	}
@@ -176,7 +184,7 @@ func checkDiskSpace(_ context.Context, s *Subject, r *result) {
 		if !ok {
 			continue
 		}
-		d, err := statDisk(dir)
+		d, err := s.disk(dir)
 		if err != nil {
 			continue // whoever looks at the folder says what is wrong with it
 		}
@@ -281,7 +289,7 @@ func checkFileSystem(_ context.Context, s *Subject, r *result) {
 		list["ledger"] = dir
 	}
 	for what, dir := range list {
-		d, err := statDisk(dir)
+		d, err := s.disk(dir)
 		if err != nil {
 			r.skip("%v", err)
 			continue
@@ -470,7 +478,7 @@ func checkMemory(_ context.Context, s *Subject, r *result) {
 	}
 	for _, dir := range s.cgroup() {
 		if n := numbers(filepath.Join(dir, "memory.events"))["oom_kill"]; n > 0 {
-			r.found("%s in %s %s killed because memory was full", human.Count(n, "process"), dir, were(n)).as(Warning).
+			r.found("%s in %s for processes, because memory was full", human.Count(n, "kill"), dir).as(Warning).
 				then("journalctl -k | grep -i 'killed process'")
 			break
 		}

@@ -114,7 +114,7 @@ func checkPlugins(ctx context.Context, s *Subject, r *result) {
 
 // checkPluginFolder looks at the programs that the configuration names.
 func checkPluginFolder(s *Subject, r *result, dir string) {
-	if d, err := statDisk(dir); err == nil && d.noExec {
+	if d, err := s.disk(dir); err == nil && d.noExec {
 		r.found("%s is on a file system that is mounted noexec", dir).because("no program in it can be started").
 			then("findmnt -T %s", dir)
 	}
@@ -315,7 +315,7 @@ func checkStopTime(s *Subject, r *result, name, edit string, u unit) {
 		return
 	}
 	if drain := s.Config.Gateway.DrainTimeout; stop < drain {
-		r.found("%s has TimeoutStopSec=%s, and drain_timeout is %s", name, human.Span(stop), human.Span(drain)).
+		r.found("%s has TimeoutStopSec=%s, and drain_timeout is %s", name, span(stop), span(drain)).
 			because("systemd kills the gateway while streams still run").
 			then("%sTimeoutStopSec=%ds", edit, int((drain + 2*time.Minute).Seconds()))
 	}

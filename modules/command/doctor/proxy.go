@@ -13,7 +13,6 @@ import (
 	"time"
 
 	"github.com/fareway/fareway/modules/gateway"
-	"github.com/fareway/fareway/modules/internal/human"
 )
 
 var proxyChecks = []Check{
@@ -307,7 +306,7 @@ func checkSilence(ctx context.Context, s *Subject, r *result) {
 		patience: s.Patience + 15*time.Second}
 	s.eachWay(ctx, r, s.allWays(), o, func(w way, a *answer) {
 		if !a.isOurs() {
-			r.found("%s: a reply that comes after %s was answered with %s after %.0f s", w.name(), human.Span(s.Patience),
+			r.found("%s: a reply that comes after %s was answered with %s after %.0f s", w.name(), span(s.Patience),
 				a.status, time.Since(a.begun).Seconds())
 		}
 	})

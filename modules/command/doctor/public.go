@@ -413,7 +413,7 @@ func judgeCertificate(s *Subject, r *result, way way, host string, chain []*x509
 	} else if left, life := leaf.NotAfter.Sub(now), leaf.NotAfter.Sub(leaf.NotBefore); left < life/6 &&
 		left < 21*24*time.Hour {
 		r.found("the certificate of %s expires at %s, in %s, and was not renewed", way.url, human.Moment(leaf.NotAfter),
-			human.Span(left.Round(time.Hour))).as(Warning).because("clients refuse the connection then").then("%s", show)
+			span(left.Round(time.Hour))).as(Warning).because("clients refuse the connection then").then("%s", show)
 	}
 	if err := leaf.VerifyHostname(host); err != nil {
 		r.found("the certificate of %s is for %s", way.url, namesOf(leaf)).then("%s", show)

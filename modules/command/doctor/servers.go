@@ -180,7 +180,7 @@ func judgeNodes(s *Subject, r *result, v admin.Nodes) {
 		}
 		if ahead := n.Since.Sub(s.Now()); ahead > 10*time.Second {
 			r.found("node %s says to have begun in %s: its clock is ahead of this machine's", n.Label,
-				human.Span(ahead.Round(time.Second))).then("timedatectl status   # on %s", n.Machine)
+				span(ahead.Round(time.Second))).then("timedatectl status   # on %s", n.Machine)
 		}
 	}
 	if lives > 1 && s.Config != nil && s.Config.Limiter.Kind != config.RedisKind {

@@ -67,6 +67,7 @@ type Subject struct {
 	User      int            // of this program
 	SiteRoots *x509.CertPool // whom the sites' clients trust; nil: whom this machine does
 
+	disk    func(dir string) (disk, error)
 	metrics sync.Once
 	series  map[string]*dto.MetricFamily
 	noSerie error
@@ -107,6 +108,9 @@ func (s *Subject) Fill() {
 	}
 	if s.Cgroups == "" {
 		s.Cgroups = "/sys/fs/cgroup"
+	}
+	if s.disk == nil {
+		s.disk = statDisk
 	}
 	if s.Systemctl == "" {
 		s.Systemctl = "systemctl"
@@ -236,6 +240,8 @@ func (s *Subject) each(ctx context.Context, name string, f func(m *dto.Metric, v
 			f(m, m.Counter.GetValue())
 		case m.Gauge != nil:
 			f(m, m.Gauge.GetValue())
+		case m.Untyped != nil:
+			f(m, m.Untyped.GetValue())
 		}
 	}
 }

@@ -20,6 +20,7 @@ import (
 
 	"github.com/fareway/fareway/modules/internal/engine"
 	"github.com/fareway/fareway/modules/internal/human"
+	"github.com/fareway/fareway/plugins/llm"
 )
 
 var upstreamChecks = []Check{
@@ -59,7 +60,8 @@ func checkUpstreams(ctx context.Context, s *Subject, r *result) {
 		severity, elsewhere := Warning, false
 		for name, u := range looked.Upstreams {
 			if u.Err != nil && strings.Contains(d.Summary, strconv.Quote(name)) {
-				severity, elsewhere = Error, unreached[name] != nil
+				severity = Error
+				elsewhere = unreached[name] != nil && llm.KindOf(u.Err) == llm.ErrUpstream
 			}
 		}
 		if elsewhere {
