@@ -47,8 +47,10 @@ type ProbeSeen struct {
 	TLS       bool     `json:"tls"`
 	Host      string   `json:"host"`
 	Forwarded []string `json:"forwarded"` // headers that a proxy has added
-	Body      int64    `json:"body"`      // bytes of it that came
-	Mark      int      `json:"mark,omitempty"`
+	// ForwardedFor is X-Forwarded-For as it came: for whom the proxies on the way say that they ask.
+	ForwardedFor string `json:"forwarded_for,omitempty"`
+	Body         int64  `json:"body"` // bytes of it that came
+	Mark         int    `json:"mark,omitempty"`
 }
 
 // Probes are the credentials of probes that were given out.
@@ -123,6 +125,7 @@ func AnswerProbe(w http.ResponseWriter, r *http.Request, c *Call) error {
 	c.BodyRead = time.Now()
 	seen := ProbeSeen{ClientIP: c.From.String(), Peer: r.RemoteAddr, Protocol: r.Proto, TLS: r.TLS != nil, Host: r.Host,
 		Forwarded: []string{}, Body: count.n, Mark: order.Mark}
+	seen.ForwardedFor = strings.Join(r.Header.Values("X-Forwarded-For"), ", ")
 	for _, name := range forwarders {
 		if len(r.Header.Values(name)) > 0 {
 			seen.Forwarded = append(seen.Forwarded, name)

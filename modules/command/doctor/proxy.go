@@ -96,15 +96,15 @@ func judgeStream(r *result, w way, a *answer) {
 	whole := probeEvents * probePause
 	curl := fmt.Sprintf("curl -N -sS -D - %s/v1/chat/completions -H 'Authorization: Bearer KEY' "+
 		"-d '{\"model\":\"service/auto\",\"stream\":true,\"messages\":[{\"role\":\"user\",\"content\":\"Count to 50\"}]}'", w.url)
-	if !a.isOurs() {
-		r.found("%s: the stream's request was answered by something else: %s", w.name(), a.status).
-			because("%s", strangerReason(a)).then("%s", curl)
-		return
-	}
-	if encoding := a.head.Get("Content-Encoding"); encoding != "" {
+	if encoding := a.head.Get("Content-Encoding"); encoding != "" && strings.HasPrefix(a.status, "200") {
 		r.found("%s: the stream comes compressed (%s)", w.name(), encoding).
 			because("whoever compresses holds tokens back until there are enough of them").
 			then("gzip off;   # nginx, in the location of the gateway; or turn compression of text/event-stream off at the CDN")
+		return
+	}
+	if !a.isOurs() {
+		r.found("%s: the stream's request was answered by something else: %s", w.name(), a.status).
+			because("%s", strangerReason(a)).then("%s", curl)
 		return
 	}
 	switch n := len(a.events); {
@@ -163,20 +163,29 @@ func checkClientAddress(ctx context.Context, s *Subject, r *result) {
 			return // of the check `streams`
 		}
 		peer := hostOf(a.seen.Peer)
-		if len(a.seen.Forwarded) > 0 && sameHost(a.seen.ClientIP, peer) {
+		lie, err := s.probe(ctx, w, order{headers: map[string]string{"X-Forwarded-For": nobody, "X-Real-Ip": nobody}})
+		if err != nil || !lie.isOurs() {
+			r.skip("%s: the second request was not answered: %s", w.name(), orStatus(lie, err))
+			return
+		}
+		chain := strings.Split(strings.ReplaceAll(lie.seen.ForwardedFor, " ", ""), ",")
+		last := chain[len(chain)-1] // whom the nearest proxy asks for; or what we have said, where there is none
+		appended := len(chain) > 1 && chain[0] == nobody
+		proxied := len(a.seen.Forwarded) > 0 && sameHost(a.seen.ClientIP, peer) && sameHost(lie.seen.ClientIP, peer)
+		// Where this machine is the proxy's, its word for the client and its own address are the same.
+		if proxied && (!sameHost(last, peer) || appended) {
 			r.found("%s: a proxy at %s says for whom it asks (%s), and the gateway takes the proxy for the client", w.name(),
 				peer, strings.Join(a.seen.Forwarded, ", ")).
 				because("all clients are one address: together they reach its limits, and the log has no other").
 				then("trusted_proxies static %s   # in `servers` of %s, and trusted_proxies_strict", peer, s.Caddyfile)
 			return
 		}
-		lie, err := s.probe(ctx, w, order{headers: map[string]string{"X-Forwarded-For": nobody, "X-Real-Ip": nobody}})
-		if err != nil || !lie.isOurs() || lie.seen.ClientIP != nobody {
+		if lie.seen.ClientIP != nobody {
 			return
 		}
 		severity := Error
-		if isPrivate(peer) && !w.outside {
-			severity = Note // from this machine itself, which may be meant
+		if isPrivate(peer) && (!appended || isPrivate(last)) {
+			severity = Note // we come from a private network, which may be trusted as a proxy is: elsewhere it may not be so
 		}
 		r.found("%s: the gateway takes a client for %s because it says so (X-Forwarded-For), over a connection from %s",
 			w.name(), nobody, peer).as(severity).

@@ -40,12 +40,12 @@ var publicChecks = []Check{
 		Why:   "HTTP/3 is slower than it could be under load",
 		Next:  "sudo sysctl -w net.core.rmem_max=7500000 net.core.wmem_max=7500000",
 		run:   checkBuffers},
-	{Name: "dns", About: "public", Worst: Error, needs: sited,
+	{Name: "dns", About: "public", Worst: Error,
 		Looks: "the names of the sites: whether they have addresses, and each of those (AAAA as well) leads to this gateway",
 		Why:   "clients reach nobody or another machine, and no certificate can be had",
 		Next:  "dig +short A NAME; dig +short AAAA NAME",
 		run:   checkDNS},
-	{Name: "certificates", About: "public", Worst: Error, needs: sited,
+	{Name: "certificates", About: "public", Worst: Error,
 		Looks: "certificates as clients see them: expired, soon to be, for another name, chain incomplete, self-signed",
 		Why:   "clients refuse the connection",
 		Next:  "journalctl -u fareway | grep -i certificate",
@@ -301,6 +301,10 @@ func (s *Subject) names() (names []string) {
 }
 
 func checkDNS(ctx context.Context, s *Subject, r *result) {
+	if why := s.lacks(sited); why != "" && len(s.URLs) == 0 {
+		r.skip("%s", why)
+		return
+	}
 	for _, name := range s.names() {
 		addresses, err := s.Resolver.LookupNetIP(ctx, "ip", name)
 		if err != nil || len(addresses) == 0 {
@@ -369,6 +373,9 @@ func checkCertificates(ctx context.Context, s *Subject, r *result) {
 					then("%s", s.command("doctor dns ports"))
 			}
 		}
+	}
+	if why := s.lacks(sited); why != "" && len(s.URLs) == 0 {
+		r.skip("%s", why)
 	}
 	for _, way := range s.ways() {
 		if !strings.HasPrefix(way.url, "https://") {
