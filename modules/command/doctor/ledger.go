@@ -17,22 +17,22 @@ import (
 )
 
 var ledgerChecks = []Check{
-	{Name: "ledger", About: "ledger", Worst: Error,
+	{Name: "ledger", About: "books", Worst: Error,
 		Looks: "whether the ledger can be read, has all that it had, and is whole as far as a quick look says",
 		Why:   "without it no request is charged, and so none is served",
 		Next:  "fareway gateway ledger verify",
 		run:   checkLedger},
-	{Name: "spool", About: "ledger", Worst: Error,
+	{Name: "spool", About: "books", Worst: Error,
 		Looks: "settlements that wait for the ledger, and those that somebody has to decide about",
 		Why:   "what waits is not charged yet",
 		Next:  "fareway gateway ledger spool list",
 		run:   checkSpool},
-	{Name: "backups", About: "ledger", Worst: Error,
+	{Name: "backups", About: "books", Worst: Error,
 		Looks: "whether backups are made, in time, elsewhere, readable, encrypted before they are sent, and were ever tried",
 		Why:   "a disk that breaks takes all accounts and credits with it",
 		Next:  "fareway gateway backup run --into /var/backups/fareway --every 1d",
 		run:   checkBackups},
-	{Name: "durability", About: "ledger", Worst: Warning, needs: configured,
+	{Name: "durability", About: "books", Worst: Warning, needs: configured,
 		Looks: "what a charge survives: a power cut, the loss of a machine",
 		Why:   "clients were told of charges that are gone then",
 		Next:  "durability = \"power\"   # in the block store",
@@ -110,7 +110,7 @@ func checkSpool(ctx context.Context, s *Subject, r *result) {
 	if waits > 0 && s.Status != nil {
 		r.found("%s in the spool for the ledger", human.Count(waits, "settlement")+" wait").
 			because("the ledger is away; the gateway charges them when it is back").
-			then("%s", s.command("doctor servers ledger disk-space"))
+			then("%s", s.command("doctor servers books disk-space"))
 	}
 	if undecided > 0 {
 		r.found("%s in %s to be decided about", human.Count(undecided, "item")+" wait", aside).

@@ -24,12 +24,12 @@ import (
 )
 
 var upstreamChecks = []Check{
-	{Name: "upstreams", About: "upstreams", Worst: Error, needs: configured,
+	{Name: "upstreams", About: "services", Worst: Error, needs: configured,
 		Looks: "whether each upstream answers, takes the key, and offers the models of the routes (a list of models is free)",
 		Why:   "requests to its routes fail",
 		Next:  "fareway gateway check FILE --online",
 		run:   checkUpstreams},
-	{Name: "upstream-network", About: "upstreams", Worst: Error, needs: configured,
+	{Name: "upstream-network", About: "services", Worst: Error, needs: configured,
 		Looks: "the way to each upstream: DNS, connection, TLS and its certificate, proxies",
 		Why:   "requests to its routes fail",
 		Next:  "curl -v ADDRESS",
