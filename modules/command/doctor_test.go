@@ -123,7 +123,8 @@ func TestDoctorCountsAccounts(t *testing.T) {
 	require.Empty(t, texts(examine(t, false, "accounts", "--data", data)))
 	_, err = run(t, "account", "suspend", "ann", "--data", data)
 	require.NoError(t, err)
-	require.Contains(t, texts(examine(t, true, "accounts", "--data", data)), "error accounts: none of the 1 account is active")
+	require.Contains(t, texts(examine(t, true, "accounts", "--data", data)),
+		"error accounts: none of the 1 account is active")
 }
 
 // TestDoctorComparesBills: our cost of a provider's routes against what it has billed.
@@ -132,8 +133,8 @@ func TestDoctorComparesBills(t *testing.T) {
 	e := enginetest.New(t, nil)
 	serve(t, e)
 	data := e.DataDir()
-	require.NoError(t, os.WriteFile(filepath.Join(data, "gateway.hcl"), []byte("provider \"up\" {\n  plugin = \"echo\"\n}\n"+
-		doctorRoute), 0o600))
+	hcl := []byte("provider \"up\" {\n  plugin = \"echo\"\n}\n" + doctorRoute)
+	require.NoError(t, os.WriteFile(filepath.Join(data, "gateway.hcl"), hcl, 0o600))
 	enginetest.NewCustomer(t, e, "ann").Settle(t, e, "req_1", enginetest.OK(), enginetest.Proven())
 	bill := func(fails bool, text string) doctor.Report {
 		return examine(t, fails, "bill", "--bill", text, "--since", "1d", "--data", data)
@@ -163,7 +164,8 @@ func TestDoctorComparesBills(t *testing.T) {
 func TestDoctorAsksPostgres(t *testing.T) {
 	t.Parallel()
 	dsn := postgrestest.Database(t)
-	dir := dataWith(t, "store \"postgres\" {\n  dsn = file(\"dsn\")\n}\nprovider \"up\" {\n  plugin = \"echo\"\n}\n"+doctorRoute)
+	dir := dataWith(t, "store \"postgres\" {\n  dsn = file(\"dsn\")\n}\nprovider \"up\" {\n  plugin = \"echo\"\n}\n"+
+		doctorRoute)
 	write := func(dsn string) {
 		require.NoError(t, os.WriteFile(filepath.Join(dir, "dsn"), []byte(dsn), 0o600))
 	}

@@ -476,7 +476,7 @@ func checkLogs(ctx context.Context, s *Subject, r *result) {
 		return
 	}
 	for name, what := range map[string]string{
-		"fareway_decisions_unlogged_total": "requests are missing in the decision log: how they were routed cannot be explained",
+		"fareway_decisions_unlogged_total": "requests are missing in the decision log: `explain ID` cannot explain them",
 		"fareway_requests_unlogged_total":  "refused requests are missing in the request log: `usage ID` does not find them",
 		"fareway_outcomes_unkept_total":    "outcomes are missing in what is trained by",
 	} {
@@ -607,8 +607,8 @@ func issuerOf(key string) string {
 }
 
 // hosts are the services at addresses, by the end of the host's name.
-var hosts = map[string]string{"api.openai.com": "openai", "api.anthropic.com": "anthropic", "openrouter.ai": "openrouter",
-	"api.groq.com": "groq", "api.x.ai": "xai", "generativelanguage.googleapis.com": "gemini",
+var hosts = map[string]string{"api.openai.com": "openai", "api.anthropic.com": "anthropic",
+	"openrouter.ai": "openrouter", "api.groq.com": "groq", "api.x.ai": "xai", "generativelanguage.googleapis.com": "gemini",
 	"api.mistral.ai": "mistral", "api.deepseek.com": "deepseek", "api.fireworks.ai": "fireworks",
 	"api.together.ai": "together", "api.moonshot.ai": "moonshot", "integrate.api.nvidia.com": "nvidia",
 	"api.perplexity.ai": "perplexity", "router.huggingface.co": "huggingface"}

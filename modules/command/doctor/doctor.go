@@ -1,7 +1,7 @@
-// Package doctor looks for the mistakes that operators make: in the machine, the files, the configuration, the upstreams,
-// the money and the way from the internet to the gateway. What it looks at is one table, Checks; each row looks at one
-// thing, in bounded time and beside the others, and says what is wrong there and what to do. A row that cannot look says
-// so, and why: nothing passes because nobody looked.
+// Package doctor looks for the mistakes that operators make: in the machine, the files, the configuration, the
+// upstreams, the money and the way from the internet to the gateway. What it looks at is one table, Checks; each row
+// looks at one thing, in bounded time and beside the others, and says what is wrong there and what to do. A row that
+// cannot look says so, and why: nothing passes because nobody looked.
 //
 // It asks whoever knows already: the admin API of the gateway that runs, the configuration as `check` reads it, the
 // ledger as every other command opens it. It changes nothing and costs nothing: no upstream is asked for a reply.

@@ -138,7 +138,8 @@ func checkBackups(_ context.Context, s *Subject, r *result) {
 		}
 	}
 	now := s.Now()
-	run := s.command("backup run --into /var/backups/fareway --every 1d") + "   # from a timer, as in examples/public/systemd"
+	run := s.command("backup run --into /var/backups/fareway --every 1d") +
+		"   # from a timer, as in examples/public/systemd"
 	made := b.Backup
 	if f := made.Failed; f != nil {
 		r.found("the last backup failed at %s: %s", human.Moment(f.At), f.Text).then("%s", run)

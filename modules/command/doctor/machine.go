@@ -67,8 +67,10 @@ var machineChecks = []Check{
 }
 
 const (
-	clockAside = 10 * time.Second // from which on it is told of: the header Date has whole seconds, and caches lie a little
-	clockWrong = time.Minute      // from which on services refuse signed requests and certificates seem wrong
+	// clockAside is from when on it is told of: the header Date has whole seconds, and caches lie a little.
+	clockAside = 10 * time.Second
+	// clockWrong is from when on services refuse signed requests, and certificates seem wrong.
+	clockWrong = time.Minute
 )
 
 func checkClock(ctx context.Context, s *Subject, r *result) {

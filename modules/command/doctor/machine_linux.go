@@ -38,7 +38,7 @@ func statDisk(dir string) (disk, error) {
 	d := disk{free: s.Bavail * block, whole: s.Blocks * block, inodes: s.Files, inodesFree: s.Ffree,
 		readOnly: s.Flags&unix.ST_RDONLY != 0, noExec: s.Flags&unix.ST_NOEXEC != 0,
 		kind: fmt.Sprintf("a file system of type %#x", s.Type)}
-	if known, ok := fileSystems[int64(s.Type)&0xffffffff]; ok {
+	if known, ok := fileSystems[int64(s.Type)&0xffffffff]; ok { //nolint:unconvert // its type is another one on 32 bits
 		d.kind, d.network = known.name, known.network
 	}
 	var st unix.Stat_t

@@ -86,7 +86,8 @@ func checkPrices(_ context.Context, s *Subject, r *result) {
 	}
 }
 
-// priceSlips tells of the prices that the configuration's check knows to be in the wrong unit, and returns their models.
+// priceSlips tells of the prices that the configuration's check knows to be in the wrong unit, and returns their
+// models.
 func priceSlips(s *Subject, r *result) (models []string) {
 	for _, d := range s.Diagnostics.All() {
 		if !isPriceFinding(&d) {

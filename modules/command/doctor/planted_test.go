@@ -47,7 +47,8 @@ func healthy(t *testing.T) *Subject {
 	s.Config = &config.Config{Path: s.HCL, Store: config.DefaultStore(),
 		Gateway: config.Gateway{RequestTimeout: 10 * time.Minute, DrainTimeout: 5 * time.Minute, MaxStreams: 10000,
 			MaxBody: 32 << 20, MaxBodyMemory: 1 << 30, Keepalive: 15 * time.Second},
-		Providers: []config.Provider{{Name: "up", Plugin: "openai", Settings: settingsOf(t, map[string]any{"preset": "openai"})}},
+		Providers: []config.Provider{{Name: "up", Plugin: "openai",
+			Settings: settingsOf(t, map[string]any{"preset": "openai"})}},
 		Routes: []config.Route{{Name: "small", Provider: "up", Model: "m", ContextWindow: 128000, MaxOutput: 8192, Tools: true,
 			JSONObject: true, Timeout: 5 * time.Minute, Price: config.Price{Input: 100_000_000, Output: 200_000_000},
 			Cost: config.Price{Input: 50_000_000, Output: 100_000_000}}}}
@@ -177,7 +178,7 @@ var planted = []struct {
 		}
 	}, Error, "is on NFS, a file system of a network"},
 	{"file-system", "memory", func(t *testing.T, s *Subject) {
-		dir, err := os.MkdirTemp("/dev/shm", "doctor-")
+		dir, err := os.MkdirTemp("/dev/shm", "doctor-") //nolint:usetesting // it has to be in memory
 		require.NoError(t, err)
 		t.Cleanup(func() { require.NoError(t, os.RemoveAll(dir)) })
 		s.Data = dir
