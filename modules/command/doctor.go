@@ -75,8 +75,8 @@ with 1, with --strict for notes as well.`,
 	f.BoolVar(&run.list, "list", false, "show what is looked at, and look at nothing")
 	f.BoolVar(&run.all, "all", false, "name what is in order, too")
 	f.BoolVar(&run.strict, "strict", false, "exit with 1 for notes as well")
-	f.StringArrayVar(&run.urls, "url", nil, "a public `URL` of the gateway that its Caddyfile does not have, as behind a "+
-		"proxy; may be repeated")
+	f.StringArrayVar(&run.urls, "url", nil, "a public `URL` of the gateway that its Caddyfile does not have, as behind "+
+		"a proxy; may be repeated")
 	f.StringArrayVar(&run.bills, "bill", nil, "an upstream's bill in US dollars, `PROVIDER=USD`; may be repeated")
 	f.StringVar(&run.since, "since", "", "from when on the bills are: a `DATE` (default: last month, in UTC)")
 	f.StringVar(&run.until, "until", "", "until when the bills are: a `DATE`, which is not included")

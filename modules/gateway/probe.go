@@ -120,7 +120,8 @@ func AnswerProbe(w http.ResponseWriter, r *http.Request, c *Call) error {
 		_, err = io.Copy(io.Discard, count)
 	}
 	if err != nil {
-		return nil //nolint:nilerr // it broke off: there is nobody to tell
+		http.Error(w, "the body of a probe is a ProbeOrder, as JSON", http.StatusBadRequest)
+		return nil
 	}
 	c.BodyRead = time.Now()
 	seen := ProbeSeen{ClientIP: c.From.String(), Peer: r.RemoteAddr, Protocol: r.Proto, TLS: r.TLS != nil, Host: r.Host,

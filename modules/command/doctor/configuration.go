@@ -432,7 +432,8 @@ func checkLimits(ctx context.Context, s *Subject, r *result) {
 			because("beyond it requests are refused").then("raise max_streams in %s", s.HCL)
 	}
 	if n, _ := s.metric(ctx, "fareway_connections_refused_total", "of", "address"); n > 0 {
-		r.found("%s refused, for there were too many of one address", human.Count(int64(n), "connection")+" "+were(int64(n))).
+		r.found("%s refused, for there were too many of one address",
+			human.Count(int64(n), "connection")+" "+were(int64(n))).
 			because("a load balancer has the connections of all of its clients").
 			then("listener_wrappers { fareway_connections { exempt ADDRESS } }   # if it is your proxy, in the Caddyfile")
 	}
@@ -569,7 +570,7 @@ func oddKey(text string) (what, next string) {
 	case strings.HasPrefix(lower, "bearer "):
 		return "begins with \"Bearer\"", "give the key alone"
 	case strings.ContainsFunc(bare, func(c rune) bool { return c <= ' ' || c > '~' }):
-		return "has a character that no key has (a blank, or one beyond ASCII)", "copy the key again, from the service itself"
+		return "has a character that no key has (a blank, or one beyond ASCII)", "copy the key again"
 	case strings.Contains(bare, "${") || strings.Contains(bare, "$("):
 		return "is a variable's name that nobody has replaced", "give the key itself"
 	case strings.Contains(bare, "...") || strings.Contains(bare, "***") || strings.Contains(lower, "your-") ||
@@ -608,8 +609,9 @@ func issuerOf(key string) string {
 
 // hosts are the services at addresses, by the end of the host's name.
 var hosts = map[string]string{"api.openai.com": "openai", "api.anthropic.com": "anthropic",
-	"openrouter.ai": "openrouter", "api.groq.com": "groq", "api.x.ai": "xai", "generativelanguage.googleapis.com": "gemini",
-	"api.mistral.ai": "mistral", "api.deepseek.com": "deepseek", "api.fireworks.ai": "fireworks",
+	"openrouter.ai": "openrouter", "api.groq.com": "groq", "api.x.ai": "xai",
+	"generativelanguage.googleapis.com": "gemini",
+	"api.mistral.ai":                    "mistral", "api.deepseek.com": "deepseek", "api.fireworks.ai": "fireworks",
 	"api.together.ai": "together", "api.moonshot.ai": "moonshot", "integrate.api.nvidia.com": "nvidia",
 	"api.perplexity.ai": "perplexity", "router.huggingface.co": "huggingface"}
 

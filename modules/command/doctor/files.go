@@ -300,7 +300,8 @@ func checkLeftovers(_ context.Context, s *Subject, r *result) {
 			r.skip("%v", err)
 		}
 		for _, path := range damaged {
-			r.found("%s was set aside", path).because("a part of the ledger's log was damaged, and nobody has decided about it").
+			r.found("%s was set aside", path).
+				because("a part of the ledger's log was damaged, and nobody has decided about it").
 				then("%s", s.command("ledger spool list"))
 		}
 	}

@@ -151,8 +151,8 @@ func checkBackups(_ context.Context, s *Subject, r *result) {
 		r.found("the last backup is of %s, and the next one was due at %s", human.Moment(*made.Done),
 			human.Moment(*made.Due)).then("systemctl list-timers fareway-backup.timer; journalctl -u fareway-backup -n 20")
 	case made.Done != nil && made.Due == nil && now.Sub(*made.Done) > 8*24*time.Hour:
-		r.found("the last backup is of %s, and nobody has said how often there is one", human.Moment(*made.Done)).as(Warning).
-			then("%s", run)
+		r.found("the last backup is of %s, and nobody has said how often there is one", human.Moment(*made.Done)).
+			as(Warning).then("%s", run)
 	}
 	if made.Done != nil {
 		checkBackupFile(s, r, made)

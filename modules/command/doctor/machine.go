@@ -45,7 +45,7 @@ var machineChecks = []Check{
 		Next:  "sudo systemctl edit fareway   # [Service] LimitNOFILE=1048576, then: sudo systemctl restart fareway",
 		run:   checkFileLimit},
 	{Name: "memory", About: "machine", Worst: Error, needs: process | configured,
-		Looks: "the container's or machine's memory against the configuration's bounds, GOMEMLIMIT, swap, and kills for memory",
+		Looks: "the container's or machine's memory against the configuration's bounds, GOMEMLIMIT, swap, kills for memory",
 		Why:   "a process that takes more than there is is killed, with all of its streams",
 		Next:  "lower max_body_memory and max_streams in the block gateway, or give it more memory",
 		run:   checkMemory},

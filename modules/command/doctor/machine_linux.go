@@ -21,12 +21,14 @@ var fileSystems = map[int64]struct {
 	name    string
 	network bool
 }{
-	unix.TMPFS_MAGIC: {"tmpfs", false}, unix.RAMFS_MAGIC: {"ramfs", false}, unix.OVERLAYFS_SUPER_MAGIC: {"overlay", false},
-	unix.NFS_SUPER_MAGIC: {"NFS", true}, unix.SMB_SUPER_MAGIC: {"SMB", true}, unix.SMB2_SUPER_MAGIC: {"SMB", true},
+	unix.TMPFS_MAGIC: {"tmpfs", false}, unix.RAMFS_MAGIC: {"ramfs", false},
+	unix.OVERLAYFS_SUPER_MAGIC: {"overlay", false},
+	unix.NFS_SUPER_MAGIC:       {"NFS", true}, unix.SMB_SUPER_MAGIC: {"SMB", true}, unix.SMB2_SUPER_MAGIC: {"SMB", true},
 	unix.CIFS_SUPER_MAGIC: {"CIFS", true}, unix.V9FS_MAGIC: {"9p", true}, unix.CEPH_SUPER_MAGIC: {"CephFS", true},
 	unix.AFS_FS_MAGIC: {"AFS", true}, unix.FUSE_SUPER_MAGIC: {"FUSE", true}, 0x0bd00bd0: {"Lustre", true},
 	0x47504653: {"GPFS", true}, 0x19830326: {"FhGFS", true},
-	unix.EXT4_SUPER_MAGIC: {"ext4", false}, unix.XFS_SUPER_MAGIC: {"xfs", false}, unix.BTRFS_SUPER_MAGIC: {"btrfs", false},
+	unix.EXT4_SUPER_MAGIC: {"ext4", false}, unix.XFS_SUPER_MAGIC: {"xfs", false},
+	unix.BTRFS_SUPER_MAGIC: {"btrfs", false},
 }
 
 func statDisk(dir string) (disk, error) {

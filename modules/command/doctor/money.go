@@ -321,8 +321,8 @@ func judgeBill(s *Subject, r *result, provider string, billed, ours float64, pen
 		return
 	}
 	since, until := s.billed()
-	f := r.found("%s has billed US$%.2f from %s to %s, and our cost of its routes (%s) is US$%.2f: %.0f %% apart", provider,
-		billed, since.Format(time.DateOnly), until.Format(time.DateOnly), some(append([]string{}, routes...)), ours,
+	f := r.found("%s has billed US$%.2f from %s to %s, and our cost of its routes (%s) is US$%.2f: %.0f %% apart",
+		provider, billed, since.Format(time.DateOnly), until.Format(time.DateOnly), some(routes), ours,
 		100*share).then("%s", s.command("usage --by route,day --since %s --until %s", since.Format(time.DateOnly),
 		until.Format(time.DateOnly)))
 	switch {

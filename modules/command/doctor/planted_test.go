@@ -34,7 +34,8 @@ import (
 func healthy(t *testing.T) *Subject {
 	t.Helper()
 	dir := t.TempDir()
-	s := &Subject{Data: filepath.Join(dir, "data"), Proc: filepath.Join(dir, "proc"), Cgroups: filepath.Join(dir, "cgroup"),
+	s := &Subject{Data: filepath.Join(dir, "data"), Proc: filepath.Join(dir, "proc"),
+		Cgroups:   filepath.Join(dir, "cgroup"),
 		Systemctl: filepath.Join(dir, "systemctl"), Running: errors.New("no gateway is running"),
 		OfflineError: errors.New("there is no ledger"), User: os.Getuid(), EnvOf: "the test",
 		Env:         func(string) (string, bool) { return "", false },
@@ -49,7 +50,8 @@ func healthy(t *testing.T) *Subject {
 			MaxBody: 32 << 20, MaxBodyMemory: 1 << 30, Keepalive: 15 * time.Second},
 		Providers: []config.Provider{{Name: "up", Plugin: "openai",
 			Settings: settingsOf(t, map[string]any{"preset": "openai"})}},
-		Routes: []config.Route{{Name: "small", Provider: "up", Model: "m", ContextWindow: 128000, MaxOutput: 8192, Tools: true,
+		Routes: []config.Route{{Name: "small", Provider: "up", Model: "m", ContextWindow: 128000, MaxOutput: 8192,
+			Tools:      true,
 			JSONObject: true, Timeout: 5 * time.Minute, Price: config.Price{Input: 100_000_000, Output: 200_000_000},
 			Cost: config.Price{Input: 50_000_000, Output: 100_000_000}}}}
 	s.write(t, "proc/42/limits", "Limit                     Soft Limit           Hard Limit           Units     \n"+
@@ -109,7 +111,8 @@ func (s *Subject) serve(t *testing.T, more, listen string) {
 		host = "203.0.113.9"
 	}
 	text := fmt.Sprintf(`{"apps": {"http": {"servers": {"a": {"listen": [%q],
-		"routes": [{"handle": [{"handler": "subroute", "routes": [{"handle": [{"handler": "fareway"}]}]}]}]%s}}}}}`, listen, more)
+		"routes": [{"handle": [{"handler": "subroute", "routes": [{"handle": [{"handler": "fareway"}]}]}]}]%s}}}}}`,
+		listen, more)
 	require.True(t, json.Valid([]byte(text)), text)
 	s.Caddyfile = "/etc/fareway/Caddyfile"
 	s.Site = &Site{JSON: []byte(text), Listen: []string{listen},
@@ -263,7 +266,7 @@ var planted = []struct {
 		s.systemd(t, unit{"LoadState": "loaded", "KillMode": "mixed", "TimeoutStopUSec": "1min 30s", "Restart": "always"})
 	}, Warning, "TimeoutStopSec=90 seconds, and drain_timeout is 5 minutes"},
 	{"service-manager", "kills providers", func(t *testing.T, s *Subject) {
-		s.systemd(t, unit{"LoadState": "loaded", "KillMode": "control-group", "TimeoutStopUSec": "infinity", "Restart": "always"})
+		s.systemd(t, unit{"LoadState": "loaded", "KillMode": "control-group", "Restart": "always"})
 	}, Warning, "has KillMode=control-group"},
 	{"service-manager", "never again", func(t *testing.T, s *Subject) {
 		s.systemd(t, unit{"LoadState": "loaded", "KillMode": "mixed", "TimeoutStopUSec": "infinity", "Restart": "no"})
@@ -337,10 +340,11 @@ var planted = []struct {
 	}, Warning, "12 connections were refused, for there were too many of one address"},
 	{"logs", "debug in public", func(t *testing.T, s *Subject) {
 		s.public(t)
-		s.Site.JSON = []byte(strings.Replace(string(s.Site.JSON), "{", `{"logging": {"logs": {"x": {"level": "DEBUG"}}}, `, 1))
+		s.Site.JSON = []byte(strings.Replace(string(s.Site.JSON), "{",
+			`{"logging": {"logs": {"x": {"level": "DEBUG"}}}, `, 1))
 	}, Warning, `the log "x" of the Caddyfile has level DEBUG`},
-	{"logs", "lost lines", func(t *testing.T, s *Subject) { s.measured(t, "fareway_decisions_unlogged_total 5\n") }, Warning,
-		"5 requests are missing in the decision log"},
+	{"logs", "lost lines", func(t *testing.T, s *Subject) { s.measured(t, "fareway_decisions_unlogged_total 5\n") },
+		Warning, "5 requests are missing in the decision log"},
 	{"upstream-network", "nobody listens", func(t *testing.T, s *Subject) {
 		ln, err := net.Listen("tcp", "127.0.0.1:0")
 		require.NoError(t, err)
@@ -362,8 +366,8 @@ var planted = []struct {
 	}, Warning, "400 attempts of provider up wait for a receipt"},
 	{"ledger", "a loss", func(_ *testing.T, s *Subject) { s.Status.Loss = new(ledger.Loss) }, Error,
 		"a part of the ledger is missing"},
-	{"spool", "undecided", func(_ *testing.T, s *Subject) { s.Status.Spool = admin.Spool{Undecided: 2, Aside: "/x"} }, Error,
-		"2 items wait in /x to be decided about"},
+	{"spool", "undecided", func(_ *testing.T, s *Subject) { s.Status.Spool = admin.Spool{Undecided: 2, Aside: "/x"} },
+		Error, "2 items wait in /x to be decided about"},
 	{"spool", "waiting", func(_ *testing.T, s *Subject) { s.Status.Spool.Waiting = 9 }, Error,
 		"9 settlements wait in the spool for the ledger"},
 	{"backups", "never in public", func(t *testing.T, s *Subject) {
@@ -480,12 +484,12 @@ func (s *Subject) backup(t *testing.T, r chores.Record) {
 }
 
 // elsewhere are the checks whose faults are planted in other tests.
-var elsewhere = []string{"disk-speed", "program", "configuration", "upstreams", "accounts", "margin", "bill", "postgres",
-	"redis", "nodes", "streams", "http-versions", "body-size", "redirects", "silence"}
+var elsewhere = []string{"disk-speed", "program", "configuration", "upstreams", "accounts", "margin", "bill",
+	"postgres", "redis", "nodes", "streams", "http-versions", "body-size", "redirects", "silence"}
 
 // ofGateway are the checks that ask a gateway, which these tests have none of.
-var ofGateway = []string{"accounts", "margin", "bill", "streams", "client-address", "http-versions", "body-size", "silence",
-	"clock-back", "redirects", "ports", "disk-speed"}
+var ofGateway = []string{"accounts", "margin", "bill", "streams", "client-address", "http-versions", "body-size",
+	"silence", "clock-back", "redirects", "ports", "disk-speed"}
 
 // TestPlantedFaults: each fault is found by its check, and a gateway without one is in order.
 func TestPlantedFaults(t *testing.T) {
@@ -569,7 +573,7 @@ func TestServers(t *testing.T) {
 		judgeServer(s, &r, i)
 		return fmt.Sprint(r.findings)
 	}
-	require.Equal(t, "[]", judge(stores.Inspection{SyncCommit: "on", Standbys: "ANY 1 (b)", Streaming: 1, Archiving: "on"}))
+	require.Equal(t, "[]", judge(stores.Inspection{SyncCommit: "on", Standbys: "b", Streaming: 1, Archiving: "on"}))
 	require.Contains(t, judge(stores.Inspection{SyncCommit: "off"}), "synchronous_commit is off")
 	require.Contains(t, judge(stores.Inspection{Fsync: "off"}), "fsync is off")
 	require.Contains(t, judge(stores.Inspection{Streaming: 1}), "wait for no standby (1 standby connected)")
@@ -613,8 +617,8 @@ func TestChecksEnd(t *testing.T) {
 	s.Status = nil
 	r := Run(t.Context(), s, checks, 50*time.Millisecond)
 	require.Equal(t, []string{"passes"}, r.Passed)
-	require.Equal(t, []Finding{{"finds", Error, "seen ?[31m ?", "why", "next"}, {"finds", Warning, "less", "why", "next"}},
-		r.Findings)
+	require.Equal(t, []Finding{{"finds", Error, "seen ?[31m ?", "why", "next"},
+		{"finds", Warning, "less", "why", "next"}}, r.Findings)
 	require.Len(t, r.Skipped, 3)
 	require.Equal(t, Skip{"hangs", "no answer within 50ms"}, r.Skipped[0])
 	require.Contains(t, r.Skipped[1].Why, "panicked, which is a mistake in this program: a mistake")

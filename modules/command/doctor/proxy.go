@@ -17,7 +17,7 @@ import (
 
 var proxyChecks = []Check{
 	{Name: "streams", About: "proxies", Worst: Error, needs: gatewayRuns,
-		Looks: "whether a stream comes as it is sent, through the public address: no proxy buffers, compresses or cuts it off",
+		Looks: "whether a stream comes as it is sent, through the public address: no proxy buffers, compresses or cuts it",
 		Why:   "clients wait for the whole reply, and time out",
 		Next:  "proxy_buffering off;   # nginx, in the location of the gateway",
 		run:   checkStreams},

@@ -31,8 +31,8 @@ import (
 	"github.com/fareway/fareway/modules/gateway"
 )
 
-// behind is a subject whose gateway answers probes and is reached through proxies of the test's; trusts says whether the
-// gateway takes a proxy's word for who a client is.
+// behind is a subject whose gateway answers probes and is reached through proxies of the test's; trusts says whether
+// the gateway takes a proxy's word for who a client is.
 func behind(t *testing.T, trusts bool, proxy func(to http.Handler) http.Handler) *Subject {
 	t.Helper()
 	s := healthy(t)

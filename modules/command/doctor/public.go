@@ -72,7 +72,8 @@ func checkExposure(_ context.Context, s *Subject, r *result) {
 	if host := hostOf(s.Site.Admin); s.Site.Admin != "" && !strings.HasPrefix(s.Site.Admin, "unix/") && !isPrivate(host) {
 		r.found("the admin API listens at %s, which is no private address", s.Site.Admin).as(Warning).
 			because("everybody on the internet can try tokens there").
-			then("admin 127.0.0.1:2020   # in the option fareway of %s, and reach it by ssh -L 2020:127.0.0.1:2020", s.Caddyfile)
+			then("admin 127.0.0.1:2020   # in the option fareway of %s, and reach it by ssh -L 2020:127.0.0.1:2020",
+				s.Caddyfile)
 	}
 	if health := s.Site.Health; health != "" && !strings.HasPrefix(health, "unix/") && !isPrivate(hostOf(health)) {
 		r.found("health checks are answered at %s, which is no private address", health).as(Warning).
@@ -103,7 +104,7 @@ func (s *Subject) exposed(r *result, server *caddyServer, a caddy.NetworkAddress
 	f := r.found("the gateway is served without TLS at %s", at)
 	switch {
 	case server.Trusted != nil:
-		f.as(Note).because("a proxy that has TLS stands before it, as trusted_proxies says: nobody else may reach this address")
+		f.as(Note).because("a proxy that has TLS stands before it, as trusted_proxies says: only it may reach this address")
 	case isPrivate(a.Host):
 		f.as(Warning).because("keys and prompts go over your network in clear")
 	}
@@ -236,7 +237,8 @@ func (s *Subject) whoListens(r *result, address, port string) {
 func (s *Subject) isSuccessor(pid int) bool {
 	ours, err := os.Readlink(s.proc("exe"))
 	theirs, other := os.Readlink(filepath.Join(s.Proc, strconv.Itoa(pid), "exe"))
-	return err != nil || other != nil || strings.TrimSuffix(ours, " (deleted)") == strings.TrimSuffix(theirs, " (deleted)")
+	const gone = " (deleted)"
+	return err != nil || other != nil || strings.TrimSuffix(ours, gone) == strings.TrimSuffix(theirs, gone)
 }
 
 // servesHTTP3 are the ports of servers with TLS that do not leave HTTP/3 out.
@@ -410,8 +412,8 @@ func (s *Subject) checkCertificate(ctx context.Context, r *result, way way) {
 func judgeCertificate(s *Subject, r *result, way way, host string, chain []*x509.Certificate, roots *x509.CertPool) {
 	now := s.Now()
 	leaf := chain[0]
-	show := fmt.Sprintf("openssl s_client -connect %s -servername %s </dev/null | openssl x509 -noout -text", way.address(),
-		host)
+	show := fmt.Sprintf("openssl s_client -connect %s -servername %s </dev/null | openssl x509 -noout -text",
+		way.address(), host)
 	if now.After(leaf.NotAfter) {
 		r.found("the certificate of %s has expired at %s", way.url, human.Moment(leaf.NotAfter)).then("%s", show)
 	} else if now.Before(leaf.NotBefore) {
@@ -435,7 +437,8 @@ func judgeCertificate(s *Subject, r *result, way way, host string, chain []*x509
 		options.Intermediates.AddCert(c)
 	}
 	if _, err := leaf.Verify(options); err != nil {
-		seen := fmt.Sprintf("the certificate of %s, from %q, is of nobody that clients know", way.url, leaf.Issuer.CommonName)
+		seen := fmt.Sprintf("the certificate of %s, from %q, is of nobody that clients know", way.url,
+			leaf.Issuer.CommonName)
 		severity := Error
 		switch {
 		case !isName(host) || isInternal(host):

@@ -163,5 +163,6 @@ func modified(path string) time.Time {
 
 // isName reports whether a host is a name that DNS could know.
 func isName(host string) bool {
-	return host != "" && net.ParseIP(strings.Trim(host, "[]")) == nil && !isLocal(host) && !strings.ContainsAny(host, "*{")
+	return host != "" && net.ParseIP(strings.Trim(host, "[]")) == nil && !isLocal(host) &&
+		!strings.ContainsAny(host, "*{")
 }

@@ -25,7 +25,7 @@ import (
 
 var upstreamChecks = []Check{
 	{Name: "upstreams", About: "services", Worst: Error, needs: configured,
-		Looks: "whether each upstream answers, takes the key, and offers the models of the routes (a list of models is free)",
+		Looks: "whether each upstream answers, takes the key, and offers the routes' models (a list of models is free)",
 		Why:   "requests to its routes fail",
 		Next:  "fareway gateway check FILE --online",
 		run:   checkUpstreams},
@@ -187,8 +187,8 @@ func (s *Subject) reach(ctx context.Context, t *target) func(r *result) {
 	dialer := net.Dialer{Timeout: 8 * time.Second, Resolver: s.Resolver}
 	conn, err := dialer.DialContext(ctx, "tcp", net.JoinHostPort(host, port))
 	if err != nil {
-		return told(fmt.Sprintf("nc -vz %s %s", host, port), "%s: no connection to %s: %v", of, strings.Join(addresses, ", "),
-			err)
+		return told(fmt.Sprintf("nc -vz %s %s", host, port), "%s: no connection to %s: %v", of,
+			strings.Join(addresses, ", "), err)
 	}
 	defer conn.Close()
 	if u.Scheme != "https" {
@@ -211,7 +211,7 @@ func (s *Subject) reach(ctx context.Context, t *target) func(r *result) {
 	_ = conn.SetDeadline(time.Now().Add(8 * time.Second))
 	secured := tls.Client(conn, config)
 	if err := secured.HandshakeContext(ctx); err != nil {
-		return told(fmt.Sprintf("openssl s_client -connect %s -servername %s </dev/null", net.JoinHostPort(host, port), host),
+		return told(fmt.Sprintf("openssl s_client -connect %s:%s -servername %s </dev/null", host, port, host),
 			"%s: TLS: %s", of, certificateProblem(err, s.Now()))
 	}
 	leaf := secured.ConnectionState().PeerCertificates[0]
@@ -319,8 +319,8 @@ func askTimes(ctx context.Context, s *Subject) (list []clockAnswer) {
 	return list
 }
 
-// askTime compares the header Date of a server with our clock. Its certificate may seem wrong for the clock's sake, and
-// nothing secret is sent: it is not looked at.
+// askTime compares the header Date of a server with our clock. Its certificate may seem wrong for the clock's sake,
+// and nothing secret is sent: it is not looked at.
 func (s *Subject) askTime(ctx context.Context, t *target) (time.Duration, error) {
 	u, err := url.Parse(t.URL)
 	if err != nil {
