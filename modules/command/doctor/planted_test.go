@@ -11,6 +11,7 @@ import (
 	"net/http"
 	"net/http/httptest"
 	"os"
+	"os/exec"
 	"path/filepath"
 	"slices"
 	"strings"
@@ -26,6 +27,7 @@ import (
 	"github.com/fareway/fareway/modules/internal/backup/chores"
 	"github.com/fareway/fareway/modules/internal/engine"
 	"github.com/fareway/fareway/modules/internal/ledger"
+	"github.com/fareway/fareway/modules/internal/redisconn/redistest"
 	"github.com/fareway/fareway/modules/internal/stores"
 	"github.com/fareway/fareway/plugins/llm/settings"
 )
@@ -637,4 +639,63 @@ func TestUnitTimes(t *testing.T) {
 	_, ok := unitSpan("infinity")
 	require.False(t, ok)
 	require.Equal(t, 5, countCPUs("0-3,6\n"))
+}
+
+// TestProgramReplaced: a program that was replaced on the disk, and one that is gone, are told from the one that runs, of
+// a real process.
+func TestProgramReplaced(t *testing.T) {
+	t.Parallel()
+	sleep, err := exec.LookPath("sleep")
+	require.NoError(t, err)
+	content, err := os.ReadFile(sleep)
+	require.NoError(t, err)
+	program := filepath.Join(t.TempDir(), "fareway")
+	put := func() {
+		require.NoError(t, os.WriteFile(program+".new", content, 0o700))
+		require.NoError(t, os.Rename(program+".new", program))
+	}
+	put()
+	process := exec.Command(program, "600")
+	require.NoError(t, process.Start())
+	t.Cleanup(func() {
+		require.NoError(t, process.Process.Kill())
+		_ = process.Wait() // it was killed
+	})
+	s := healthy(t)
+	s.Proc, s.Status.PID, s.Status.Version, s.Version = "/proc", process.Process.Pid, "1.0", "1.0"
+	require.Empty(t, find(t, s, "program").Findings)
+
+	put()
+	r := find(t, s, "program")
+	require.Len(t, r.Findings, 1)
+	require.Contains(t, r.Findings[0].Seen, program+" was replaced on ")
+	require.Contains(t, r.Findings[0].Next, "fareway gateway upgrade --data "+s.Data)
+
+	require.NoError(t, os.Remove(program))
+	s.Version = "1.1"
+	r = find(t, s, "program")
+	require.Len(t, r.Findings, 2)
+	require.Equal(t, Error, r.Findings[0].Severity)
+	require.Contains(t, r.Findings[0].Seen, "and is not there any more")
+	require.Contains(t, r.Findings[1].Seen, "the gateway that runs is 1.0, and this program 1.1")
+}
+
+// TestRedisEvicts: a limiter's server that throws counts away when it is full is found, asked of a real one.
+func TestRedisEvicts(t *testing.T) {
+	t.Parallel()
+	server := redistest.StartTCP(t, "--maxmemory-policy", "allkeys-lru")
+	s := healthy(t)
+	s.Config.Limiter = config.Limiter{Kind: config.RedisKind, Redis: config.Redis{URL: "redis://" + server.Addr(), Timeout: time.Second}}
+	r := find(t, s, "redis")
+	require.Len(t, r.Findings, 1, "%+v", r)
+	require.Contains(t, r.Findings[0].Seen, "the limiter's server, has maxmemory-policy allkeys-lru")
+
+	ln, err := net.Listen("tcp", "127.0.0.1:0")
+	require.NoError(t, err)
+	require.NoError(t, ln.Close())
+	s.Config.Limiter.Redis.URL = "redis://:hunter2@" + ln.Addr().String()
+	r = find(t, s, "redis")
+	require.Len(t, r.Findings, 1, "%+v", r)
+	require.Contains(t, r.Findings[0].Seen, "the server of the block limiter, cannot be reached from here")
+	require.NotContains(t, fmt.Sprint(r), "hunter2")
 }
