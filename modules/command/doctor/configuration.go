@@ -7,6 +7,10 @@ import (
 	"encoding/json"
 	"fmt"
 	"maps"
+	"net"
+	"net/url"
+	"os"
+	"path/filepath"
 	"reflect"
 	"slices"
 	"strings"
@@ -60,6 +64,11 @@ var configurationChecks = []Check{
 		Why:   "clients are refused although there is room",
 		Next:  "fareway gateway account list",
 		run:   checkLimits},
+	{Name: "collector", About: "settings", Worst: Warning, needs: configured,
+		Looks: "whether somebody listens where traces and metrics are sent by OTLP",
+		Why:   "what nobody takes is lost, and the log fills with it",
+		Next:  "set OTEL_EXPORTER_OTLP_ENDPOINT to your collector, or take the block telemetry and `tracing` away",
+		run:   checkCollector},
 	{Name: "logs", About: "settings", Worst: Warning,
 		Looks: "logs: level, size, rotation, and records that could not be kept",
 		Why:   "a log that grows fills the disk, and what was not kept cannot be explained",
@@ -448,6 +457,39 @@ func checkLimits(ctx context.Context, s *Subject, r *result) {
 	}
 }
 
+// checkCollector tries where OpenTelemetry is told, if anything is.
+func checkCollector(ctx context.Context, s *Subject, r *result) {
+	traces := false
+	if s.Site != nil {
+		for _, server := range s.Site.apps().HTTP.Servers {
+			traces = traces || server.has("tracing")
+		}
+	}
+	if !traces && !s.Config.Telemetry.Metrics && !s.Config.Telemetry.Providers {
+		return
+	}
+	if none, _ := s.Env("OTEL_TRACES_EXPORTER"); none == "none" || none == "console" {
+		return
+	}
+	at, ok := s.Env("OTEL_EXPORTER_OTLP_ENDPOINT")
+	if !ok || at == "" {
+		at = "http://localhost:4318" // OpenTelemetry's own default
+	}
+	u, err := url.Parse(at)
+	if err != nil || u.Hostname() == "" {
+		r.found("OTEL_EXPORTER_OTLP_ENDPOINT is %q, which is no address", at).then("write it as in http://127.0.0.1:4318")
+		return
+	}
+	port := cmp.Or(u.Port(), map[string]string{"https": "443"}[u.Scheme], "80")
+	dialer := net.Dialer{Timeout: 5 * time.Second, Resolver: s.Resolver}
+	conn, err := dialer.DialContext(ctx, "tcp", net.JoinHostPort(u.Hostname(), port))
+	if err != nil {
+		r.found("nobody takes traces and metrics at %s: %v", u.Host, err)
+		return
+	}
+	_ = conn.Close()
+}
+
 func checkLogs(ctx context.Context, s *Subject, r *result) {
 	if s.Site == nil && s.Status == nil {
 		r.skip("neither a Caddyfile nor a gateway is known")
@@ -467,6 +509,11 @@ func checkLogs(ctx context.Context, s *Subject, r *result) {
 			}
 		}
 		for _, file := range logFiles(s.Site.JSON) {
+			if info, err := os.Stat(filepath.Dir(file)); err != nil || !s.mayWrite(info) {
+				r.found("the gateway's user (%s) cannot write logs into %s", s.userName(), filepath.Dir(file)).
+					because("it does not start, or there is no log").
+					then("sudo install -d -m 750 -o %s %s", s.userName(), filepath.Dir(file))
+			}
 			const large = 2 << 30
 			if size := sizeOf(file); size > large {
 				r.found("%s has %s", file, bytesText(uint64(size))).because("it is not rotated, and fills the disk")

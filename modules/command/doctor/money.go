@@ -71,6 +71,7 @@ func checkPrices(_ context.Context, s *Subject, r *result) {
 					then("write the price of a million tokens in US dollars in %s", s.HCL)
 			}
 		}
+		checkLaterPrices(s, r, route)
 		checkMargins(s, r, route)
 		first, ok := byModel[route.Model]
 		if !ok {
@@ -101,6 +102,18 @@ func priceSlips(s *Subject, r *result) (models []string) {
 		}
 	}
 	return models
+}
+
+// checkLaterPrices compares the prices that a route gets later with today's.
+func checkLaterPrices(s *Subject, r *result, route *config.Route) {
+	for _, later := range route.LaterPrices {
+		now, then := route.Price.Input, later.Price.Input
+		if now > 0 && then > 0 && (now/then >= sameModel || then/now >= sameModel) {
+			r.found("route %s charges US$%g for a million tokens of input, and US$%g from %s on", route.Name, usd(now), usd(then),
+				later.From.Format(time.DateOnly)).because("one of the two is in another unit").
+				then("compare them in %s", s.HCL)
+		}
+	}
 }
 
 // checkMargins compares what accounts pay for a route with what it costs.

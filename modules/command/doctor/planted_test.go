@@ -340,6 +340,20 @@ var planted = []struct {
 	{"limits", "a proxy's connections", func(t *testing.T, s *Subject) {
 		s.measured(t, `fareway_connections_refused_total{of="address"} 12`+"\n")
 	}, Warning, "12 connections were refused, for there were too many of one address"},
+	{"logs", "nowhere to write", func(_ *testing.T, s *Subject) {
+		s.Site.JSON = []byte(strings.Replace(string(s.Site.JSON), "{",
+			`{"logging": {"logs": {"x": {"writer": {"output": "file", "filename": "/nonexistent/log/a.log"}}}}, `, 1))
+	}, Warning, "cannot write logs into /nonexistent/log"},
+	{"collector", "nobody listens", func(_ *testing.T, s *Subject) {
+		s.Config.Telemetry.Metrics = true
+		s.Env = func(name string) (string, bool) {
+			return "http://127.0.0.1:1", name == "OTEL_EXPORTER_OTLP_ENDPOINT"
+		}
+	}, Warning, "nobody takes traces and metrics at 127.0.0.1:1"},
+	{"prices", "a later one in another unit", func(_ *testing.T, s *Subject) {
+		s.Config.Routes[0].LaterPrices = []config.Dated{{From: time.Now().Add(time.Hour),
+			Price: config.Price{Input: 100_000, Output: 200_000}}}
+	}, Error, "route small charges US$1 for a million tokens of input, and US$0.001 from "},
 	{"logs", "debug in public", func(t *testing.T, s *Subject) {
 		s.public(t)
 		s.Site.JSON = []byte(strings.Replace(string(s.Site.JSON), "{",

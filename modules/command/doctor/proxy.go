@@ -180,6 +180,14 @@ func checkClientAddress(ctx context.Context, s *Subject, r *result) {
 				then("trusted_proxies static %s   # in `servers` of %s, and trusted_proxies_strict", peer, s.Caddyfile)
 			return
 		}
+		if by := via(a.head); len(a.seen.Forwarded) == 0 && by != "" && w.outside {
+			r.found("%s: a proxy%s stands before the gateway, and does not say for whom it asks: the gateway takes %s for the "+
+				"client", w.name(), by, a.seen.ClientIP).
+				because("all clients are one address: together they reach its limits, and the log has no other").
+				then("proxy_set_header X-Forwarded-For $proxy_add_x_forwarded_for;   # nginx; and trusted_proxies in %s",
+					s.Caddyfile)
+			return
+		}
 		if lie.seen.ClientIP != nobody {
 			return
 		}

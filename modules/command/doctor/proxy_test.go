@@ -193,6 +193,25 @@ func TestClientAddress(t *testing.T) {
 	require.Equal(t, Note, r.Findings[0].Severity, "from this machine it cannot be told whether others may, too")
 }
 
+// TestSilentProxy: a proxy that says for nobody makes all clients one, too.
+func TestSilentProxy(t *testing.T) {
+	t.Parallel()
+	s := behind(t, true, func(to http.Handler) http.Handler {
+		direct := to.(*httputil.ReverseProxy).Rewrite
+		return &httputil.ReverseProxy{Rewrite: func(r *httputil.ProxyRequest) {
+			direct(r)
+			r.Out.Header.Del("X-Forwarded-For")
+			r.Out.Header.Del("X-Real-Ip")
+		}, ModifyResponse: func(r *http.Response) error {
+			r.Header.Set("Server", "nginx/1.24")
+			return nil
+		}}
+	})
+	r := find(t, s, "client-address")
+	require.Len(t, r.Findings, 1, "%+v", r)
+	require.Contains(t, r.Findings[0].Seen, "a proxy (Server: nginx/1.24) stands before the gateway, and does not say for whom")
+}
+
 // TestSilence: a proxy that waits less long than the reply takes is found, and nothing is passed where nobody asked.
 func TestSilence(t *testing.T) {
 	t.Parallel()
