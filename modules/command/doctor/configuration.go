@@ -390,7 +390,7 @@ func checkCaddyTimeouts(s *Subject, r *result) {
 	if grace := time.Duration(apps.HTTP.GracePeriod); grace > 0 && grace < g.DrainTimeout {
 		r.found("grace_period is %s, and drain_timeout %s", span(grace), span(g.DrainTimeout)).
 			because("Caddy cuts off running streams at exit").
-			then("grace_period %s   # in the global options of %s", span(g.DrainTimeout+time.Minute), s.Caddyfile)
+			then("grace_period %s   # in the global options of %s", g.DrainTimeout+time.Minute, s.Caddyfile)
 	}
 	for _, name := range slices.Sorted(maps.Keys(apps.HTTP.Servers)) {
 		server := apps.HTTP.Servers[name]

@@ -2,6 +2,7 @@ package doctor
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"io/fs"
 	"os"
@@ -102,6 +103,12 @@ func checkDataFolder(_ context.Context, s *Subject, r *result) {
 	}
 	if !info.IsDir() {
 		r.found("%s is no folder", s.Data).then("name the data folder with --data")
+		return
+	}
+	if _, err := os.ReadDir(s.Data); errors.Is(err, fs.ErrPermission) {
+		r.found("this user (%s) may not look into %s", userName(s.User), s.Data).
+			because("most of what could be wrong cannot be seen").
+			then("sudo %s", s.command("doctor"))
 		return
 	}
 	uid, _, _ := ownerOf(info)

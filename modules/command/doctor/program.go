@@ -189,6 +189,9 @@ func (s *Subject) showUnit(ctx context.Context, name string) (unit, error) {
 		"LoadState,ActiveState,UnitFileState,Restart,TimeoutStopUSec,KillMode,WatchdogUSec,LimitNOFILE,"+
 		"NeedDaemonReload,NRestarts,EnvironmentFiles,Environment,User,Result,DropInPaths,FragmentPath")
 	out, err := cmd.Output()
+	if failed, ok := errors.AsType[*exec.ExitError](err); ok {
+		return nil, fmt.Errorf("asking systemd for %s: %w: %s", name, err, clean(string(failed.Stderr)))
+	}
 	if err != nil {
 		return nil, fmt.Errorf("asking systemd for %s: %w", name, err)
 	}
