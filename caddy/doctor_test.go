@@ -42,8 +42,8 @@ func (d *diagnosis) counts() (texts []string) {
 	return texts
 }
 
-// TestDoctor: a gateway that was just started by `up` is in order as far as doctor says, streams included, which it sends
-// through the public address; and what is then done to it is found.
+// TestDoctor: a gateway that was just started by `up` is in order as far as doctor says, streams included, which it
+// sends through the public address; and what is then done to it is found.
 func TestDoctor(t *testing.T) {
 	t.Parallel()
 	g := startGateway(t, nil)

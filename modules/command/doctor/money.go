@@ -109,8 +109,8 @@ func checkLaterPrices(s *Subject, r *result, route *config.Route) {
 	for _, later := range route.LaterPrices {
 		now, then := route.Price.Input, later.Price.Input
 		if now > 0 && then > 0 && (now/then >= sameModel || then/now >= sameModel) {
-			r.found("route %s charges US$%g for a million tokens of input, and US$%g from %s on", route.Name, usd(now), usd(then),
-				later.From.Format(time.DateOnly)).because("one of the two is in another unit").
+			r.found("route %s charges US$%g for a million tokens of input, and US$%g from %s on", route.Name, usd(now),
+				usd(then), later.From.Format(time.DateOnly)).because("one of the two is in another unit").
 				then("compare them in %s", s.HCL)
 		}
 	}

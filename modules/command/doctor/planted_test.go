@@ -655,8 +655,8 @@ func TestUnitTimes(t *testing.T) {
 	require.Equal(t, 5, countCPUs("0-3,6\n"))
 }
 
-// TestProgramReplaced: a program that was replaced on the disk, and one that is gone, are told from the one that runs, of
-// a real process.
+// TestProgramReplaced: a program that was replaced on the disk, and one that is gone, are told from the one that runs,
+// of a real process.
 func TestProgramReplaced(t *testing.T) {
 	t.Parallel()
 	sleep, err := exec.LookPath("sleep")
@@ -699,7 +699,8 @@ func TestRedisEvicts(t *testing.T) {
 	t.Parallel()
 	server := redistest.StartTCP(t, "--maxmemory-policy", "allkeys-lru")
 	s := healthy(t)
-	s.Config.Limiter = config.Limiter{Kind: config.RedisKind, Redis: config.Redis{URL: "redis://" + server.Addr(), Timeout: time.Second}}
+	s.Config.Limiter = config.Limiter{Kind: config.RedisKind, Redis: config.Redis{URL: "redis://" + server.Addr(),
+		Timeout: time.Second}}
 	r := find(t, s, "redis")
 	require.Len(t, r.Findings, 1, "%+v", r)
 	require.Contains(t, r.Findings[0].Seen, "the limiter's server, has maxmemory-policy allkeys-lru")

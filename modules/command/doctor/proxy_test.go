@@ -209,7 +209,8 @@ func TestSilentProxy(t *testing.T) {
 	})
 	r := find(t, s, "client-address")
 	require.Len(t, r.Findings, 1, "%+v", r)
-	require.Contains(t, r.Findings[0].Seen, "a proxy (Server: nginx/1.24) stands before the gateway, and does not say for whom")
+	require.Contains(t, r.Findings[0].Seen,
+		"a proxy (Server: nginx/1.24) stands before the gateway, and does not say for whom")
 }
 
 // TestSilence: a proxy that waits less long than the reply takes is found, and nothing is passed where nobody asked.
