@@ -8,8 +8,8 @@ import (
 )
 
 // BenchmarkGatewayRefused measures the CPU time that a request takes whose caller is refused: without a key, with one
-// that nobody has, or over the failures that its address may have in a minute, when no key is looked at any more. Beside
-// it stands what the same binary takes to answer such a request with Caddy's `respond`, and an access log as well: the
+// that nobody has, or over the failures that its address may have in a minute, when no key is looked at any more.
+// Beside it stands what the same binary takes to answer such a request with Caddy's `respond`, and an access log: the
 // difference is what a failed authentication costs here, and is to stay below 30 microseconds.
 func BenchmarkGatewayRefused(b *testing.B) {
 	const conns = 16

@@ -403,6 +403,7 @@ func TestUpgradeWhenAClientLeaves(t *testing.T) {
 	stream.until(t, "one ")
 	require.NoError(t, stream.Body.Close())
 	g.endedWell(t)
+	g.awaitSocket(t)
 	up.Open("go")
 	eventually(t, func() (bool, string) { r := g.verify(t); return r.OK && r.Holds == 0, fmt.Sprint(r) })
 	require.NoError(t, unix.PidfdSendSignal(next.fd, unix.SIGTERM, nil, 0))
