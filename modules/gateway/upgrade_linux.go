@@ -263,6 +263,15 @@ func successorEnv(env []string) []string {
 	})
 }
 
+// descriptorNames are the names of the sockets that a process gets: the first of them are a service manager's.
+func descriptorNames(all, given int) string {
+	names := slices.Repeat([]string{inheritedSocket}, all)
+	for i := range given {
+		names[i] = "given"
+	}
+	return strings.Join(names, ":")
+}
+
 // successorArgs are the arguments of a process without what is about one that is waited for (`fareway start`).
 func successorArgs(args []string) (kept []string) {
 	for i := 0; i < len(args); i++ {
@@ -301,10 +310,11 @@ func startSuccessor(program, name string) (*successor, error) {
 	}
 	s := &successor{conn: conn, says: make(chan string, 4), ended: make(chan struct{})}
 	var pid int
-	err = listening.Lend(func(descriptors []uintptr) error {
+	err = listening.Lend(func(descriptors []uintptr, given int) error {
 		files := append([]uintptr{0, 1, 2}, descriptors...) // a service manager's keep their numbers
 		files = append(files, theirs.Fd())
 		env := append(successorEnv(os.Environ()), fmt.Sprintf("LISTEN_FDS=%d", len(descriptors)),
+			"LISTEN_FDNAMES="+descriptorNames(len(descriptors), given),
 			fmt.Sprintf("%s=%d", successionVariable, len(files)-1))
 		args := append([]string{name}, successorArgs(os.Args[1:])...)
 		var err error
