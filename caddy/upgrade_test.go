@@ -21,6 +21,8 @@ import (
 
 	"github.com/stretchr/testify/require"
 	"golang.org/x/sys/unix"
+	"zombiezen.com/go/sqlite"
+	"zombiezen.com/go/sqlite/sqlitex"
 
 	"github.com/fareway/fareway/plugins/providertest/upstream"
 )
@@ -496,6 +498,22 @@ func TestUpgradeFails(t *testing.T) {
 		require.Equal(t, http.StatusOK, code)
 		g.readiness(t, http.StatusOK)
 	}
+	version := func(statement string) {
+		conn, err := sqlite.OpenConn(filepath.Join(dir, "fareway.db"), sqlite.OpenReadWrite)
+		require.NoError(t, err)
+		conn.SetBusyTimeout(patience)
+		require.NoError(t, sqlitex.ExecuteTransient(conn, statement, nil))
+		require.NoError(t, conn.Close())
+	}
+	version("UPDATE meta SET version = version + 80")
+	status, reply := g.refusedUpgrade(t, program)
+	require.Equal(t, http.StatusConflict, status, "a program that is older than the ledger")
+	require.Contains(t, reply, "run the newer fareway")
+	require.Contains(t, reply, "this one goes on")
+	version("UPDATE meta SET version = version - 80")
+	code, _, err := ask(http.DefaultClient, g.URL, key)
+	require.NoError(t, err)
+	require.Equal(t, http.StatusOK, code)
 }
 
 // awaitSocket waits until the admin socket is put back that the process before has removed at its end.

@@ -25,7 +25,12 @@ func leaseEngine(data string, cfg *config.Config, log *slog.Logger, before *pred
 		o := engine.Options{DataDir: data, OpenStore: stores.Open, OpenLimiter: stores.OpenLimiter,
 			OpenCache: stores.OpenCache, OpenConversations: stores.OpenConversations, Logger: log, Version: Version()}
 		if before != nil {
-			o.BeforeLedger = before.awaitLedger
+			o.BeforeLedger = func() error {
+				if err := stores.CheckVersion(cfg.Store, data); err != nil {
+					return err // while the process before this one can still go on
+				}
+				return before.awaitLedger()
+			}
 		}
 		e, err := engine.Open(o, cfg)
 		if err != nil {
