@@ -62,13 +62,15 @@ https://%s {
 }
 
 // runService starts a service on a data folder, and waits until it serves.
-func runService(t testing.TB, dir string, up *upstream.Server) *service {
+func runService(t testing.TB, dir string, up *upstream.Server, env ...string) *service {
 	t.Helper()
 	plain, secure := freeAddress(t), freeAddress(t)
 	files{"gateway.hcl": hcl(up), "Caddyfile": twoSites(plain, secure)}.write(t, dir)
 	g := &service{gateway: gateway{Dir: dir, URL: "http://" + plain, ended: make(chan struct{}), says: ".*"},
 		TLS: "https://" + secure}
-	g.start(t, fareway(dir, "run", "--config", filepath.Join(dir, "Caddyfile")))
+	cmd := fareway(dir, "run", "--config", filepath.Join(dir, "Caddyfile"))
+	cmd.Env = append(cmd.Environ(), env...)
+	g.start(t, cmd)
 	return g
 }
 
@@ -410,6 +412,33 @@ func TestUpgradeWhenAClientLeaves(t *testing.T) {
 	eventually(t, func() (bool, string) { r := g.verify(t); return r.OK && r.Holds == 0, fmt.Sprint(r) })
 	require.NoError(t, unix.PidfdSendSignal(next.fd, unix.SIGTERM, nil, 0))
 	require.True(t, next.hasEnded(patience))
+}
+
+// TestUpgradeStopsTogether: a service manager ends what is left of a service with its main process, so that waits for
+// the process before it, and takes up what it leaves.
+func TestUpgradeStopsTogether(t *testing.T) {
+	t.Parallel()
+	up := upstream.Start(t, upstream.Options{Script: gated})
+	dir := t.TempDir()
+	g := runService(t, dir, up, "INVOCATION_ID=1")
+	streams := g.openStreams(t, up, g.account(t, 1_000_000), len(shapes), shapes...)
+	next, _ := g.upgrade(t)
+	require.NoError(t, unix.PidfdSendSignal(next.fd, unix.SIGTERM, nil, 0))
+	eventually(t, func() (bool, string) {
+		log, err := os.ReadFile(filepath.Join(dir, "log"))
+		require.NoError(t, err)
+		return strings.Contains(string(log), "waiting for the process before this one"), "the log says nothing of it"
+	})
+	up.Open("go")
+	for i, s := range streams {
+		s.whole(t, shapes[i%len(shapes)])
+	}
+	require.True(t, next.hasEnded(patience))
+	g.endedWell(t)
+	r := verifyOffline(t, dir)
+	require.True(t, r.OK)
+	require.EqualValues(t, len(streams), r.Requests)
+	require.Zero(t, r.Holds)
 }
 
 // TestUpgradeFailsLate: where the new program fails when it has the ledger already, the one before takes its place.

@@ -3,6 +3,7 @@ package gateway
 import (
 	"context"
 	"log/slog"
+	"os"
 	"time"
 
 	"github.com/caddyserver/caddy/v2"
@@ -92,6 +93,9 @@ func (a *App) shutdownDelay() time.Duration {
 // gateway, streams of the last configuration are still served to their end, beside the reload.
 func (p pooledEngine) Destruct() error {
 	if caddy.Exiting() {
+		if os.Getenv("INVOCATION_ID") != "" { // systemd.exec(5): it ends what is left of a service with its main process
+			p.AwaitPredecessors()
+		}
 		return p.Close()
 	}
 	go func() {
