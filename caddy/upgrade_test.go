@@ -64,8 +64,14 @@ https://%s {
 // runService starts a service on a data folder, and waits until it serves.
 func runService(t testing.TB, dir string, up *upstream.Server, env ...string) *service {
 	t.Helper()
+	return runServiceOf(t, dir, hcl(up), env...)
+}
+
+// runServiceOf is runService with a gateway.hcl.
+func runServiceOf(t testing.TB, dir, hcl string, env ...string) *service {
+	t.Helper()
 	plain, secure := freeAddress(t), freeAddress(t)
-	files{"gateway.hcl": hcl(up), "Caddyfile": twoSites(plain, secure)}.write(t, dir)
+	files{"gateway.hcl": hcl, "Caddyfile": twoSites(plain, secure)}.write(t, dir)
 	g := &service{gateway: gateway{Dir: dir, URL: "http://" + plain, ended: make(chan struct{}), says: ".*"},
 		TLS: "https://" + secure}
 	cmd := fareway(dir, "run", "--config", filepath.Join(dir, "Caddyfile"))
