@@ -420,6 +420,35 @@ func TestUpgradeWhenAClientLeaves(t *testing.T) {
 	require.True(t, next.hasEnded(patience))
 }
 
+// TestUpgradeWhenTimeIsOver: a reply that the process before relays for longer than its drain may take is ended as one
+// of its own: with a frame that says so, and free (GAP-55).
+func TestUpgradeWhenTimeIsOver(t *testing.T) {
+	t.Parallel()
+	up := upstream.Start(t, upstream.Options{Script: gated})
+	g := runServiceOf(t, t.TempDir(), "gateway {\n  drain_timeout = \"6s\"\n}\n"+hcl(up))
+	key := g.account(t, 1_000_000)
+	c := g.clients(t)["HTTP/1.1, connections that are kept"]
+	status, _, err := ask(c.Client, c.url, key) // its connection is kept
+	require.NoError(t, err)
+	require.Equal(t, http.StatusOK, status)
+	before := g.verify(t).Requests
+	next, _ := g.upgrade(t)
+	stream := shapes[0].send(t, c.Client, c.url, key, "wait at go", true)
+	require.True(t, stream.Close, "the process before has relayed it")
+	reply := stream.all(t)
+	require.Contains(t, reply, "one ")
+	require.Contains(t, reply, `"error":{`)
+	g.endedWell(t)
+	g.awaitSocket(t)
+	var r report
+	eventually(t, func() (bool, string) { r = g.verify(t); return r.Holds == 0, fmt.Sprint(r) })
+	require.True(t, r.OK)
+	require.Equal(t, before+1, r.Requests)
+	require.NoError(t, unix.PidfdSendSignal(next.fd, unix.SIGTERM, nil, 0))
+	require.True(t, next.hasEnded(patience))
+	require.Equal(t, []int64{0}, readBook(t, g.Dir).requests[stream.Header.Get("X-Request-Id")].entries)
+}
+
 // TestUpgradeStopsTogether: a service manager ends what is left of a service with its main process, so that waits for
 // the process before it, and takes up what it leaves.
 func TestUpgradeStopsTogether(t *testing.T) {

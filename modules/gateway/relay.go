@@ -12,6 +12,7 @@ import (
 	"net/netip"
 	"os"
 	"strconv"
+	"sync"
 	"sync/atomic"
 	"time"
 
@@ -36,13 +37,19 @@ const (
 	relayedAt   = "Fareway-Relayed-At"   // which of our addresses it came to
 	relayedName = "Fareway-Relayed-Name" // the name in its TLS handshake
 	relayedTLS  = "Fareway-Relayed-Tls"  // the version of TLS, a number; "" without it
+	relayedID   = "Fareway-Relayed-Id"   // names the request to the process that takes it
+	relayedEnd  = "Fareway-Relayed-End"  // of a request about another one, by its name: it has to end
 )
+
+// endRelayedWithin is how long a reply may take to end of which the other process hears that it has to.
+const endRelayedWithin = 2 * time.Second
 
 // relay gives requests to the process after this one.
 type relay struct {
 	served chan struct{} // closed when that takes them, or cannot
 	err    error         // why it cannot; read after served is closed
 	proxy  httputil.ReverseProxy
+	count  atomic.Uint64 // requests
 }
 
 // relaying is the process's, nil while it admits requests itself.
@@ -102,16 +109,40 @@ func Relay(w http.ResponseWriter, r *http.Request, work *engine.Work) {
 	}
 	ctx, cancel := context.WithCancel(r.Context())
 	defer cancel()
-	defer context.AfterFunc(work.Stopping(), cancel)()
+	id := fmt.Sprintf("%d-%d", os.Getpid(), to.count.Add(1))
+	defer context.AfterFunc(work.Stopping(), func() {
+		to.end(ctx, id)
+		cancel()
+	})()
 	select {
 	case <-to.served:
 		if to.err == nil {
-			to.proxy.ServeHTTP(w, r.WithContext(ctx))
+			r = r.WithContext(ctx)
+			r.Header.Set(relayedID, id)
+			to.proxy.ServeHTTP(w, r)
 			return
 		}
 	case <-ctx.Done():
 	}
 	refuseRelayed(w)
+}
+
+// end has the other process end a request, which it would take for one whose client has left if its connection just
+// ended, and charge. It returns when ctx ends with the reply, or when that takes too long.
+func (r *relay) end(ctx context.Context, id string) {
+	ctx, cancel := context.WithTimeout(ctx, endRelayedWithin)
+	defer cancel()
+	req, err := http.NewRequestWithContext(ctx, http.MethodPost, "http://gateway/", http.NoBody)
+	if err != nil {
+		return
+	}
+	req.Header.Set(relayedEnd, id)
+	resp, err := r.proxy.Transport.RoundTrip(req)
+	if err != nil {
+		return // it has not come so far, or the other process is not there
+	}
+	_ = resp.Body.Close()
+	<-ctx.Done()
 }
 
 // rewriteRelayed leaves a request as it came, and says what its connection was.
@@ -128,6 +159,7 @@ func rewriteRelayed(r *httputil.ProxyRequest) {
 		h.Set(relayedAt, at.String())
 	}
 	h.Del(relayedTLS)
+	h.Del(relayedEnd)
 	if r.In.TLS != nil {
 		h.Set(relayedTLS, strconv.Itoa(int(r.In.TLS.Version)))
 		h.Set(relayedName, r.In.TLS.ServerName)
@@ -172,6 +204,13 @@ func (a *App) takeRelayed(alone <-chan struct{}) error {
 
 // serveRelayed serves a request as the server does at whose address it came, in the configuration that serves.
 func serveRelayed(w http.ResponseWriter, r *http.Request) {
+	if id := r.Header.Get(relayedEnd); id != "" {
+		if end, runs := relayed.Load(id); runs {
+			end.(context.CancelFunc)()
+		}
+		w.WriteHeader(http.StatusNoContent)
+		return
+	}
 	server := relayedServer(r.Header.Get(relayedAt))
 	if server == nil {
 		refuseRelayed(w)
@@ -182,10 +221,28 @@ func serveRelayed(w http.ResponseWriter, r *http.Request) {
 		r.TLS = &tls.ConnectionState{Version: uint16(version), HandshakeComplete: true,
 			ServerName: r.Header.Get(relayedName)}
 	}
-	for _, name := range [...]string{relayedFrom, relayedAt, relayedName, relayedTLS} {
+	id := r.Header.Get(relayedID)
+	ends, end := context.WithCancel(context.Background())
+	defer end()
+	relayed.Store(id, end)
+	defer relayed.Delete(id)
+	for _, name := range [...]string{relayedFrom, relayedAt, relayedName, relayedTLS, relayedID} {
 		r.Header.Del(name)
 	}
-	server.ServeHTTP(w, r)
+	server.ServeHTTP(w, r.WithContext(context.WithValue(r.Context(), relayEnds{}, ends)))
+}
+
+// relayed has what ends each relayed request that runs, a context.CancelFunc by its name.
+var relayed sync.Map
+
+// relayEnds is the key of a context that is done when the process that relays a request has to end.
+type relayEnds struct{}
+
+// RelayEnds is done when the process that relays a request, by the request's context, ends it; nil for one that is not
+// relayed.
+func RelayEnds(request context.Context) context.Context {
+	ends, _ := request.Value(relayEnds{}).(context.Context)
+	return ends
 }
 
 // relayedServer is the server at an address, nil for none.
