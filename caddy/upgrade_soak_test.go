@@ -23,7 +23,7 @@ func TestSoakUpgrade(t *testing.T) { //nolint:paralleltest // what else runs wou
 func TestSoakTerminate(t *testing.T) { //nolint:paralleltest // what else runs would compete for the cores
 	const n, drain = 1000, 3 * time.Second
 	for name, inTime := range map[string]bool{"in time": true, "drain_timeout": false} {
-		t.Run(name, func(t *testing.T) { //nolint:paralleltest // as above
+		t.Run(name, func(t *testing.T) {
 			up := upstream.Start(t, upstream.Options{Script: gated})
 			dir, config := t.TempDir(), hcl(up)
 			if !inTime {

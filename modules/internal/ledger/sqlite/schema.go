@@ -60,8 +60,8 @@ func schemaVersion(conn *sqlite.Conn) (int, error) {
 	return version, nil
 }
 
-// CheckVersion is an ErrVersion where this program cannot take up the ledger at a path. Another process may have it, and
-// it need not be there yet.
+// CheckVersion is an ErrVersion where this program cannot take up the ledger at a path. Another process may have it,
+// and it need not be there yet.
 func CheckVersion(path string) error {
 	path, err := resolve(path)
 	if err != nil {
