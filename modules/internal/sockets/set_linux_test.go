@@ -153,6 +153,31 @@ func TestNextProcessTakesWhatWaits(t *testing.T) {
 	require.Len(t, next.Unused(), 1, "who gave it has it, and may want it served again")
 }
 
+// TestPauseGiven: a process that ends leaves connections in the queues of sockets that outlive it, and takes those of
+// its own.
+func TestPauseGiven(t *testing.T) {
+	t.Parallel()
+	var manager sockets.Set
+	kept := listen(t, &manager, "127.0.0.1:0")
+	s := give(t, &manager)
+	given, own := listen(t, s, kept.Addr().String()), listen(t, s, "127.0.0.1:0")
+	s.PauseGiven()
+	client := dial(t, given.Addr())
+	dial(t, own.Addr())
+	c, err := own.Accept()
+	require.NoError(t, err)
+	require.NoError(t, c.Close())
+	taken := make(chan error, 1)
+	go func() {
+		_, err := given.Accept()
+		taken <- err
+	}()
+	require.NoError(t, given.Close())
+	require.ErrorIs(t, <-taken, net.ErrClosed)
+	accept(t, kept, "taken")
+	require.Equal(t, "taken", read(t, client))
+}
+
 // TestResume: a process whose successor failed takes what has waited meanwhile.
 func TestResume(t *testing.T) {
 	t.Parallel()
