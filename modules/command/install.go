@@ -226,7 +226,7 @@ func (i *installed) write(path, text string, last func() error) error {
 	var refused error
 	err = files.PlaceFile(path, []byte(text), mode, func(from, to string) error {
 		if info != nil {
-			if err := files.GiveOwner(from, info); err != nil {
+			if err := keepOwner(from, info); err != nil {
 				return err
 			}
 		}

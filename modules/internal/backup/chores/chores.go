@@ -9,7 +9,6 @@ import (
 	"fmt"
 	"io/fs"
 	"os"
-	"path/filepath"
 	"time"
 
 	"github.com/fareway/fareway/modules/internal/files"
@@ -105,12 +104,6 @@ func write(database string, chore Chore, r Record) error {
 	content, err := json.MarshalIndent(r, "", "  ")
 	if err == nil {
 		err = files.ReplaceFile(Path(database, chore), append(content, '\n'))
-	}
-	if err == nil && os.Geteuid() == 0 { // the gateway's user, whose folder it is, has to read what root writes
-		var folder os.FileInfo
-		if folder, err = os.Stat(filepath.Dir(database)); err == nil {
-			err = files.GiveOwner(Path(database, chore), folder)
-		}
 	}
 	if err != nil {
 		return fmt.Errorf("keeping when the last %s was: %w", chore, err)

@@ -1,6 +1,6 @@
 //go:build unix
 
-package files
+package command
 
 import (
 	"fmt"
@@ -9,9 +9,9 @@ import (
 	"syscall"
 )
 
-// GiveOwner gives a file the owner of another one: what root writes for the gateway, its user has to read.
-func GiveOwner(path string, of fs.FileInfo) error {
-	was, ok := of.Sys().(*syscall.Stat_t)
+// keepOwner gives a new file the owner of the one whose place it takes: the gateway's user has to read it.
+func keepOwner(path string, old fs.FileInfo) error {
+	was, ok := old.Sys().(*syscall.Stat_t)
 	if !ok {
 		return nil
 	}
@@ -23,7 +23,7 @@ func GiveOwner(path string, of fs.FileInfo) error {
 		return nil
 	}
 	if err := os.Chown(path, int(was.Uid), int(was.Gid)); err != nil {
-		return fmt.Errorf("giving it its owner: %w: be that user, or root", err)
+		return fmt.Errorf("keeping its owner: %w: be that user, or root", err)
 	}
 	return nil
 }

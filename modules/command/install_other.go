@@ -1,0 +1,8 @@
+//go:build !unix
+
+package command
+
+import "io/fs"
+
+// keepOwner: files have no owner that could be kept here.
+func keepOwner(string, fs.FileInfo) error { return nil }
