@@ -206,18 +206,13 @@ func resetStreams(conn io.Writer, authority, key string, n int, each func(int)) 
 	if err := framer.WriteSettings(); err != nil {
 		return err
 	}
-	var fields bytes.Buffer
-	encoder := hpack.NewEncoder(&fields)
 	for sent := range n {
-		fields.Reset()
-		for _, f := range [][2]string{{":method", "POST"}, {":scheme", "https"}, {":path", "/v1/chat/completions"},
-			{":authority", authority}, {"authorization", "Bearer " + key}, {"content-type", "application/json"}} {
-			if err := encoder.WriteField(hpack.HeaderField{Name: f[0], Value: f[1]}); err != nil {
-				return err
-			}
-		}
 		id := uint32(2*sent + 1)
-		begin := http2.HeadersFrameParam{StreamID: id, BlockFragment: fields.Bytes(), EndHeaders: true}
+		block, err := headerBlock(authority, key)
+		if err != nil {
+			return err
+		}
+		begin := http2.HeadersFrameParam{StreamID: id, BlockFragment: block, EndHeaders: true}
 		if err := framer.WriteHeaders(begin); err != nil {
 			return err
 		}
@@ -227,4 +222,18 @@ func resetStreams(conn io.Writer, authority, key string, n int, each func(int)) 
 		each(sent)
 	}
 	return nil
+}
+
+// headerBlock are the fields of a request for a reply, encoded without regard to those before.
+func headerBlock(authority, key string) ([]byte, error) {
+	var fields bytes.Buffer
+	encoder := hpack.NewEncoder(&fields)
+	encoder.SetMaxDynamicTableSize(0)
+	for _, f := range [][2]string{{":method", "POST"}, {":scheme", "https"}, {":path", "/v1/chat/completions"},
+		{":authority", authority}, {"authorization", "Bearer " + key}, {"content-type", "application/json"}} {
+		if err := encoder.WriteField(hpack.HeaderField{Name: f[0], Value: f[1]}); err != nil {
+			return nil, err
+		}
+	}
+	return fields.Bytes(), nil
 }

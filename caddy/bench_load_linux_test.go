@@ -25,7 +25,7 @@ type benchClient struct {
 	replies *bufio.Reader
 	request []byte
 	end     string // of a whole reply
-	status  int    // of it
+	refused bool   // it is a refusal
 	body    bytes.Buffer
 	buffer  [4 << 10]byte
 
@@ -45,7 +45,7 @@ func dialBench(b *testing.B, url string, kind benchKind, key string) *benchClien
 	}
 	request += fmt.Sprintf("Content-Length: %d\r\n\r\n%s", len(kind.body), kind.body)
 	return &benchClient{conn: conn, replies: bufio.NewReader(conn), request: []byte(request), end: kind.end,
-		status: cmp.Or(kind.status, http.StatusOK)}
+		refused: kind.refused}
 }
 
 // once sends the request and reads the whole reply.
@@ -68,7 +68,7 @@ func (c *benchClient) once() error {
 	if _, err := io.Copy(&c.body, resp.Body); err != nil {
 		return err
 	}
-	if resp.StatusCode != c.status || !bytes.HasSuffix(c.body.Bytes(), []byte(c.end)) {
+	if c.refused != (resp.StatusCode/100 == 4) || resp.StatusCode >= 500 || !bytes.HasSuffix(c.body.Bytes(), []byte(c.end)) {
 		return fmt.Errorf("got %s: %q", resp.Status, c.body.Bytes())
 	}
 	c.took, c.first = append(c.took, time.Since(start)), append(c.first, first)

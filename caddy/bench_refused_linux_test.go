@@ -2,7 +2,6 @@ package main_test
 
 import (
 	"fmt"
-	"net/http"
 	"strings"
 	"testing"
 )
@@ -27,23 +26,16 @@ func BenchmarkGatewayRefused(b *testing.B) {
 	for _, refused := range []struct {
 		name, key string
 		server    *benchServer
-		status    int
 	}{
-		{"no key", "", endless, http.StatusUnauthorized},
-		{"mistyped key", others + "x", endless, http.StatusUnauthorized},
-		{"unknown key", others, endless, http.StatusUnauthorized},
-		{"over limit", others + "x", limited, http.StatusTooManyRequests},
+		{"no key", "", endless},
+		{"mistyped key", others + "x", endless},
+		{"unknown key", others, endless},
+		{"over limit", others + "x", limited}, // but for one in a minute
 	} {
 		var text string // of the last run
 		b.Run(strings.ReplaceAll(refused.name, " ", "-"), func(b *testing.B) {
-			kind := benchKind{body: benchBody("", "", 0), end: "}", status: refused.status}
-			if refused.server == limited {
-				first := kind
-				first.status = http.StatusUnauthorized
-				_ = dialBench(b, limited.url, first, refused.key).once() // the failure that it may have
-			}
+			kind := benchKind{body: benchBody("", "", 0), end: "}", refused: true}
 			row := benchRow{kind: kind, gateway: newSide(b, refused.server, kind, conns, refused.key)}
-			kind.status = http.StatusUnauthorized
 			row.proxy, row.disk = newSide(b, plain, kind, conns, refused.key), newBenchDisk(b)
 			b.ResetTimer()
 			row.measure(b)

@@ -10,6 +10,7 @@ import (
 	"io"
 	"net"
 	"net/http"
+	"net/url"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -20,6 +21,7 @@ import (
 	"time"
 
 	"github.com/stretchr/testify/require"
+	"golang.org/x/net/http2"
 	"golang.org/x/sys/unix"
 	"zombiezen.com/go/sqlite"
 	"zombiezen.com/go/sqlite/sqlitex"
@@ -447,6 +449,41 @@ func TestUpgradeWhenTimeIsOver(t *testing.T) {
 	require.NoError(t, unix.PidfdSendSignal(next.fd, unix.SIGTERM, nil, 0))
 	require.True(t, next.hasEnded(patience))
 	require.Equal(t, []int64{0}, readBook(t, g.Dir).requests[stream.Header.Get("X-Request-Id")].entries)
+}
+
+// TestUpgradeWhenAClientReadsNothing: one that takes nothing of what the process before relays, over HTTP/2 with a window
+// of nothing, keeps that from no end.
+func TestUpgradeWhenAClientReadsNothing(t *testing.T) {
+	t.Parallel()
+	up := upstream.Start(t, upstream.Options{Script: gated})
+	g := runServiceOf(t, t.TempDir(), "gateway {\n  drain_timeout = \"6s\"\n}\n"+hcl(up))
+	at, err := url.Parse(g.TLS)
+	require.NoError(t, err)
+	conn, err := tls.Dial("tcp", at.Host, &tls.Config{NextProtos: []string{"h2"}, ServerName: at.Hostname(),
+		InsecureSkipVerify: true}) //nolint:gosec // its certificate is its own
+	require.NoError(t, err)
+	t.Cleanup(func() { _ = conn.Close() })
+	_, err = io.WriteString(conn, http2.ClientPreface)
+	require.NoError(t, err)
+	framer := http2.NewFramer(conn, conn)
+	require.NoError(t, framer.WriteSettings(http2.Setting{ID: http2.SettingInitialWindowSize}))
+	_, err = framer.ReadFrame() // the connection stands
+	require.NoError(t, err)
+	next, _ := g.upgrade(t)
+	block, err := headerBlock(at.Host, "nobody's")
+	require.NoError(t, err)
+	require.NoError(t, framer.WriteHeaders(http2.HeadersFrameParam{StreamID: 1, BlockFragment: block, EndHeaders: true,
+		EndStream: true}))
+	for { // until the refusal's header has come; its body cannot
+		frame, err := framer.ReadFrame()
+		require.NoError(t, err)
+		if frame.Header().Type == http2.FrameHeaders {
+			break
+		}
+	}
+	g.endedWell(t)
+	require.NoError(t, unix.PidfdSendSignal(next.fd, unix.SIGTERM, nil, 0))
+	require.True(t, next.hasEnded(patience))
 }
 
 // TestUpgradeStopsTogether: a service manager ends what is left of a service with its main process, so that waits for

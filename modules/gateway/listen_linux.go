@@ -104,7 +104,8 @@ func listen(addr caddy.NetworkAddress) (net.Listener, error) {
 
 // takeSockets takes up the sockets that this process was started with, by a service manager or the process before it.
 var takeSockets = sync.OnceValue(func() error {
-	if before := os.Getenv(successionVariable); before != "" {
+	before := os.Getenv(successionVariable)
+	if before != "" {
 		// It could not know this when it set the environment.
 		if err := os.Setenv("LISTEN_PID", strconv.Itoa(os.Getpid())); err != nil {
 			return err
@@ -112,7 +113,7 @@ var takeSockets = sync.OnceValue(func() error {
 	}
 	all := activation.Files(true)
 	own := slices.IndexFunc(all, func(f *os.File) bool { return f.Name() == inheritedSocket })
-	if own < 0 {
+	if own < 0 || before == "" { // names are a service manager's, and may be any
 		own = len(all)
 	}
 	return errors.Join(listening.Give(all[:own]...), listening.Inherit(all[own:]...))

@@ -12,7 +12,6 @@ import (
 	"net/netip"
 	"os"
 	"strconv"
-	"sync"
 	"sync/atomic"
 	"time"
 
@@ -37,19 +36,18 @@ const (
 	relayedAt   = "Fareway-Relayed-At"   // which of our addresses it came to
 	relayedName = "Fareway-Relayed-Name" // the name in its TLS handshake
 	relayedTLS  = "Fareway-Relayed-Tls"  // the version of TLS, a number; "" without it
-	relayedID   = "Fareway-Relayed-Id"   // names the request to the process that takes it
-	relayedEnd  = "Fareway-Relayed-End"  // of a request about another one, by its name: it has to end
+	relayedEnds = "Fareway-Relayed-Ends" // when the process that relays ends, and the reply has to: RFC 3339
 )
 
-// endRelayedWithin is how long a reply may take to end of which the other process hears that it has to.
+// endRelayedWithin is how long a relayed reply may take to end when it has to, until its connection does.
 const endRelayedWithin = 2 * time.Second
 
 // relay gives requests to the process after this one.
 type relay struct {
 	served chan struct{} // closed when that takes them, or cannot
 	err    error         // why it cannot; read after served is closed
+	ends   time.Time     // when this process's drain is over; read after served is closed
 	proxy  httputil.ReverseProxy
-	count  atomic.Uint64 // requests
 }
 
 // relaying is the process's, nil while it admits requests itself.
@@ -62,7 +60,7 @@ func newRelay(data string, log *slog.Logger) (*relay, error) {
 	}
 	r := &relay{served: make(chan struct{})}
 	r.proxy = httputil.ReverseProxy{
-		Rewrite:       rewriteRelayed,
+		Rewrite:       r.rewrite,
 		FlushInterval: -1,
 		Transport: &http.Transport{
 			DialContext: func(ctx context.Context, _, _ string) (net.Conn, error) {
@@ -81,9 +79,9 @@ func newRelay(data string, log *slog.Logger) (*relay, error) {
 	return r, nil
 }
 
-// answer says how the start of the other process has ended.
-func (r *relay) answer(err error) {
-	r.err = err
+// answer says how the start of the other process has ended, and when this one ends at the latest.
+func (r *relay) answer(err error, ends time.Time) {
+	r.err, r.ends = err, ends
 	close(r.served)
 }
 
@@ -109,17 +107,15 @@ func Relay(w http.ResponseWriter, r *http.Request, work *engine.Work) {
 	}
 	ctx, cancel := context.WithCancel(r.Context())
 	defer cancel()
-	id := fmt.Sprintf("%d-%d", os.Getpid(), to.count.Add(1))
 	defer context.AfterFunc(work.Stopping(), func() {
-		to.end(ctx, id)
-		cancel()
+		// The other process ends the reply by now. A client that takes nothing of it keeps neither from its end.
+		_ = http.NewResponseController(w).SetWriteDeadline(time.Now().Add(endRelayedWithin))
+		time.AfterFunc(endRelayedWithin, cancel)
 	})()
 	select {
 	case <-to.served:
 		if to.err == nil {
-			r = r.WithContext(ctx)
-			r.Header.Set(relayedID, id)
-			to.proxy.ServeHTTP(w, r)
+			to.proxy.ServeHTTP(w, r.WithContext(ctx))
 			return
 		}
 	case <-ctx.Done():
@@ -127,42 +123,31 @@ func Relay(w http.ResponseWriter, r *http.Request, work *engine.Work) {
 	refuseRelayed(w)
 }
 
-// end has the other process end a request, which it would take for one whose client has left if its connection just
-// ended, and charge. It returns when ctx ends with the reply, or when that takes too long.
-func (r *relay) end(ctx context.Context, id string) {
-	ctx, cancel := context.WithTimeout(ctx, endRelayedWithin)
-	defer cancel()
-	req, err := http.NewRequestWithContext(ctx, http.MethodPost, "http://gateway/", http.NoBody)
-	if err != nil {
-		return
-	}
-	req.Header.Set(relayedEnd, id)
-	resp, err := r.proxy.Transport.RoundTrip(req)
-	if err != nil {
-		return // it has not come so far, or the other process is not there
-	}
-	_ = resp.Body.Close()
-	<-ctx.Done()
-}
-
-// rewriteRelayed leaves a request as it came, and says what its connection was.
-func rewriteRelayed(r *httputil.ProxyRequest) {
-	r.Out.URL.Scheme, r.Out.URL.Host, r.Out.Host = "http", "gateway", r.In.Host
+// rewrite leaves a request as it came, and says what its connection was, and until when it may take: the other process
+// would take the end of this one for a client that has left.
+func (r *relay) rewrite(p *httputil.ProxyRequest) {
+	p.Out.URL.Scheme, p.Out.URL.Host, p.Out.Host = "http", "gateway", p.In.Host
 	for _, name := range [...]string{"Forwarded", "X-Forwarded-For", "X-Forwarded-Host", "X-Forwarded-Proto"} {
-		if values, ok := r.In.Header[name]; ok {
-			r.Out.Header[name] = values
+		if values, ok := p.In.Header[name]; ok {
+			p.Out.Header[name] = values
 		}
 	}
-	h := r.Out.Header
-	h.Set(relayedFrom, r.In.RemoteAddr)
-	if at, ok := r.In.Context().Value(http.LocalAddrContextKey).(net.Addr); ok {
+	h := p.Out.Header
+	h.Set(relayedFrom, p.In.RemoteAddr)
+	if at, ok := p.In.Context().Value(http.LocalAddrContextKey).(net.Addr); ok {
 		h.Set(relayedAt, at.String())
 	}
 	h.Del(relayedTLS)
-	h.Del(relayedEnd)
-	if r.In.TLS != nil {
-		h.Set(relayedTLS, strconv.Itoa(int(r.In.TLS.Version)))
-		h.Set(relayedName, r.In.TLS.ServerName)
+	ends := r.ends
+	if before := RelayEnds(p.In.Context()); before != nil {
+		if of, ok := before.Deadline(); ok && of.Before(ends) {
+			ends = of
+		}
+	}
+	h.Set(relayedEnds, ends.Format(time.RFC3339Nano))
+	if p.In.TLS != nil {
+		h.Set(relayedTLS, strconv.Itoa(int(p.In.TLS.Version)))
+		h.Set(relayedName, p.In.TLS.ServerName)
 	}
 }
 
@@ -204,13 +189,6 @@ func (a *App) takeRelayed(alone <-chan struct{}) error {
 
 // serveRelayed serves a request as the server does at whose address it came, in the configuration that serves.
 func serveRelayed(w http.ResponseWriter, r *http.Request) {
-	if id := r.Header.Get(relayedEnd); id != "" {
-		if end, runs := relayed.Load(id); runs {
-			end.(context.CancelFunc)()
-		}
-		w.WriteHeader(http.StatusNoContent)
-		return
-	}
 	server := relayedServer(r.Header.Get(relayedAt))
 	if server == nil {
 		refuseRelayed(w)
@@ -221,19 +199,16 @@ func serveRelayed(w http.ResponseWriter, r *http.Request) {
 		r.TLS = &tls.ConnectionState{Version: uint16(version), HandshakeComplete: true,
 			ServerName: r.Header.Get(relayedName)}
 	}
-	id := r.Header.Get(relayedID)
-	ends, end := context.WithCancel(context.Background())
-	defer end()
-	relayed.Store(id, end)
-	defer relayed.Delete(id)
-	for _, name := range [...]string{relayedFrom, relayedAt, relayedName, relayedTLS, relayedID} {
+	if at, err := time.Parse(time.RFC3339Nano, r.Header.Get(relayedEnds)); err == nil {
+		ends, cancel := context.WithDeadline(context.Background(), at)
+		defer cancel()
+		r = r.WithContext(context.WithValue(r.Context(), relayEnds{}, ends))
+	}
+	for _, name := range [...]string{relayedFrom, relayedAt, relayedName, relayedTLS, relayedEnds} {
 		r.Header.Del(name)
 	}
-	server.ServeHTTP(w, r.WithContext(context.WithValue(r.Context(), relayEnds{}, ends)))
+	server.ServeHTTP(w, r)
 }
-
-// relayed has what ends each relayed request that runs, a context.CancelFunc by its name.
-var relayed sync.Map
 
 // relayEnds is the key of a context that is done when the process that relays a request has to end.
 type relayEnds struct{}

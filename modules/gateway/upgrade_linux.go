@@ -140,7 +140,8 @@ func upgrade(ctx context.Context, e *engine.Engine, program string) (up Upgraded
 			"program", program, "error", err)
 		next.kill() // it may have the ledger
 		errAgain := serveAgain(log)
-		to.answer(errAgain)
+		_, until := e.WaitsFor()
+		to.answer(errAgain, until)
 		after := time.Duration(0)
 		if errAgain == nil {
 			after = closeAfter
@@ -150,8 +151,8 @@ func upgrade(ctx context.Context, e *engine.Engine, program string) (up Upgraded
 	}
 	next.becomeMain(log)
 	up.PID, up.Program, up.Paused = next.process.Pid, program, time.Since(began)
-	to.answer(nil)
 	up.Running, up.Until = e.WaitsFor()
+	to.answer(nil, up.Until)
 	log.Info("another process has taken this one's place; what runs goes on here", "pid", up.PID, "program", program,
 		"paused", up.Paused, "requests", up.Running, "until", up.Until)
 	go leave(e, closeAfter)

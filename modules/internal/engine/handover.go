@@ -48,7 +48,7 @@ func (e *Engine) PredecessorsEnded() <-chan struct{} { return e.predecessors.all
 // over.
 func (e *Engine) AwaitPredecessors() {
 	e.BeginDrain(0)
-	if e.predecessors.allEnded == nil {
+	if e.predecessors.allEnded == nil || e.isHandedOver() { // or the one that has the ledger waits for them
 		return
 	}
 	select {
