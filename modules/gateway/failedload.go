@@ -81,8 +81,8 @@ func (p *loadPrinter) diagnostics(d *config.Diagnostics) {
 // quiet has Caddyfiles read without a word about their HCL files.
 var quiet atomic.Bool
 
-// ReadQuietly has this process read Caddyfiles without a word about their HCL files: it says what is wrong there itself,
-// in its own place.
+// ReadQuietly has this process read Caddyfiles without a word about their HCL files: it says itself what is wrong
+// there.
 func ReadQuietly() { quiet.Store(true) }
 
 // previewLoad prints what is wrong in the HCL file of a Caddyfile whose gateway runs in another process: this is then
