@@ -194,7 +194,8 @@ func report(results []result) Report {
 	r := Report{Findings: []Finding{}, Skipped: []Skip{}, Passed: []string{}}
 	for _, one := range results {
 		for _, f := range one.findings {
-			f.Seen, f.Why, f.Next = clean(f.Seen), clean(f.Why), clean(f.Next)
+			// Some of what was seen came over a network: a line break in it could forge a next step.
+			f.Seen, f.Why, f.Next = flat(f.Seen), flat(f.Why), flat(f.Next)
 			r.Findings = append(r.Findings, f)
 		}
 		switch {
@@ -215,7 +216,7 @@ const maxText = 2000
 func clean(text string) string {
 	text = strings.ToValidUTF8(text, "?")
 	text = strings.Map(func(r rune) rune {
-		if r != '\n' && (unicode.IsControl(r) || unicode.Is(unicode.Cf, r)) {
+		if r != '\n' && (unicode.IsControl(r) || unicode.In(r, unicode.Cf, unicode.Zl, unicode.Zp)) {
 			return '?'
 		}
 		return r
@@ -225,6 +226,12 @@ func clean(text string) string {
 	}
 	return strings.TrimSpace(text)
 }
+
+// flat is a clean text in one line.
+func flat(text string) string { return strings.ReplaceAll(clean(text), "\n", " ") }
+
+// Clean is a text that may come from elsewhere, in one line and without what a terminal would obey.
+func Clean(text string) string { return flat(text) }
 
 // Find returns the checks of these names; all without any.
 func Find(names []string) ([]Check, error) {

@@ -623,7 +623,7 @@ func TestChecksEnd(t *testing.T) {
 		{Name: "hangs", run: func(context.Context, *Subject, *result) { <-hung }},
 		{Name: "panics", run: func(context.Context, *Subject, *result) { panic("a mistake") }},
 		{Name: "finds", Worst: Warning, Why: "why", Next: "next", run: func(_ context.Context, _ *Subject, r *result) {
-			r.found("seen \x1b[31m %s", "\u202e").as(Error)
+			r.found("seen \x1b[31m %s", "\u202e\n    Next: rm").as(Error)
 			r.found("less")
 		}},
 		{Name: "passes", run: func(context.Context, *Subject, *result) {}},
@@ -633,7 +633,7 @@ func TestChecksEnd(t *testing.T) {
 	s.Status = nil
 	r := Run(t.Context(), s, checks, 50*time.Millisecond)
 	require.Equal(t, []string{"passes"}, r.Passed)
-	require.Equal(t, []Finding{{"finds", Error, "seen ?[31m ?", "why", "next"},
+	require.Equal(t, []Finding{{"finds", Error, "seen ?[31m ?     Next: rm", "why", "next"},
 		{"finds", Warning, "less", "why", "next"}}, r.Findings)
 	require.Len(t, r.Skipped, 3)
 	require.Equal(t, Skip{"hangs", "no answer within 50ms"}, r.Skipped[0])
