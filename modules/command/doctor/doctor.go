@@ -146,6 +146,7 @@ const atOnce = 8
 
 // Run runs checks, each within patience.
 func Run(ctx context.Context, s *Subject, checks []Check, patience time.Duration) Report {
+	s.run = ctx
 	results := make([]result, len(checks))
 	var running sync.WaitGroup
 	places := make(chan struct{}, atOnce)
@@ -165,8 +166,11 @@ var errPatience = errors.New("it took too long")
 
 // runOne waits for one check no longer than patience, whatever it hangs in.
 func runOne(ctx context.Context, s *Subject, c *Check, patience time.Duration) result {
-	if why := s.lacks(c.needs); why != "" {
+	if why := cmp.Or(s.isAway(c), s.lacks(c.needs)); why != "" {
 		return result{check: c, skipped: why}
+	}
+	if c.About == "services" || c.Name == "clock" {
+		patience *= 2 // first the upstreams are asked, and then the ways to them are tried
 	}
 	ctx, cancel := context.WithTimeoutCause(ctx, patience+s.Patience, errPatience)
 	defer cancel()
@@ -185,7 +189,12 @@ func runOne(ctx context.Context, s *Subject, c *Check, patience time.Duration) r
 	case r := <-done:
 		return r
 	case <-ctx.Done():
-		return result{check: c, skipped: fmt.Sprintf("no answer within %s", patience+s.Patience)}
+		r := result{check: c, skipped: fmt.Sprintf("no answer within %s", patience+s.Patience)}
+		if context.Cause(ctx) == errPatience { //nolint:errorlint // it is the cause as it was given
+			r.found("the check %s got no answer within %s", c.Name, patience+s.Patience).as(Warning).
+				because("DNS, a disk or a server hangs, and what is wrong with it was not looked at").then("%s", s.command("doctor %s", c.Name))
+		}
+		return r
 	}
 }
 

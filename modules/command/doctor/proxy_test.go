@@ -326,7 +326,9 @@ func TestCertificates(t *testing.T) {
 			s := healthy(t)
 			s.SiteRoots = x509.NewCertPool()
 			s.SiteRoots.AddCert(root.Leaf)
-			s.Site.Public = []Endpoint{{URL: "https://api.example.com", Dial: strings.TrimPrefix(server.URL, "https://")}}
+			s.Site.Public = []Endpoint{{URL: "https://api.example.com:" + strings.TrimPrefix(server.URL, "https://127.0.0.1:"),
+				Dial: strings.TrimPrefix(server.URL, "https://")}}
+			s.Resolver = resolver(t, map[string][]string{"api.example.com.": {"127.0.0.1"}})
 			r := find(t, s, "certificates")
 			if tc.seen == "" {
 				require.Empty(t, r.Findings)
