@@ -148,12 +148,13 @@ func checkPorts(ctx context.Context, s *Subject, r *result) {
 	s.checkUDP(r)
 }
 
-// tcpAddresses are those at which a gateway will listen: of the sites, of what Caddy says at port 80 for sites with
-// TLS, and of its own listeners.
+// tcpAddresses are those at which a gateway will listen: of the sites, at port 80 where Caddy redirects from it (it does
+// so for no site of the gateway's), and of its own listeners.
 func (s *Subject) tcpAddresses(listen []string) []string {
 	apps := s.Site.apps()
 	for _, server := range apps.HTTP.Servers {
-		if len(s.servesHTTP3()) > 0 && !server.Automatic.Disable && !server.Automatic.NoRedirects {
+		secure := len(server.TLS) > 0 || slices.ContainsFunc(server.hosts(), isName)
+		if secure && !server.hasGateway() && !server.Automatic.Disable && !server.Automatic.NoRedirects {
 			listen = append(listen, fmt.Sprintf(":%d", cmp.Or(apps.HTTP.HTTPPort, 80)))
 		}
 	}
