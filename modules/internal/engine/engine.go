@@ -109,6 +109,7 @@ type Engine struct {
 	nodes      *nodes // nil where this process has the ledger to itself
 	probe      storeProbe
 	background background
+	alerting   alerting
 	opened     time.Time
 
 	early        []*host.Plugin // that were started before there was a configuration to serve
@@ -157,6 +158,7 @@ type requests struct {
 	failures      failures
 	lost          refusedForLoss
 	declines      declines
+	noted         noted
 	states        *States
 	conversations *affinity.Book
 	sharedBook    affinity.Shared // below it, nil where it is this process's own
@@ -272,6 +274,7 @@ func (e *Engine) openParts(o *Options, cfg *config.Config) error {
 	e.probe.ping, e.probe.now = e.store.Ping, o.Now
 	e.metrics.providers.current = e.Current
 	e.setBackground(o)
+	e.openAlerts(o, cfg)
 	return nil
 }
 
@@ -360,6 +363,7 @@ func (e *Engine) Activate(g *Generation) {
 	e.activate(g)
 	e.releaseEarly()
 	e.background.start(e.life.ctx)
+	e.alerting.service.Start(e.life.leaving) // another process of the same folder may take over from then on
 }
 
 // Store is the ledger as operators use it. Requests use Ledger.
@@ -547,6 +551,7 @@ func (e *Engine) Close() error {
 	e.offered.Wait()
 	e.predecessors.watchers.Wait()
 	e.background.wait()
+	e.alerting.service.Close()
 	e.telemetry.Close()
 	if !e.isHandedOver() {
 		if err := e.saveCounts(context.Background()); err != nil {
