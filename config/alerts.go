@@ -122,7 +122,7 @@ func digestText(parts ...string) string {
 // printedWebhook is what is printed of one.
 type printedWebhook struct {
 	URL     string   `json:"url"`
-	Secrets int      `json:"secrets"` // how many
+	Secret  []string `json:"secret"` // how many there are
 	Timeout string   `json:"timeout"`
 	CA      string   `json:"ca,omitempty"`
 	Events  []string `json:"events,omitempty"`
@@ -140,7 +140,8 @@ type printedMail struct {
 }
 
 func (w *Webhook) printed() printedWebhook {
-	return printedWebhook{w.Address(), len(w.Secrets), w.Timeout.String(), digestOf(w.CA), w.Events}
+	return printedWebhook{w.Address(), slices.Repeat([]string{hidden}, len(w.Secrets)), w.Timeout.String(),
+		digestOf(w.CA), w.Events}
 }
 
 func (m *Mail) printed() printedMail {
@@ -226,8 +227,8 @@ var eventsRule = attributeRule{name: "events", kind: aListOf(AlertEventNames()..
 	example: `["provider_down", "ledger_spooling"]`,
 	doc:     "Of what it hears. The events are below; `gateway alert list` has them, too."}
 
-var alertCARule = attributeRule{name: "ca", kind: aPath, instead: "those that the system trusts",
-	example: `file("ca.pem")`, doc: "Whose certificates are trusted, in PEM."}
+var alertCARule = attributeRule{name: "ca", kind: aPEM, instead: "the system's", example: `file("ca.pem")`,
+	doc: "The certificate of the authority that has signed the receiver's."}
 
 var webhookGrammar = grammar{
 	noun: "attribute",
@@ -302,11 +303,16 @@ func (s *section) webhook() Webhook {
 	s.pem("ca", &w.CA)
 	w.Events = s.events()
 	w.Secrets = s.hookSecrets()
-	if v, ok := s.text("url", &w.URL); ok {
-		w.written = !v.outside
-		if problem := hookProblem(w.URL); problem != "" {
-			s.refuse(v, problem)
-		}
+	v, ok := s.readHidden("url")
+	if !ok || !s.asText(v, s.grammar.rule("url").kind.bytes, &w.URL) {
+		return w
+	}
+	w.written = !v.outside
+	if w.written && !strings.Contains(w.URL, "@") { // else there may be a password in it
+		s.show(v.at)
+	}
+	if problem := hookProblem(w.URL); problem != "" {
+		s.refuse(v, problem)
 	}
 	return w
 }
