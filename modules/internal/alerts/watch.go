@@ -199,12 +199,12 @@ func (w *watch) tellEvent(now time.Time, event *config.AlertEvent) (notes []note
 	delete(w.over, event.Name)
 	slices.SortFunc(over, func(a, b Alert) int { return cmp.Compare(a.Subject, b.Subject) })
 	add := func(state State, alerts []Alert) {
-		if len(alerts) <= alone && len(sent) < burst {
-			for i := range alerts {
-				notes = append(notes, note{event, state, alerts[i : i+1]})
-			}
-		} else {
+		if len(alerts) > alone || len(alerts) > 0 && len(sent) >= burst {
 			notes = append(notes, note{event, state, alerts})
+			return
+		}
+		for i := range alerts {
+			notes = append(notes, note{event, state, alerts[i : i+1]})
 		}
 	}
 	add(Resolved, over)
