@@ -83,7 +83,9 @@ const (
 )
 
 // Hears reports whether a destination with this filter is told of an event.
-func hears(events []string, event string) bool { return len(events) == 0 || slices.Contains(events, event) }
+func hears(events []string, event string) bool {
+	return len(events) == 0 || slices.Contains(events, event)
+}
 
 // Hears reports whether it is told of an event.
 func (w *Webhook) Hears(event string) bool { return hears(w.Events, event) }

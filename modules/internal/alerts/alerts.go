@@ -63,8 +63,8 @@ type Service struct {
 	outbox   *outbox
 	couriers map[string]*courier
 	counts   map[Count]int64
-	ours     bool // this process has the file
-	begun    bool // or not to begin any more
+	ours     bool                 // this process has the file
+	begun    bool                 // or not to begin any more
 	troubled map[string]time.Time // destinations whose attempts fail, since when
 	latest   map[string]time.Time // by destination, the latest attempt
 	failures map[string]int       // attempts in a row that failed
@@ -252,7 +252,7 @@ func (s *Service) findTroubled() (seen Seen) {
 			why = m[0].To[key].Error
 		}
 		seen.Findings = append(seen.Findings, Finding{Subject: key, Text: fmt.Sprintf("The destination %s of alerts takes "+
-			"no messages (%d wait): %s.", key, s.outbox.count(key), why),
+			"no messages: %s.", key, why), Data: map[string]any{"waiting": s.outbox.count(key)},
 			Next: "`fareway gateway hook test` tries it now, and says what comes back."})
 	}
 	return seen
@@ -560,13 +560,13 @@ type Destination struct {
 // Standing is how all of it stands.
 type Standing struct {
 	// Active: this process looks and tells; else one before it still does.
-	Active       bool             `json:"active"`
-	Destinations []Destination    `json:"destinations"`
-	Alerts       []Alert          `json:"alerts"` // those that are raised
-	Beyond       map[string]int   `json:"beyond,omitempty"`
-	GivenUp      []GivenUp        `json:"given_up"`
-	Problem      string           `json:"problem,omitempty"` // why the outbox cannot be written
-	Counts       map[Count]int64  `json:"-"`
+	Active       bool            `json:"active"`
+	Destinations []Destination   `json:"destinations"`
+	Alerts       []Alert         `json:"alerts"` // those that are raised
+	Beyond       map[string]int  `json:"beyond,omitempty"`
+	GivenUp      []GivenUp       `json:"given_up"`
+	Problem      string          `json:"problem,omitempty"` // why the outbox cannot be written
+	Counts       map[Count]int64 `json:"-"`
 }
 
 // Standing says how it stands.

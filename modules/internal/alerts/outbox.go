@@ -143,10 +143,9 @@ func (o *outbox) put(m *Message, to []string, now time.Time) (lost []GivenUp) {
 	o.messages = append(o.messages, m)
 	for len(o.messages) > maxMessages {
 		oldest := o.messages[0]
-		for destination := range oldest.To {
+		for destination := range oldest.To { // with the last of them it is gone
 			lost = append(lost, o.giveUp(oldest, destination, now, "too many messages wait, and it was the oldest"))
 		}
-		o.messages = o.messages[1:]
 	}
 	return lost
 }

@@ -44,16 +44,16 @@ type Seen struct {
 
 // Alert is a finding with its time. One that has not held for long enough is none yet.
 type Alert struct {
-	Event    string         `json:"event"`
-	Subject  string         `json:"subject,omitempty"`
-	Name     string         `json:"name,omitempty"`
-	Text     string         `json:"text"`
-	Next     string         `json:"next,omitempty"`
-	Data     map[string]any `json:"data,omitempty"`
-	Since    time.Time      `json:"since"`           // when it was found first
-	Raised   *time.Time     `json:"raised"`          // when it had held for long enough; nil: not yet
-	Told     *time.Time     `json:"told"`            // when a message last said so; nil: none has
-	Reminded int            `json:"reminded"`        // how often it was said that it lasts
+	Event     string         `json:"event"`
+	Subject   string         `json:"subject,omitempty"`
+	Name      string         `json:"name,omitempty"`
+	Text      string         `json:"text"`
+	Next      string         `json:"next,omitempty"`
+	Data      map[string]any `json:"data,omitempty"`
+	Since     time.Time      `json:"since"`           // when it was found first
+	Raised    *time.Time     `json:"raised"`          // when it had held for long enough; nil: not yet
+	Told      *time.Time     `json:"told"`            // when a message last said so; nil: none has
+	Reminded  int            `json:"reminded"`        // how often it was said that it lasts
 	Elsewhere bool           `json:"other,omitempty"` // another node tells of it
 
 	last    time.Time // when it was found last
@@ -81,12 +81,12 @@ const (
 
 // watch decides what is told, by what was found and when. It knows no clock.
 type watch struct {
-	alerts map[alertKey]*Alert
-	over   map[string][]Alert     // by event, that are told of as resolved when it is their turn
-	sent   map[string][]time.Time // by event, the messages of the last hour
-	beyond map[string]int         // by event, subjects beyond maxSubjects
-	shared bool                   // several nodes see the same: it has to be claimed who tells of it
-	changed bool                  // an alert was raised, or is over
+	alerts  map[alertKey]*Alert
+	over    map[string][]Alert     // by event, that are told of as resolved when it is their turn
+	sent    map[string][]time.Time // by event, the messages of the last hour
+	beyond  map[string]int         // by event, subjects beyond maxSubjects
+	shared  bool                   // several nodes see the same: it has to be claimed who tells of it
+	changed bool                   // an alert was raised, or is over
 }
 
 func newWatch() *watch {

@@ -6,6 +6,7 @@ import (
 	"encoding/pem"
 	"fmt"
 	"io"
+	"log"
 	"net"
 	"net/http"
 	"net/http/httptest"
@@ -206,8 +207,9 @@ func TestBadReceivers(t *testing.T) {
 // TestWebhookTLS: a certificate that nobody trusts is refused, and one that the block names is taken.
 func TestWebhookTLS(t *testing.T) {
 	t.Parallel()
-	server := httptest.NewTLSServer(http.HandlerFunc(func(http.ResponseWriter, *http.Request) {}))
-	server.Config.ErrorLog = nil
+	server := httptest.NewUnstartedServer(http.HandlerFunc(func(http.ResponseWriter, *http.Request) {}))
+	server.Config.ErrorLog = log.New(io.Discard, "", 0)
+	server.StartTLS()
 	defer server.Close()
 	w := hook("ops", server.URL)
 	out := (&webhook{&w}).send(t.Context(), []*Message{message(t, "msg_1")}, time.Now())
