@@ -1,6 +1,9 @@
 package config
 
-import "time"
+import (
+	"strings"
+	"time"
+)
 
 // AlertSeverity says how soon somebody should hear of an event.
 type AlertSeverity string
@@ -23,6 +26,15 @@ type AlertEvent struct {
 	For time.Duration
 	// Doc is what it is about, in Markdown, and what it is told of apart.
 	Doc string
+}
+
+// Lasts is For in words.
+func (e *AlertEvent) Lasts() string {
+	if e.For == 0 {
+		return "at once"
+	}
+	text := strings.TrimSuffix(e.For.String(), "0s")
+	return strings.Replace(text, "h0m", "h", 1)
 }
 
 // AlertEvents are all of them.

@@ -305,14 +305,11 @@ func writeAlertEvents(b *strings.Builder) {
 	b.WriteString("| event | severity | about | when it holds for | what |\n|---|---|---|---|---|\n")
 	for i := range AlertEvents {
 		e := &AlertEvents[i]
-		about, lasts := "operator", "at once"
+		about := "operator"
 		if e.Account {
 			about = "account"
 		}
-		if e.For > 0 {
-			lasts = strings.TrimSuffix(e.For.String(), "0s")
-		}
-		fmt.Fprintf(b, "| `%s` | %s | %s | %s | %s |\n", e.Name, e.Severity, about, lasts, e.Doc)
+		fmt.Fprintf(b, "| `%s` | %s | %s | %s | %s |\n", e.Name, e.Severity, about, e.Lasts(), e.Doc)
 	}
 }
 

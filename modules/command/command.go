@@ -79,7 +79,7 @@ admin address (--admin).`
 		accountCommand(),
 		keyCommand(), creditCommand(), usageCommand(), ledgerCommand(), connectCommand(), modelsCommand(), initCommand(),
 		backupCommand(), restoreCommand(),
-		pluginCommand(), providerCommand(), routeCommand(), explainCommand())
+		pluginCommand(), providerCommand(), routeCommand(), explainCommand(), alertCommand(), hookCommand())
 	for _, newCommand := range moreCommands {
 		gateway.AddCommand(newCommand())
 	}

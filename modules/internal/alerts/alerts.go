@@ -499,9 +499,9 @@ func (s *Service) Test(ctx context.Context, name string) ([]Tested, error) {
 	}
 	switch {
 	case known == 0:
-		return nil, fmt.Errorf("the configuration has no block alerts with a webhook or mail in it: %w", ErrUnknown)
+		return nil, fmt.Errorf("%w: the configuration has no block alerts with a webhook or mail in it", ErrUnknown)
 	case len(all) == 0:
-		return nil, fmt.Errorf("the configuration has no webhook and no mail %q in its block alerts: %w", name, ErrUnknown)
+		return nil, fmt.Errorf("%w: the configuration has no webhook and no mail %q in its block alerts", ErrUnknown, name)
 	}
 	results := make([]Tested, len(all))
 	var testing sync.WaitGroup
@@ -555,6 +555,11 @@ type Destination struct {
 	Next     *time.Time `json:"next,omitempty"`     // when that is tried
 	Error    string     `json:"error,omitempty"`
 	Disabled *Disabled  `json:"disabled,omitempty"`
+}
+
+// Hears reports whether it is told of an event.
+func (d *Destination) Hears(event string) bool {
+	return len(d.Events) == 0 || slices.Contains(d.Events, event)
 }
 
 // Standing is how all of it stands.

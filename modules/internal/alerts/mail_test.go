@@ -247,9 +247,12 @@ func TestMailCannotBeInjected(t *testing.T) {
 	p := openPost(t, config.MailStartTLS)
 	block := p.block(config.MailStartTLS)
 	const evil = "ann\r\nBcc: eve@example.test\r\n\r\n.\r\nMAIL FROM:<eve@example.test>\r\n\u202Ename\x00\xff"
-	n := note{event: event("balance_low"), state: Raised, alerts: []Alert{{Subject: "acct_1", Name: evil, Text: evil, Next: evil,
-		Since: begin}}}
-	m, err := n.write(evil, begin)
+	w := newWatch()
+	w.take(begin, map[string]Seen{"balance_low": {Findings: []Finding{{Subject: "acct_1", Name: evil, Text: evil,
+		Next: evil}}}})
+	notes := w.tell(begin, everybody)
+	require.Len(t, notes, 1)
+	m, err := notes[0].write(evil, begin)
 	require.NoError(t, err)
 	out := (&mailer{&block}).send(t.Context(), []*Message{m}, time.Now())
 	require.True(t, out.Delivered, out.Error)
@@ -269,15 +272,6 @@ func TestMailCannotBeInjected(t *testing.T) {
 	require.NoError(t, err)
 	require.NotContains(t, subject, "\u202E")
 	require.LessOrEqual(t, len(subject), 204)
-}
-
-func event(name string) *config.AlertEvent {
-	for i := range config.AlertEvents {
-		if config.AlertEvents[i].Name == name {
-			return &config.AlertEvents[i]
-		}
-	}
-	return nil
 }
 
 // TestOneMailHasAllThatWaits, and there is one in a minute at most.

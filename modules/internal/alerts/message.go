@@ -76,7 +76,6 @@ func (i *Item) label() string {
 
 // write makes the message of a note. Its id follows from what it is about and since when.
 func (n *note) write(gateway string, now time.Time) (*Message, error) {
-	now = now.UTC()
 	d := Data{Event: n.event.Name, State: n.state, Severity: string(n.event.Severity), About: "operator",
 		Gateway: plain(gateway, maxText), Count: len(n.alerts)}
 	if n.event.Account {
@@ -90,10 +89,9 @@ func (n *note) write(gateway string, now time.Time) (*Message, error) {
 		if i >= maxListed {
 			continue
 		}
-		item := Item{Subject: plain(a.Subject, maxText), Name: plain(a.Name, maxText), Text: plain(a.Text, maxText),
-			Since: a.Since.UTC(), Data: a.Data}
+		item := Item{Subject: plain(a.Subject, maxText), Name: a.Name, Text: a.Text, Since: a.Since, Data: a.Data}
 		if n.state != Resolved {
-			item.Next = plain(a.Next, maxText)
+			item.Next = a.Next
 		}
 		d.Alerts = append(d.Alerts, item)
 	}
@@ -105,6 +103,10 @@ func idOf(digest []byte) string {
 }
 
 func newMessage(id string, now time.Time, d Data) (*Message, error) {
+	now = now.UTC().Truncate(time.Millisecond) // many a receiver reads no more digits
+	for i := range d.Alerts {
+		d.Alerts[i].Since = d.Alerts[i].Since.UTC().Truncate(time.Millisecond)
+	}
 	m := &Message{ID: id, Type: d.Event + "." + string(d.State), Time: now}
 	if d.State == "" {
 		m.Type = d.Event

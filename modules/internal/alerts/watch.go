@@ -131,7 +131,8 @@ func (w *watch) takeEvent(now time.Time, event *config.AlertEvent, s Seen) {
 			count++
 		}
 		a.turnBack(now)
-		a.Name, a.Text, a.Next, a.Data, a.last = f.Name, f.Text, f.Next, f.Data, now
+		a.Name, a.Text, a.Next = plain(f.Name, maxText), plain(f.Text, maxText), plain(f.Next, maxText)
+		a.Data, a.last = f.Data, now
 		if a.Raised == nil && now.Sub(a.Since) >= event.For {
 			a.Raised, w.changed = &now, true
 		}

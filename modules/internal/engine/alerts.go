@@ -36,6 +36,19 @@ type alerting struct {
 	standby atomic.Bool // commits have waited for one
 }
 
+// The zero alerting, that of an engine without a store, does nothing.
+func (a *alerting) start(ctx context.Context) {
+	if a.service != nil {
+		a.service.Start(ctx)
+	}
+}
+
+func (a *alerting) close() {
+	if a.service != nil {
+		a.service.Close()
+	}
+}
+
 // alertLook looks for what one event is about. ok is false where that cannot be told at the moment.
 type alertLook func(e *Engine, ctx context.Context) (findings []alerts.Finding, ok bool)
 

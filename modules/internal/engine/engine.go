@@ -363,7 +363,7 @@ func (e *Engine) Activate(g *Generation) {
 	e.activate(g)
 	e.releaseEarly()
 	e.background.start(e.life.ctx)
-	e.alerting.service.Start(e.life.leaving) // another process of the same folder may take over from then on
+	e.alerting.start(e.life.leaving) // another process of the same folder may take over from then on
 }
 
 // Store is the ledger as operators use it. Requests use Ledger.
@@ -551,7 +551,7 @@ func (e *Engine) Close() error {
 	e.offered.Wait()
 	e.predecessors.watchers.Wait()
 	e.background.wait()
-	e.alerting.service.Close()
+	e.alerting.close()
 	e.telemetry.Close()
 	if !e.isHandedOver() {
 		if err := e.saveCounts(context.Background()); err != nil {
