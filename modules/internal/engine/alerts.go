@@ -34,6 +34,7 @@ type alerting struct {
 	service *alerts.Service
 
 	standby atomic.Bool // commits have waited for one
+	turn    string      // of the accounts that are told of, the one that is looked at next; of whoever looks
 }
 
 // The zero alerting, that of an engine without a store, does nothing.

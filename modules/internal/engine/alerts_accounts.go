@@ -20,6 +20,8 @@ const (
 	// accountsAtOnce is how many that were charged are read at a look, and maxNoted how many may wait for that.
 	accountsAtOnce = 1000
 	maxNoted       = 100_000
+	// knownAtOnce is how many are read that are told of: they take turns.
+	knownAtOnce = 200
 )
 
 // noted are accounts to be looked at, of this process.
@@ -117,10 +119,11 @@ func (e *Engine) lookAtAccounts(ctx context.Context, known func(event string) []
 	for _, id := range slices.Concat(fresh, known(suspendedEvent)) {
 		suspended[id] = true
 	}
-	ids := slices.Concat(charged, fresh)
+	var told []string
 	for _, event := range accountEvents {
-		ids = append(ids, known(event)...)
+		told = append(told, known(event)...)
 	}
+	ids := slices.Concat(charged, fresh, e.alerting.inTurn(told))
 	slices.Sort(ids)
 	seen := make(map[string]alerts.Seen, len(accountEvents))
 	examined := make(map[string]bool, len(ids))
@@ -147,6 +150,19 @@ func (e *Engine) lookAtAccounts(ctx context.Context, known func(event string) []
 		}
 	}
 	return seen
+}
+
+// inTurn are those of the accounts that are told of whose turn it is.
+func (a *alerting) inTurn(told []string) []string {
+	slices.Sort(told)
+	told = slices.Compact(told)
+	if len(told) <= knownAtOnce {
+		return told
+	}
+	begin, _ := slices.BinarySearch(told, a.turn)
+	ids := slices.Concat(told[begin:], told[:begin])
+	a.turn = ids[knownAtOnce]
+	return ids[:knownAtOnce]
 }
 
 // judgeAccount says what is to be heard of an account, by event. suspended: it was suspended by itself.

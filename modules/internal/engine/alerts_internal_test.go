@@ -3,6 +3,7 @@ package engine
 import (
 	"context"
 	"errors"
+	"fmt"
 	"maps"
 	"path/filepath"
 	"slices"
@@ -251,6 +252,26 @@ func TestAccountsAreLookedAtWhenCharged(t *testing.T) {
 	require.LessOrEqual(t, len(o.noted.charged), maxNoted)
 	charged, _ := o.takeNoted()
 	require.Len(t, charged, accountsAtOnce)
+}
+
+// TestAccountsTakeTurns: of many that are told of, each is looked at.
+func TestAccountsTakeTurns(t *testing.T) {
+	t.Parallel()
+	var told []string
+	for i := range 450 {
+		told = append(told, fmt.Sprintf("acct_%03d", i))
+	}
+	var a alerting
+	seen := make(map[string]bool)
+	for range 3 {
+		ids := a.inTurn(slices.Clone(told))
+		require.Len(t, ids, knownAtOnce)
+		for _, id := range ids {
+			seen[id] = true
+		}
+	}
+	require.Len(t, seen, len(told))
+	require.Equal(t, told[:10], a.inTurn(told[:10]))
 }
 
 // awayStore is one that is away.
