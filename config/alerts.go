@@ -266,7 +266,7 @@ var mailGrammar = grammar{
 		{name: "password", kind: aText(4096), secret: true, instead: "nobody logs in", example: `env("SMTP_PASSWORD")`,
 			doc: "The password for that."},
 		{name: "timeout", kind: aDuration(maxAlertTimeout), fallback: `"30s"`, example: `"30s"`,
-			doc: "How long each step may take: connecting and logging in, and handing a mail over."},
+			doc: "How long one attempt to deliver a mail may take."},
 		alertCARule, eventsRule,
 	},
 }

@@ -26,6 +26,8 @@ const (
 	lookEvery = 10 * time.Second
 	lockEvery = time.Second
 	lockName  = "alerts.lock"
+	// closeGrace is how long what is on its way has to get there when the process ends.
+	closeGrace = 3 * time.Second
 )
 
 // ErrUnknown: no block of the configuration has that name, or there is none at all.
@@ -55,6 +57,10 @@ type Service struct {
 
 	stop    context.CancelFunc
 	running sync.WaitGroup
+	sending context.Context // of all attempts; it ends with the process
+	abandon context.CancelFunc
+	// destinations are those of a configuration; tests have others.
+	destinations func(config.Alerts) []destination
 
 	saving sync.Mutex // of whoever writes the file; before mu
 
@@ -78,7 +84,8 @@ func New(o Options) *Service {
 	s := &Service{o: o, watch: newWatch(), outbox: newOutbox(o.Dir), couriers: make(map[string]*courier),
 		counts: make(map[Count]int64), troubled: make(map[string]time.Time), latest: make(map[string]time.Time),
 		failures: make(map[string]int), stop: func() {}}
-	s.watch.shared = o.Claim != nil
+	s.watch.shared, s.destinations = o.Claim != nil, destinationsOf
+	s.sending, s.abandon = context.WithCancel(context.Background())
 	return s
 }
 
@@ -94,14 +101,17 @@ func (s *Service) Start(ctx context.Context) {
 	s.running.Go(func() { s.run(ctx) })
 }
 
-// Close ends it. What is on its way is delivered before, or its time-out is over.
+// Close ends it. What is on its way has a moment to get there, and is sent again by the next process else.
 func (s *Service) Close() {
 	s.mu.Lock()
 	s.begun = true
 	stop := s.stop
 	s.mu.Unlock()
 	stop()
+	last := time.AfterFunc(closeGrace, s.abandon)
 	s.running.Wait()
+	last.Stop()
+	s.abandon()
 }
 
 func (s *Service) run(ctx context.Context) {
@@ -169,7 +179,7 @@ func (s *Service) leave() {
 
 // look looks once, and writes what is to be told.
 func (s *Service) look(ctx context.Context) {
-	s.follow(ctx, destinationsOf(s.o.Config()))
+	s.follow(ctx, s.destinations(s.o.Config()))
 	seen := s.o.Look(ctx, func(event string) []string {
 		s.mu.Lock()
 		defer s.mu.Unlock()
@@ -492,7 +502,7 @@ type Tested struct {
 // Test sends a message of type "test" to the destinations with a name, "" for all, at once and beside the outbox. One
 // that takes it is told again of what it waits for.
 func (s *Service) Test(ctx context.Context, name string) ([]Tested, error) {
-	all := destinationsOf(s.o.Config())
+	all := s.destinations(s.o.Config())
 	known := len(all)
 	if name != "" {
 		all = slices.DeleteFunc(all, func(d destination) bool { return d.name != name && d.key != name })
@@ -576,7 +586,7 @@ type Standing struct {
 
 // Standing says how it stands.
 func (s *Service) Standing() Standing {
-	all := destinationsOf(s.o.Config())
+	all := s.destinations(s.o.Config())
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	v := Standing{Active: s.ours, Destinations: []Destination{}, Alerts: []Alert{}, GivenUp: []GivenUp{},

@@ -11,6 +11,7 @@ import (
 	"os"
 	"path/filepath"
 	"slices"
+	"strings"
 	"sync"
 	"syscall"
 	"testing"
@@ -26,29 +27,20 @@ import (
 type receiver struct {
 	*httptest.Server
 
-	mu       sync.Mutex
-	answer   int
-	header   http.Header
-	got      []string // "id type", those that were taken
-	attempts []time.Time
-	clock    *clock
+	mu     sync.Mutex
+	answer int
+	got    []string // "id type", those that were taken
 }
 
 func openReceiver(t *testing.T) *receiver {
 	t.Helper()
-	r := &receiver{answer: 204, header: http.Header{}}
+	r := &receiver{answer: 204}
 	r.Server = httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, req *http.Request) {
 		body, _ := io.ReadAll(req.Body)
 		var p payload
 		_ = json.Unmarshal(body, &p)
 		r.mu.Lock()
 		defer r.mu.Unlock()
-		if r.clock != nil {
-			r.attempts = append(r.attempts, r.clock.Now())
-		}
-		for name, values := range r.header {
-			w.Header()[name] = values
-		}
 		w.WriteHeader(r.answer)
 		if r.answer < 300 {
 			r.got = append(r.got, req.Header.Get("webhook-id")+" "+p.Type)
@@ -58,38 +50,20 @@ func openReceiver(t *testing.T) *receiver {
 	return r
 }
 
-func (r *receiver) says(answer int, header ...string) {
+func (r *receiver) says(answer int) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	r.answer, r.header = answer, http.Header{}
-	if len(header) == 2 {
-		r.header.Set(header[0], header[1])
-	}
+	r.answer = answer
 }
 
 func (r *receiver) types() (all []string) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	for _, g := range r.got {
-		_, kind, _ := cutID(g)
+		_, kind, _ := strings.Cut(g, " ")
 		all = append(all, kind)
 	}
 	return all
-}
-
-func cutID(got string) (id, kind string, ok bool) {
-	for i := range got {
-		if got[i] == ' ' {
-			return got[:i], got[i+1:], true
-		}
-	}
-	return got, "", false
-}
-
-func (r *receiver) tried() int {
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	return len(r.attempts)
 }
 
 func hooks(all ...config.Webhook) config.Alerts { return config.Alerts{Webhooks: all} }
@@ -131,41 +105,6 @@ func TestADestinationHearsItsEvents(t *testing.T) {
 	require.Equal(t, []string{"ledger_loss.raised"}, other.types())
 }
 
-// TestRetries: an attempt that fails is repeated for three days at growing pauses under one id, in order; then it is
-// given up, which the others hear of, and all of that is seen.
-func TestRetries(t *testing.T) {
-	t.Parallel()
-	bad, good := openReceiver(t), openReceiver(t)
-	b := newBench(t, t.TempDir(), hooks(hook("bad", bad.URL), hook("good", good.URL)))
-	bad.clock = b.clock
-	bad.says(500)
-	b.finds("backup_failed", Finding{Subject: "backup"})
-	b.begin(t)
-	require.Eventually(t, func() bool { return bad.tried() == 1 && len(good.types()) == 1 }, 10*time.Second, 5*time.Millisecond)
-	b.untilTrue(t, lookEvery, func() bool { return slices.Contains(good.types(), "alerts_undelivered.raised") })
-	d := b.Standing().Destinations[0]
-	require.Equal(t, "webhook bad", d.Key)
-	require.NotNil(t, d.Failing)
-	require.Contains(t, d.Error, "it answered 500")
-	b.untilTrue(t, time.Hour, func() bool { return len(b.Standing().GivenUp) >= 1 })
-	lost := b.Standing().GivenUp[0]
-	require.Equal(t, "backup_failed.raised", lost.Type)
-	require.Equal(t, "webhook bad", lost.Destination)
-	require.Contains(t, lost.Why, "three days")
-	require.InDelta(t, keepFor.Hours(), lost.At.Sub(lost.Written).Hours(), 10)
-	bad.mu.Lock()
-	require.GreaterOrEqual(t, len(bad.attempts), 6)
-	require.LessOrEqual(t, len(bad.attempts), 40)
-	for i := range bad.attempts[1:] { // the clock turns in steps
-		require.GreaterOrEqual(t, bad.attempts[i+1].Sub(bad.attempts[i]), pauses[0])
-	}
-	bad.mu.Unlock()
-	// It is back: what waits comes, in order.
-	bad.says(204)
-	b.untilTrue(t, time.Hour, func() bool { return len(bad.types()) > 0 && b.Standing().Destinations[0].Waiting == 0 })
-	require.Positive(t, b.Standing().Counts[Count{"webhook bad", "given_up"}])
-}
-
 // TestPauses are those of the specification, with jitter, and the last one for ever.
 func TestPauses(t *testing.T) {
 	t.Parallel()
@@ -180,112 +119,6 @@ func TestPauses(t *testing.T) {
 	require.Equal(t, pauses[0], pauseAfter(0, func() float64 { return 0 }))
 }
 
-// TestRetryAfterIsHonoured.
-func TestRetryAfterIsHonoured(t *testing.T) {
-	t.Parallel()
-	r := openReceiver(t)
-	b := newBench(t, t.TempDir(), hooks(hook("ops", r.URL)))
-	r.clock = b.clock
-	r.says(429, "Retry-After", "3600")
-	b.finds("backup_failed", Finding{Subject: "backup"})
-	b.begin(t)
-	require.Eventually(t, func() bool { return r.tried() == 1 }, 10*time.Second, 5*time.Millisecond)
-	require.Eventually(t, func() bool { return b.Standing().Destinations[0].Attempts == 1 }, 10*time.Second, 5*time.Millisecond)
-	require.Equal(t, begin.Add(time.Hour), b.Standing().Destinations[0].Next.Add(0))
-	r.says(204)
-	b.untilTrue(t, time.Minute, func() bool { return len(r.types()) > 0 })
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	require.GreaterOrEqual(t, r.attempts[1].Sub(r.attempts[0]), time.Hour)
-}
-
-// TestWhatIsNewIsTriedSoon, also with a destination that has failed for long.
-func TestWhatIsNewIsTriedSoon(t *testing.T) {
-	t.Parallel()
-	r := openReceiver(t)
-	b := newBench(t, t.TempDir(), hooks(hook("ops", r.URL)))
-	r.clock = b.clock
-	r.says(500)
-	b.finds("backup_failed", Finding{Subject: "backup"})
-	b.begin(t)
-	b.untilTrue(t, time.Minute, func() bool { return b.Standing().Destinations[0].Attempts >= 4 })
-	r.says(204)
-	now := b.clock.Now()
-	b.finds("ledger_loss", Finding{})
-	b.untilTrue(t, lookEvery, func() bool { return len(r.types()) == 2 })
-	require.Less(t, b.clock.Now().Sub(now), time.Hour, "and not the two or five that the pause is")
-	require.Equal(t, []string{"backup_failed.raised", "ledger_loss.raised"}, r.types())
-}
-
-// TestGone: a destination that says so is told nothing, until its block changes or a test succeeds.
-func TestGone(t *testing.T) {
-	t.Parallel()
-	for name, back := range map[string]func(t *testing.T, b *bench, r *receiver){
-		"its block changes": func(_ *testing.T, b *bench, r *receiver) { b.configure(hooks(hook("ops", r.URL+"/new"))) },
-		"a test succeeds": func(t *testing.T, b *bench, _ *receiver) {
-			tested, err := b.Test(t.Context(), "")
-			require.NoError(t, err)
-			require.True(t, tested[0].Delivered)
-		},
-	} {
-		t.Run(name, func(t *testing.T) {
-			t.Parallel()
-			r := openReceiver(t)
-			dir := t.TempDir()
-			b := newBench(t, dir, hooks(hook("ops", r.URL)))
-			r.clock = b.clock
-			r.says(410)
-			b.finds("backup_failed", Finding{Subject: "backup"})
-			b.begin(t)
-			require.Eventually(t, func() bool { return b.Standing().Destinations[0].Disabled != nil }, 10*time.Second,
-				5*time.Millisecond)
-			r.says(204)
-			tried := r.tried()
-			b.finds("ledger_loss", Finding{})
-			for range 200 {
-				b.clock.turn(time.Hour)
-			}
-			require.Equal(t, tried, r.tried())
-			back(t, b, r)
-			b.untilTrue(t, lookEvery, func() bool { return slices.Contains(r.types(), "ledger_loss.raised") })
-			require.Nil(t, b.Standing().Destinations[0].Disabled)
-		})
-	}
-}
-
-// TestAPoisonedMessage does not keep those behind it.
-func TestAPoisonedMessage(t *testing.T) {
-	t.Parallel()
-	r := openReceiver(t)
-	b := newBench(t, t.TempDir(), hooks(hook("ops", r.URL)))
-	r.clock = b.clock
-	r.says(422)
-	b.finds("backup_failed", Finding{Subject: "backup"})
-	b.begin(t)
-	b.untilTrue(t, time.Minute, func() bool { return len(b.Standing().GivenUp) == 1 })
-	r.says(204)
-	b.finds("ledger_loss", Finding{})
-	b.untilTrue(t, time.Minute, func() bool { return slices.Contains(r.types(), "ledger_loss.raised") })
-}
-
-// TestARemovedDestination: what waits for it is given up, and said; the others get theirs.
-func TestARemovedDestination(t *testing.T) {
-	t.Parallel()
-	bad, good := openReceiver(t), openReceiver(t)
-	b := newBench(t, t.TempDir(), hooks(hook("bad", bad.URL), hook("good", good.URL)))
-	bad.says(500)
-	b.finds("backup_failed", Finding{Subject: "backup"})
-	b.begin(t)
-	require.Eventually(t, func() bool { return b.Standing().Destinations[0].Attempts == 1 && len(good.types()) == 1 },
-		10*time.Second, 5*time.Millisecond)
-	b.configure(hooks(hook("good", good.URL)))
-	b.untilTrue(t, lookEvery, func() bool { return len(b.Standing().GivenUp) == 1 })
-	require.Equal(t, "webhook bad", b.Standing().GivenUp[0].Destination)
-	require.Contains(t, b.Standing().GivenUp[0].Why, "does not have its destination any more")
-	b.finds("ledger_loss", Finding{})
-	b.untilTrue(t, lookEvery, func() bool { return slices.Contains(good.types(), "ledger_loss.raised") })
-}
-
 // TestTheNextProcessGoesOn: what one process has not delivered the next one does, under the same id; what was told is
 // not told again; and while one has the file, another one waits.
 func TestTheNextProcessGoesOn(t *testing.T) {
@@ -293,7 +126,6 @@ func TestTheNextProcessGoesOn(t *testing.T) {
 	dir, r := t.TempDir(), openReceiver(t)
 	r.says(500)
 	first := newBench(t, dir, hooks(hook("ops", r.URL)))
-	r.clock = first.clock
 	first.finds("backup_failed", Finding{Subject: "backup"})
 	ctx, drain := context.WithCancel(t.Context())
 	first.Start(ctx)

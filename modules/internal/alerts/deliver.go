@@ -106,8 +106,8 @@ func (c *courier) run(ctx context.Context, before *courier) {
 		if ctx.Err() != nil {
 			return
 		}
-		// One that is on its way gets there: it would be sent twice else.
-		sending, cancel := context.WithTimeout(context.WithoutCancel(ctx), c.timeout)
+		// One that is on its way gets there, also when ctx ends: it would be sent twice else.
+		sending, cancel := context.WithTimeout(c.s.sending, c.timeout)
 		out := c.send(sending, messages, c.s.o.Now())
 		cancel()
 		c.s.conclude(c, messages, out)

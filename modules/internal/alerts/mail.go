@@ -6,6 +6,7 @@ import (
 	"crypto/tls"
 	"errors"
 	"fmt"
+	"net"
 	"net/mail"
 	"slices"
 	"strings"
@@ -35,7 +36,7 @@ func (m *mailer) send(ctx context.Context, messages []*Message, now time.Time) (
 	if err != nil {
 		return Outcome{Error: plain(err.Error(), maxError), Refused: true}
 	}
-	client, err := m.client()
+	client, err := m.client(ctx)
 	if err != nil {
 		return Outcome{Error: plain(err.Error(), maxError)}
 	}
@@ -64,25 +65,34 @@ func (m *mailer) failed(ctx context.Context, err error) Outcome {
 	if sent, ok := errors.AsType[*gomail.SendError](err); ok {
 		out.Status = sent.ErrorCode()
 	}
-	text := err.Error()
-	if ctx.Err() != nil {
-		text = "no answer came in time"
-	}
+	out.Error = whyUnsent(ctx, err)
 	if m.Password != "" {
-		text = strings.ReplaceAll(text, m.Password, "***")
+		out.Error = strings.ReplaceAll(out.Error, m.Password, "***")
 	}
-	out.Error = plain(text, maxError)
 	return out
 }
 
-func (m *mailer) client() (*gomail.Client, error) {
+// client is one for a single attempt, which ends with ctx.
+func (m *mailer) client(ctx context.Context) (*gomail.Client, error) {
 	trusted, err := trust(m.CA)
 	if err != nil {
 		return nil, err
 	}
+	secure := &tls.Config{ServerName: m.Host, MinVersion: tls.VersionTLS12, RootCAs: trusted}
+	// The library's time-outs begin anew with each step; a server that trickles is not to make use of that.
+	dial := func(dialing context.Context, network, address string) (conn net.Conn, err error) {
+		if m.TLS == config.MailImplicit {
+			conn, err = (&tls.Dialer{Config: secure}).DialContext(dialing, network, address)
+		} else {
+			conn, err = new(net.Dialer).DialContext(dialing, network, address)
+		}
+		if err == nil {
+			context.AfterFunc(ctx, func() { _ = conn.Close() })
+		}
+		return conn, err
+	}
 	o := []gomail.Option{gomail.WithPort(int(m.Port)), gomail.WithTimeout(m.Timeout), gomail.WithoutNoop(),
-		gomail.WithoutRset(), gomail.WithTLSConfig(&tls.Config{ServerName: m.Host, MinVersion: tls.VersionTLS12,
-			RootCAs: trusted})}
+		gomail.WithoutRset(), gomail.WithTLSConfig(secure), gomail.WithDialContextFunc(dial)}
 	switch m.TLS {
 	case config.MailImplicit:
 		o = append(o, gomail.WithSSL())
@@ -92,15 +102,14 @@ func (m *mailer) client() (*gomail.Client, error) {
 		o = append(o, gomail.WithTLSPolicy(gomail.TLSMandatory))
 	}
 	if m.Username != "" {
-		// What is given away to whoever listens is the operator's to say, by tls = "none".
-		kind := gomail.SMTPAuthAutoDiscover
-		if m.TLS == config.MailPlain {
-			o = append(o, gomail.WithOpportunisticSMTPAuth(gomail.SMTPAuthSCRAMSHA256, gomail.SMTPAuthSCRAMSHA1,
-				gomail.SMTPAuthCramMD5, gomail.SMTPAuthPlainNoEnc, gomail.SMTPAuthLoginNoEnc))
+		kinds := []gomail.SMTPAuthType{gomail.SMTPAuthSCRAMSHA256, gomail.SMTPAuthSCRAMSHA1, gomail.SMTPAuthCramMD5}
+		if m.TLS == config.MailPlain { // who listens gets the password: the operator has said so
+			kinds = append(kinds, gomail.SMTPAuthPlainNoEnc, gomail.SMTPAuthLoginNoEnc)
 		} else {
-			o = append(o, gomail.WithSMTPAuth(kind))
+			kinds = append(kinds, gomail.SMTPAuthPlain, gomail.SMTPAuthLogin)
 		}
-		o = append(o, gomail.WithUsername(m.Username), gomail.WithPassword(m.Password))
+		o = append(o, gomail.WithOpportunisticSMTPAuth(kinds...), gomail.WithUsername(m.Username),
+			gomail.WithPassword(m.Password))
 	}
 	return gomail.NewClient(m.Host, o...)
 }

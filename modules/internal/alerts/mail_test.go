@@ -16,6 +16,7 @@ import (
 	"mime/quotedprintable"
 	"net"
 	"net/mail"
+	"os"
 	"strings"
 	"sync"
 	"testing"
@@ -293,4 +294,70 @@ func TestOneMailHasAllThatWaits(t *testing.T) {
 	b.untilTrue(t, time.Second, func() bool { return len(p.received()) == 2 })
 	require.GreaterOrEqual(t, b.clock.Now().Sub(sent), mailEvery)
 	require.Contains(t, p.received()[1].text, fmt.Sprintf("backup_failed (%s): resolved", config.AlertTicket))
+}
+
+// TestBadMailServers: one that stalls or trickles costs one time-out in all.
+func TestBadMailServers(t *testing.T) {
+	t.Parallel()
+	for name, begin := range map[string]string{"stalls": "", "greets and stalls": "220 mail.test\r\n", "trickles": "220-"} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			l, err := net.Listen("tcp", "127.0.0.1:0")
+			require.NoError(t, err)
+			ended := make(chan struct{})
+			go func() {
+				defer close(ended)
+				c, err := l.Accept()
+				if err != nil {
+					return
+				}
+				defer c.Close()
+				_, _ = io.WriteString(c, begin)
+				for name == "trickles" {
+					if _, err := io.WriteString(c, "more\r\n220-"); err != nil {
+						return
+					}
+					<-time.After(20 * time.Millisecond)
+				}
+				_, _ = io.Copy(io.Discard, c) // until the client is gone
+			}()
+			block := config.Mail{Name: "ops", Host: "127.0.0.1", Port: uint16(l.Addr().(*net.TCPAddr).Port), TLS: config.MailPlain,
+				From: "a@example.test", To: []string{"b@example.test"}, Timeout: 500 * time.Millisecond}
+			b := newBench(t, t.TempDir(), config.Alerts{Mails: []config.Mail{block}})
+			start := time.Now()
+			tested, err := b.Test(t.Context(), "")
+			require.NoError(t, err)
+			require.False(t, tested[0].Delivered)
+			require.Less(t, time.Since(start), 10*time.Second)
+			require.NoError(t, l.Close())
+			<-ended
+		})
+	}
+}
+
+// TestTheEndDoesNotWaitForLong: a receiver that stalls does not keep the process.
+func TestTheEndDoesNotWaitForLong(t *testing.T) {
+	t.Parallel()
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	require.NoError(t, err)
+	defer l.Close()
+	asked := make(chan net.Conn, 1)
+	go func() {
+		if c, err := l.Accept(); err == nil {
+			asked <- c
+		}
+	}()
+	w := hook("ops", "http://"+l.Addr().String())
+	w.Timeout = time.Hour
+	b := newBench(t, t.TempDir(), config.Alerts{Webhooks: []config.Webhook{w}})
+	b.finds("backup_failed", Finding{Subject: "backup"})
+	b.Start(t.Context())
+	c := <-asked
+	defer c.Close()
+	start := time.Now()
+	b.Close()
+	require.Less(t, time.Since(start), time.Minute)
+	content, err := os.ReadFile(b.outbox.path)
+	require.NoError(t, err)
+	require.Contains(t, string(content), "backup_failed.raised", "the next process sends it")
 }

@@ -176,8 +176,11 @@ func retryAfter(text string, now time.Time) time.Duration {
 
 // whyUnsent is why no answer came, without the url, which may be a secret.
 func whyUnsent(ctx context.Context, err error) string {
-	if ctx.Err() != nil && errors.Is(ctx.Err(), context.DeadlineExceeded) {
+	switch ctx.Err() {
+	case context.DeadlineExceeded:
 		return "no answer came in time"
+	case context.Canceled:
+		return "the gateway ended before an answer came"
 	}
 	if inner, ok := errors.AsType[*url.Error](err); ok {
 		err = inner.Err
