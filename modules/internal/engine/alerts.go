@@ -107,7 +107,7 @@ func (e *Engine) lookAtAlerts(ctx context.Context, known func(event string) []st
 
 func (e *Engine) findNoRoute(context.Context) (found []alerts.Finding, ok bool) {
 	g := e.Current()
-	if g == nil {
+	if g == nil || len(g.Config.Routes) == 0 {
 		return nil, false
 	}
 	var why []string
