@@ -194,8 +194,10 @@ func TestAlerts(t *testing.T) {
 	}
 	g := start()
 	out := string(g.cli(t, "hook", "test"))
-	require.Regexp(t, `(?m)^webhook ops \(http://127\.0\.0\.1:\d+/hook\): delivered after \d+ ms, status 200, without TLS$`, out)
-	require.Regexp(t, `(?m)^mail ops \(ops@example\.test by 127\.0\.0\.1:\d+\): delivered after \d+ ms, status 250, TLS 1\.3$`, out)
+	require.Regexp(t, `(?m)^webhook ops \(http://127\.0\.0\.1:\d+/hook\): delivered after \d+ ms, status 200, `+
+		`without TLS$`, out)
+	require.Regexp(t, `(?m)^mail ops \(ops@example\.test by 127\.0\.0\.1:\d+\): delivered after \d+ ms, status 250, `+
+		`TLS 1\.3$`, out)
 	l.await(t, "test")
 	l.awaitMail(t, "This is a test")
 

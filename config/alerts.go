@@ -62,7 +62,8 @@ type Mail struct {
 // MailTLS says how the way to a mail server is secured.
 type MailTLS string
 
-// The ways: TLS is begun on the connection, which has to succeed; the connection is TLS from its first byte; or nothing.
+// The ways: TLS is begun on the connection, which has to succeed; the connection is TLS from its first byte; or it is
+// not secured.
 const (
 	MailStartTLS MailTLS = "starttls"
 	MailImplicit MailTLS = "implicit"
@@ -212,8 +213,8 @@ var alertsGrammar = grammar{
 	noun: "attribute",
 	attributes: []attributeRule{
 		{name: "balance_low_credits", kind: anInteger(0, maxCredits), fallback: `100`, example: "500",
-			doc: "Below how many credits the balance of an account is low (`balance_low`), without what running requests hold. " +
-				"An account is looked at when it is charged. 0: never."},
+			doc: "Below how many credits the balance of an account is low (`balance_low`); what running requests hold does " +
+				"not count. An account is looked at when it is charged. 0: never."},
 		{name: "cap_near_percent", kind: anInteger(0, 99), fallback: `80`, example: "90",
 			doc: "From which part of its spend cap or token budget on an account is near it (`cap_near`). 0: never."},
 	},
@@ -256,7 +257,8 @@ var mailGrammar = grammar{
 		{name: "tls", kind: oneOf(string(MailStartTLS), string(MailImplicit), string(MailPlain)),
 			instead: "`\"starttls\"`; with port 465 `\"implicit\"`", example: `"starttls"`,
 			doc: "`\"starttls\"`: TLS is begun on the connection, and nothing is sent where that fails. `\"implicit\"`: the " +
-				"connection is TLS from its first byte. `\"none\"`: nothing is secured; only to this machine or a private network."},
+				"connection is TLS from its first byte. `\"none\"`: nothing is secured; only to this machine or a private " +
+				"network."},
 		{name: "from", kind: aText(320), required: true, example: `"Fareway <fareway@example.com>"`,
 			doc: "Whom the mail is from."},
 		{name: "to", kind: aList, required: true, example: `["ops@example.com"]`,
@@ -332,8 +334,8 @@ func hookProblem(text string) string {
 	case u.Fragment != "":
 		return "must not have a part behind #"
 	case u.Scheme == "http" && !isNear(u.Hostname()):
-		return "must begin with https://: with http:// anybody on the way reads the messages, and answers in the receiver's " +
-			"place. Only this machine and private networks go without"
+		return "must begin with https://: with http:// anybody on the way reads the messages, and answers in the " +
+			"receiver's place. Only this machine and private networks go without"
 	}
 	return ""
 }
@@ -387,8 +389,8 @@ func (s *section) hookSecrets() (secrets []string) {
 		secrets = append(secrets, text)
 	}
 	if n := len(secrets); n == 0 || n > maxHookSecrets {
-		s.fail(attr.Expr.Range(), "Invalid secret", fmt.Sprintf("There are 1 to %d secrets: the new one first, and those that "+
-			"receivers still have.", maxHookSecrets))
+		s.fail(attr.Expr.Range(), "Invalid secret", fmt.Sprintf("There are 1 to %d secrets: the new one first, and those "+
+			"that receivers still have.", maxHookSecrets))
 	}
 	return secrets
 }

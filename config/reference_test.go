@@ -178,8 +178,8 @@ func around(block, line string) string {
 	case "rule":
 		top = "screening {\nrule \"r\" {\n" + drop("terms = [\"nitroglycerin\"]\n") + line + "\n}\n}\n"
 	case "webhook":
-		top = "alerts {\nwebhook \"ops\" {\n" + drop("url = \"https://hooks.example.test\"\nsecret = env(\"HOOK_SECRET\")\n") +
-			line + "\n}\n}\n"
+		top = "alerts {\nwebhook \"ops\" {\n" + drop("url = \"https://hooks.example.test\"\n"+
+			"secret = env(\"HOOK_SECRET\")\n") + line + "\n}\n}\n"
 	case "mail":
 		top = "alerts {\nmail \"ops\" {\n" + drop("server = \"smtp.example.test\"\nfrom = \"a@example.test\"\n"+
 			"to = [\"b@example.test\"]\n") + line + "\n}\n}\n"

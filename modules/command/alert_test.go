@@ -37,11 +37,13 @@ func TestHookTest(t *testing.T) {
 	data := e.DataDir()
 	out, err := run(t, "hook", "test", "ops", "--data", data)
 	require.NoError(t, err)
-	require.Regexp(t, `^webhook ops \(http://127\.0\.0\.1:\d+/\*\*\*\): delivered after \d+ ms, status 204, without TLS\n$`, out)
+	require.Regexp(t, `^webhook ops \(http://127\.0\.0\.1:\d+/\*\*\*\): delivered after \d+ ms, status 204, `+
+		`without TLS\n$`, out)
 	answer.Store(500)
 	out, err = run(t, "hook", "test", "--data", data)
 	require.EqualError(t, err, "2 of 2 destinations did not take the test")
-	require.Regexp(t, `(?m)^webhook ops .*: NOT DELIVERED after \d+ ms, status 500: it answered 500 Internal Server Error$`, out)
+	require.Regexp(t, `(?m)^webhook ops .*: NOT DELIVERED after \d+ ms, status 500: it answered 500 Internal `+
+		`Server Error$`, out)
 	require.Regexp(t, `(?m)^webhook night .*: NOT DELIVERED after \d+ ms: dial tcp 127\.0\.0\.1:1: .*refused$`, out)
 	out, err = run(t, "hook", "test", "--json", "ops", "--data", data)
 	require.EqualError(t, err, "1 of 1 destination did not take the test")
@@ -82,13 +84,15 @@ func TestPrintAlerts(t *testing.T) {
 	at := time.Date(2026, 11, 27, 1, 0, 0, 0, time.UTC)
 	v := admin.Alerts{Standing: alerts.Standing{Problem: "the outbox cannot be written: no space left",
 		Beyond: map[string]int{"balance_low": 3},
-		Alerts: []alerts.Alert{{Event: "provider_down", Subject: "openai", Text: "It is down.", Since: at, Raised: &at, Told: &at},
+		Alerts: []alerts.Alert{
+			{Event: "provider_down", Subject: "openai", Text: "It is down.", Since: at, Raised: &at, Told: &at},
 			{Event: "balance_low", Subject: "acct_1", Name: "ann", Text: "It is low.", Since: at, Raised: &at, Elsewhere: true},
 			{Event: "no_route", Text: "None serves.", Since: at, Raised: &at}},
-		Destinations: []alerts.Destination{{Key: "webhook ops", Name: "ops", Address: "https://a.example/x", Waiting: 2, Failing: &at,
-			Error: "it answered 500", Next: &at}, {Key: "mail ops", Name: "ops",
+		Destinations: []alerts.Destination{{Key: "webhook ops", Name: "ops", Address: "https://a.example/x", Waiting: 2,
+			Failing: &at, Error: "it answered 500", Next: &at}, {Key: "mail ops", Name: "ops",
 			Disabled: &alerts.Disabled{Why: "it answered that it is gone (410)", Since: at}}},
-		GivenUp: []alerts.GivenUp{{Type: "no_route.raised", Destination: "mail ops", Written: at, Why: "it was tried for three days"}},
+		GivenUp: []alerts.GivenUp{{Type: "no_route.raised", Destination: "mail ops", Written: at,
+			Why: "it was tried for three days"}},
 	}}
 	var out strings.Builder
 	printAlerts(&out, v)
@@ -100,7 +104,8 @@ func TestPrintAlerts(t *testing.T) {
 		"no_route       -       2026-11-27 01:00:00 UTC  no                       None serves.",
 		"3 more alerts of balance_low are not listed.",
 		"FAILING since 2026-11-27 01:00:00 UTC: it answered 500; tried again at",
-		"TOLD NOTHING since 2026-11-27 01:00:00 UTC: it answered that it is gone (410); `fareway gateway hook test ops` tries it",
+		"TOLD NOTHING since 2026-11-27 01:00:00 UTC: it answered that it is gone (410); `fareway gateway hook test ops` " +
+			"tries it",
 		"no_route.raised  mail ops",
 	} {
 		require.Contains(t, out.String(), want)
@@ -109,6 +114,7 @@ func TestPrintAlerts(t *testing.T) {
 	printAlertsSummary(&out, &admin.AlertsSummary{Raised: v.Alerts[:1], Accounts: map[string]int{"balance_low": 2},
 		Failing: v.Destinations[:1], Problem: "the outbox cannot be written"})
 	require.Equal(t, "alert\tprovider_down since 2026-11-27 01:00:00 UTC: It is down.\nalert\tbalance_low of 2 accounts\n"+
-		"alerts to webhook ops\tFAILING since 2026-11-27 01:00:00 UTC: it answered 500; tried again at 2026-11-27 01:00:00 UTC\n"+
+		"alerts to webhook ops\tFAILING since 2026-11-27 01:00:00 UTC: it answered 500; "+
+		"tried again at 2026-11-27 01:00:00 UTC\n"+
 		"alerts\tthe outbox cannot be written\n", out.String())
 }

@@ -10,7 +10,6 @@ import (
 	"encoding/pem"
 	"fmt"
 	"io"
-	"log"
 	"math/big"
 	"mime"
 	"mime/quotedprintable"
@@ -48,6 +47,12 @@ type letter struct {
 	text string
 	tls  bool
 }
+
+// quiet is a server's log that nobody reads.
+type quiet struct{}
+
+func (quiet) Printf(string, ...any) {}
+func (quiet) Println(...any)        {}
 
 func (p *post) NewSession(c *smtp.Conn) (smtp.Session, error) {
 	_, secure := c.TLSConnectionState()
@@ -115,7 +120,7 @@ func openPost(t *testing.T, way config.MailTLS) *post {
 	p := &post{ca: ca}
 	p.server = smtp.NewServer(p)
 	p.server.Domain, p.server.AllowInsecureAuth = "mail.test", way == config.MailPlain
-	p.server.ErrorLog = log.New(io.Discard, "", 0)
+	p.server.ErrorLog = quiet{}
 	tlsConfig := &tls.Config{Certificates: []tls.Certificate{pair}}
 	l, err := net.Listen("tcp", "127.0.0.1:0")
 	require.NoError(t, err)
@@ -214,9 +219,13 @@ func TestMailIsRefused(t *testing.T) {
 		want   string
 		status int
 	}{
-		"a server without STARTTLS":  {config.MailPlain, func(_ *post, b *config.Mail) { b.TLS = config.MailStartTLS }, "STARTTLS", 0},
-		"an unknown authority":       {config.MailStartTLS, func(_ *post, b *config.Mail) { b.CA = "" }, "certificate", 0},
-		"another host's certificate": {config.MailImplicit, func(_ *post, b *config.Mail) { b.Host = "localhost" }, "certificate", 0},
+		"a server without STARTTLS": {config.MailPlain, func(_ *post, b *config.Mail) {
+			b.TLS = config.MailStartTLS
+		}, "STARTTLS", 0},
+		"an unknown authority": {config.MailStartTLS, func(_ *post, b *config.Mail) { b.CA = "" }, "certificate", 0},
+		"another host's certificate": {config.MailImplicit, func(_ *post, b *config.Mail) {
+			b.Host = "localhost"
+		}, "certificate", 0},
 		"a wrong password": {config.MailStartTLS, func(_ *post, b *config.Mail) {
 			b.Username, b.Password = "fareway", "wrong-hunter2"
 		}, "535", 0},
@@ -280,7 +289,8 @@ func TestOneMailHasAllThatWaits(t *testing.T) {
 	t.Parallel()
 	p := openPost(t, config.MailStartTLS)
 	b := newBench(t, t.TempDir(), config.Alerts{Mails: []config.Mail{p.block(config.MailStartTLS)}})
-	b.finds("backup_failed", Finding{Subject: "backup", Text: "It failed."}, Finding{Subject: "trial", Text: "It failed, too."})
+	b.finds("backup_failed", Finding{Subject: "backup", Text: "It failed."},
+		Finding{Subject: "trial", Text: "It failed, too."})
 	b.finds("ledger_loss", Finding{Text: "It is gone."})
 	b.begin(t)
 	require.Eventually(t, func() bool { return len(p.received()) == 1 }, 10*time.Second, 5*time.Millisecond)
@@ -299,7 +309,8 @@ func TestOneMailHasAllThatWaits(t *testing.T) {
 // TestBadMailServers: one that stalls or trickles costs one time-out in all.
 func TestBadMailServers(t *testing.T) {
 	t.Parallel()
-	for name, begin := range map[string]string{"stalls": "", "greets and stalls": "220 mail.test\r\n", "trickles": "220-"} {
+	for name, begin := range map[string]string{"stalls": "", "greets and stalls": "220 mail.test\r\n",
+		"trickles": "220-"} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			l, err := net.Listen("tcp", "127.0.0.1:0")
@@ -321,8 +332,8 @@ func TestBadMailServers(t *testing.T) {
 				}
 				_, _ = io.Copy(io.Discard, c) // until the client is gone
 			}()
-			block := config.Mail{Name: "ops", Host: "127.0.0.1", Port: uint16(l.Addr().(*net.TCPAddr).Port), TLS: config.MailPlain,
-				From: "a@example.test", To: []string{"b@example.test"}, Timeout: 500 * time.Millisecond}
+			block := config.Mail{Name: "ops", Host: "127.0.0.1", Port: uint16(l.Addr().(*net.TCPAddr).Port),
+				TLS: config.MailPlain, From: "a@example.test", To: []string{"b@example.test"}, Timeout: 500 * time.Millisecond}
 			b := newBench(t, t.TempDir(), config.Alerts{Mails: []config.Mail{block}})
 			start := time.Now()
 			tested, err := b.Test(t.Context(), "")

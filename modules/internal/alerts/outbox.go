@@ -25,8 +25,8 @@ const (
 )
 
 // outbox has the messages that wait for their destinations, in the order in which they were written, and what they are
-// about. It is one file, written whole, so that an alert is never told and forgotten, or told twice, by a crash; what was
-// sent and not yet written down is sent again under the same id. It needs neither the ledger nor a request.
+// about. It is one file, written whole, so that an alert is never told and forgotten, or told twice, by a crash; what
+// was sent and not yet written down is sent again under the same id. It needs neither the ledger nor a request.
 type outbox struct {
 	path  string
 	write func(path string, content []byte) error
@@ -181,7 +181,8 @@ func (o *outbox) done(m *Message, destination string) {
 
 // giveUp is done for one that did not get there.
 func (o *outbox) giveUp(m *Message, destination string, now time.Time, why string) GivenUp {
-	g := GivenUp{ID: m.ID, Type: m.Type, Destination: destination, Written: m.Time, At: now.UTC(), Why: plain(why, maxError)}
+	g := GivenUp{ID: m.ID, Type: m.Type, Destination: destination, Written: m.Time, At: now.UTC(),
+		Why: plain(why, maxError)}
 	o.givenUp = append(o.givenUp, g)
 	if n := len(o.givenUp) - maxGivenUp; n > 0 {
 		o.givenUp = slices.Delete(o.givenUp, 0, n)

@@ -40,7 +40,8 @@ func (s *scripted) send(_ context.Context, messages []*Message, _ time.Time) Out
 var taken = Outcome{Delivered: true, Status: 204}
 
 // inBubble runs a service with such destinations, for which nothing is found but what finds says, until the test ends.
-func inBubble(t *testing.T, test func(t *testing.T, s *Service, finds func(event string, f ...Finding)), to ...*scripted) {
+func inBubble(t *testing.T, test func(t *testing.T, s *Service, finds func(event string, f ...Finding)),
+	to ...*scripted) {
 	t.Helper()
 	dir := t.TempDir()
 	synctest.Test(t, func(t *testing.T) {
@@ -84,7 +85,8 @@ func pass(d time.Duration) {
 // the message is given up. The others hear of it meanwhile, and all of it is seen.
 func TestRetries(t *testing.T) {
 	t.Parallel()
-	bad, good := &scripted{name: "bad", outcome: Outcome{Status: 500, Error: "it answered 500"}}, &scripted{name: "good", outcome: taken}
+	bad := &scripted{name: "bad", outcome: Outcome{Status: 500, Error: "it answered 500"}}
+	good := &scripted{name: "good", outcome: taken}
 	inBubble(t, func(t *testing.T, s *Service, finds func(string, ...Finding)) {
 		finds("backup_failed", Finding{Subject: "backup"})
 		pass(lookEvery)
@@ -232,7 +234,8 @@ func TestTheClockIsTurnedBack(t *testing.T) {
 	inBubble(t, func(t *testing.T, s *Service, _ func(string, ...Finding)) {
 		ahead := time.Now().Add(365 * 24 * time.Hour)
 		s.mu.Lock()
-		s.outbox.put(&Message{ID: "msg_ahead", Type: "no_route.raised", Time: ahead, Body: []byte("{}")}, []string{"ops"}, ahead)
+		s.outbox.put(&Message{ID: "msg_ahead", Type: "no_route.raised", Time: ahead, Body: []byte("{}")}, []string{"ops"},
+			ahead)
 		s.mu.Unlock()
 		pass(lookEvery)
 		require.Equal(t, []string{"no_route.raised"}, d.got)

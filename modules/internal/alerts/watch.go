@@ -177,7 +177,9 @@ func (w *watch) tell(now time.Time, hears func(event string) bool) (notes []note
 
 // tellEvent returns what is to be told of an event.
 func (w *watch) tellEvent(now time.Time, event *config.AlertEvent) (notes []note) {
-	sent := slices.DeleteFunc(w.sent[event.Name], func(t time.Time) bool { return t.After(now) || now.Sub(t) >= time.Hour })
+	sent := slices.DeleteFunc(w.sent[event.Name], func(t time.Time) bool {
+		return t.After(now) || now.Sub(t) >= time.Hour
+	})
 	w.sent[event.Name] = sent
 	if len(sent) >= burst && now.Sub(sent[len(sent)-1]) < gatherFor {
 		return nil

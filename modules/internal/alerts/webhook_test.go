@@ -6,7 +6,7 @@ import (
 	"encoding/pem"
 	"fmt"
 	"io"
-	"log"
+	"log/slog"
 	"net"
 	"net/http"
 	"net/http/httptest"
@@ -22,8 +22,9 @@ import (
 
 func message(t *testing.T, id string) *Message {
 	t.Helper()
-	m, err := newMessage(id, time.Now().UTC().Truncate(time.Second), Data{Event: "disk_full", State: Raised, Severity: "page",
-		About: "operator", Gateway: "desk", Count: 1, Alerts: []Item{{Subject: "data", Text: "1 MB is left.", Next: "Make room."}}})
+	m, err := newMessage(id, time.Now().UTC().Truncate(time.Second), Data{Event: "disk_full", State: Raised,
+		Severity: "page", About: "operator", Gateway: "desk", Count: 1,
+		Alerts: []Item{{Subject: "data", Text: "1 MB is left.", Next: "Make room."}}})
 	require.NoError(t, err)
 	return m
 }
@@ -32,7 +33,8 @@ func message(t *testing.T, id string) *Message {
 // other one.
 func TestWebhookIsStandard(t *testing.T) {
 	t.Parallel()
-	const before, other = "whsec_AAECAwQFBgcICQoLDA0ODxAREhMUFRYXGBkaGxwdHh8=", "whsec_HwAECAwQFBgcICQoLDA0ODxAREhMUFRYXGBkaGxwdHg="
+	const before = "whsec_AAECAwQFBgcICQoLDA0ODxAREhMUFRYXGBkaGxwdHh8="
+	const other = "whsec_HwAECAwQFBgcICQoLDA0ODxAREhMUFRYXGBkaGxwdHg="
 	type got struct {
 		header http.Header
 		body   []byte
@@ -115,8 +117,8 @@ func TestAnswers(t *testing.T) {
 	}
 }
 
-// TestBadReceivers: one that stalls, trickles, floods, breaks off or lies costs a bounded time, and no secret is in what
-// is said of it.
+// TestBadReceivers: one that stalls, trickles, floods, breaks off or lies costs a bounded time, and no secret is in
+// what is said of it.
 func TestBadReceivers(t *testing.T) {
 	t.Parallel()
 	serve := func(t *testing.T, handle func(c net.Conn)) string {
@@ -197,7 +199,7 @@ func TestBadReceivers(t *testing.T) {
 			require.NoError(t, err)
 			require.Less(t, time.Since(start), 10*time.Second)
 			require.Equal(t, tc.delivered, tested[0].Delivered, tested[0].Error)
-			require.NotContains(t, fmt.Sprint(tested), "secret-path", "which is part of what is shown only where it is written out")
+			require.NotContains(t, fmt.Sprint(tested), "secret-path", "which is shown only where it is written out")
 			require.NotContains(t, tested[0].Error, "\x1b")
 			require.NotContains(t, fmt.Sprintf("%+v", tested), secret[6:])
 		})
@@ -208,7 +210,7 @@ func TestBadReceivers(t *testing.T) {
 func TestWebhookTLS(t *testing.T) {
 	t.Parallel()
 	server := httptest.NewUnstartedServer(http.HandlerFunc(func(http.ResponseWriter, *http.Request) {}))
-	server.Config.ErrorLog = log.New(io.Discard, "", 0)
+	server.Config.ErrorLog = slog.NewLogLogger(slog.DiscardHandler, slog.LevelError)
 	server.StartTLS()
 	defer server.Close()
 	w := hook("ops", server.URL)

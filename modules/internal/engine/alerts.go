@@ -219,7 +219,8 @@ func (e *Engine) findLoss(context.Context) (found []alerts.Finding, ok bool) {
 	if loss == nil {
 		return nil, true
 	}
-	return []alerts.Finding{{Text: fmt.Sprintf("A part of the ledger is missing: %s.", loss), Next: ledger.LossAdvice}}, true
+	text := fmt.Sprintf("A part of the ledger is missing: %s.", loss)
+	return []alerts.Finding{{Text: text, Next: ledger.LossAdvice}}, true
 }
 
 func (e *Engine) findUndecided(context.Context) (found []alerts.Finding, ok bool) {
@@ -247,7 +248,8 @@ func (e *Engine) findStandbyAway(context.Context) (found []alerts.Finding, ok bo
 	if s.Needed {
 		text = "Commits of the ledger's database wait for no standby, so that charged requests are refused."
 	}
-	return []alerts.Finding{{Text: text, Next: "Bring the standby back. `fareway gateway status` shows whether it is."}}, true
+	const next = "Bring the standby back. `fareway gateway status` shows whether it is."
+	return []alerts.Finding{{Text: text, Next: next}}, true
 }
 
 func (e *Engine) findNodesDiffer(context.Context) (found []alerts.Finding, ok bool) {
@@ -283,15 +285,16 @@ func (e *Engine) findConfigRefused(context.Context) (found []alerts.Finding, ok 
 	if f == nil {
 		return nil, true
 	}
-	return []alerts.Finding{{Text: fmt.Sprintf("The configuration as it is saved is refused, and the one before serves: %s",
-		f.Problem), Next: "`fareway gateway status` has the mistake with its line. A restart would not come up."}}, true
+	return []alerts.Finding{{Text: fmt.Sprintf("The configuration as it is saved is refused, and the one before "+
+		"serves: %s", f.Problem),
+		Next: "`fareway gateway status` has the mistake with its line. A restart would not come up."}}, true
 }
 
 func (e *Engine) findCertificatesFailing(context.Context) (found []alerts.Finding, ok bool) {
 	for _, c := range e.Certificates() {
 		if f := c.Failed; f != nil {
-			found = append(found, alerts.Finding{Subject: c.Host, Text: fmt.Sprintf("The certificate of %s could not be obtained "+
-				"or renewed, last at %s: %s", c.Host, f.At.UTC().Format(time.RFC3339), f.Text),
+			found = append(found, alerts.Finding{Subject: c.Host, Text: fmt.Sprintf("The certificate of %s could not be "+
+				"obtained or renewed, last at %s: %s", c.Host, f.At.UTC().Format(time.RFC3339), f.Text),
 				Next: "Mostly it is DNS, or a closed port 80; the authority is asked again by itself."})
 		}
 	}
@@ -317,7 +320,8 @@ func (e *Engine) findCertificatesExpiring(context.Context) (found []alerts.Findi
 
 func (e *Engine) findDisksFilling(context.Context) (found []alerts.Finding, ok bool) {
 	return e.findDisks(func(d disk) bool { return float64(d.free) < diskTight*float64(d.whole) },
-		"`fareway_file_bytes` says which of the gateway's files grow. `ledger prune`, request_log and decision_log bound them.")
+		"`fareway_file_bytes` says which of the gateway's files grow. `ledger prune`, request_log and decision_log bound "+
+			"them.")
 }
 
 func (e *Engine) findDisksFull(context.Context) (found []alerts.Finding, ok bool) {
@@ -328,8 +332,8 @@ func (e *Engine) findDisksFull(context.Context) (found []alerts.Finding, ok bool
 func (e *Engine) findDisks(tight func(disk) bool, next string) (found []alerts.Finding, ok bool) {
 	for folder, d := range e.metrics.files.disks() {
 		if tight(d) {
-			found = append(found, alerts.Finding{Subject: folder, Text: fmt.Sprintf("On the disk of the folder %s (%s) %d MB of "+
-				"%d MB are left.", folder, d.path, d.free/1_000_000, d.whole/1_000_000), Next: next,
+			found = append(found, alerts.Finding{Subject: folder, Text: fmt.Sprintf("On the disk of the folder %s (%s) %d MB "+
+				"of %d MB are left.", folder, d.path, d.free/1_000_000, d.whole/1_000_000), Next: next,
 				Data: map[string]any{"free_bytes": d.free, "bytes": d.whole}})
 		}
 	}
@@ -337,7 +341,8 @@ func (e *Engine) findDisks(tight func(disk) bool, next string) (found []alerts.F
 }
 
 // choreNames are what chores are called.
-var choreNames = map[chores.Chore]string{chores.Backup: "backup", chores.Trial: "trial of a backup (a restore elsewhere)"}
+var choreNames = map[chores.Chore]string{chores.Backup: "backup",
+	chores.Trial: "trial of a backup (a restore elsewhere)"}
 
 func (e *Engine) findBackupsMissing(context.Context) (found []alerts.Finding, ok bool) {
 	return e.findBackups(func(s chores.Standing, chore chores.Chore) string {
@@ -349,7 +354,7 @@ func (e *Engine) findBackupsMissing(context.Context) (found []alerts.Finding, ok
 				done.UTC().Format(time.RFC3339))
 		}
 		return fmt.Sprintf("A %s of the ledger was never made.", choreNames[chore])
-	}, "`systemctl list-timers 'fareway-*'`: does its timer run? `fareway gateway backup run --into FOLDER` makes a backup.")
+	}, "`systemctl list-timers 'fareway-*'`: does its timer run? `fareway gateway backup run --into FOLDER` makes one.")
 }
 
 func (e *Engine) findBackupsFailed(context.Context) (found []alerts.Finding, ok bool) {
@@ -358,8 +363,8 @@ func (e *Engine) findBackupsFailed(context.Context) (found []alerts.Finding, ok 
 		if f == nil {
 			return ""
 		}
-		return fmt.Sprintf("The last %s of the ledger has failed, at %s: %s", choreNames[chore], f.At.UTC().Format(time.RFC3339),
-			f.Text)
+		return fmt.Sprintf("The last %s of the ledger has failed, at %s: %s", choreNames[chore],
+			f.At.UTC().Format(time.RFC3339), f.Text)
 	}, "`fareway gateway status` says why, and the journal of fareway-backup and fareway-restore-test all of it.")
 }
 

@@ -78,7 +78,8 @@ func TestAlertsGoByTheStates(t *testing.T) {
 
 	was := e.away
 	e.away = func() (bool, live.Backlog) { return true, live.Backlog{Settlements: 2} }
-	require.Equal(t, "The ledger is away, and 2 settlements wait in the spool for it.", looksAt(t, e, "ledger_spooling")[""])
+	require.Equal(t, "The ledger is away, and 2 settlements wait in the spool for it.",
+		looksAt(t, e, "ledger_spooling")[""])
 	e.away = was
 
 	_, _, err := e.settler.spool.Aside().Keep(spool.Refused, "it is no request", spool.Record{}, o.read())
@@ -198,8 +199,8 @@ func TestAccountsAreLookedAtWhenCharged(t *testing.T) {
 	require.Empty(t, seen["balance_low"].Examined, "nobody is to hear of it")
 
 	cfg := o.config()
-	cfg.Alerts = config.Alerts{BalanceLow: 1000, CapNear: 80, Webhooks: []config.Webhook{{Name: "ops", URL: "http://127.0.0.1:1",
-		Timeout: time.Second, Events: []string{"ledger_loss"}}}}
+	cfg.Alerts = config.Alerts{BalanceLow: 1000, CapNear: 80, Webhooks: []config.Webhook{{Name: "ops",
+		URL: "http://127.0.0.1:1", Timeout: time.Second, Events: []string{"ledger_loss"}}}}
 	o.load(t, cfg)
 	o.NoteCharged(&account, ledger.Charge{Balance: ledger.Balance{Credits: 1000}})
 	require.Empty(t, o.lookAtAccounts(t.Context(), nobody)["balance_low"].Examined, "it has enough, and no cap")
