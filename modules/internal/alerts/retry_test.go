@@ -3,7 +3,9 @@ package alerts
 import (
 	"context"
 	"log/slog"
+	"maps"
 	"slices"
+	"sync"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -16,19 +18,45 @@ import (
 // scripted is a destination that answers as a test says, in the time of a synctest bubble.
 type scripted struct {
 	name    string
-	digest  string
-	gone    bool // from the configuration
 	outcome Outcome
 
+	mu       sync.Mutex
+	digest   string
+	gone     bool // from the configuration
 	attempts []time.Time
 	got      []string // types
 	ids      map[string]int
+}
+
+// set changes it.
+func (s *scripted) set(change func(s *scripted)) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	change(s)
+}
+
+// takes has it take messages from now on.
+func (s *scripted) takes() { s.set(func(s *scripted) { s.outcome = taken }) }
+
+// types are those of the messages that it took, and tried when it was asked to.
+func (s *scripted) types() []string {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return slices.Clone(s.got)
+}
+
+func (s *scripted) tried() []time.Time {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return slices.Clone(s.attempts)
 }
 
 func (s *scripted) batch() int           { return 1 }
 func (s *scripted) pause() time.Duration { return 0 }
 
 func (s *scripted) send(_ context.Context, messages []*Message, _ time.Time) Outcome {
+	s.mu.Lock()
+	defer s.mu.Unlock()
 	s.attempts = append(s.attempts, time.Now())
 	s.ids[messages[0].ID]++
 	if s.outcome.Delivered {
@@ -45,6 +73,7 @@ func inBubble(t *testing.T, test func(t *testing.T, s *Service, finds func(event
 	t.Helper()
 	dir := t.TempDir()
 	synctest.Test(t, func(t *testing.T) {
+		var mu sync.Mutex
 		found := make(map[string]Seen)
 		for _, event := range config.AlertEventNames() {
 			if event != undelivered {
@@ -53,13 +82,19 @@ func inBubble(t *testing.T, test func(t *testing.T, s *Service, finds func(event
 		}
 		s := New(Options{Dir: dir, Gateway: "desk", Now: time.Now, After: time.After, Log: slog.New(slog.DiscardHandler),
 			Config: func() config.Alerts { return config.Alerts{} },
-			Look:   func(context.Context, func(string) []string) map[string]Seen { return found }})
+			Look: func(context.Context, func(string) []string) map[string]Seen {
+				mu.Lock()
+				defer mu.Unlock()
+				return maps.Clone(found)
+			}})
 		s.destinations = func(config.Alerts) (all []destination) {
 			for _, d := range to {
-				if !d.gone {
-					all = append(all, destination{key: d.name, name: d.name, digest: d.digest, hears: everybody, timeout: time.Second,
-						sender: d})
-				}
+				d.set(func(d *scripted) {
+					if !d.gone {
+						all = append(all, destination{key: d.name, name: d.name, digest: d.digest, hears: everybody,
+							timeout: time.Second, sender: d})
+					}
+				})
 			}
 			return all
 		}
@@ -69,7 +104,11 @@ func inBubble(t *testing.T, test func(t *testing.T, s *Service, finds func(event
 		s.Start(t.Context())
 		defer s.Close()
 		pass(0)
-		test(t, s, func(event string, f ...Finding) { found[event] = Seen{Findings: f} })
+		test(t, s, func(event string, f ...Finding) {
+			mu.Lock()
+			defer mu.Unlock()
+			found[event] = Seen{Findings: f}
+		})
 	})
 }
 
@@ -90,17 +129,18 @@ func TestRetries(t *testing.T) {
 	inBubble(t, func(t *testing.T, s *Service, finds func(string, ...Finding)) {
 		finds("backup_failed", Finding{Subject: "backup"})
 		pass(lookEvery)
-		require.Len(t, bad.attempts, 1)
-		require.Equal(t, []string{"backup_failed.raised"}, good.got)
+		require.Len(t, bad.tried(), 1)
+		require.Equal(t, []string{"backup_failed.raised"}, good.types())
 		require.Equal(t, "it answered 500", s.Standing().Destinations[0].Error)
 		require.NotNil(t, s.Standing().Destinations[0].Failing)
 		pass(event(undelivered).For + lookEvery)
-		require.Equal(t, []string{"backup_failed.raised", "alerts_undelivered.raised"}, good.got)
+		require.Equal(t, []string{"backup_failed.raised", "alerts_undelivered.raised"}, good.types())
 		pass(23 * time.Hour) // before the reminder, which would be tried soon
-		require.Len(t, bad.ids, 1)
-		require.Len(t, bad.attempts, 7)
-		for i := range bad.attempts[1:] {
-			pause := bad.attempts[i+1].Sub(bad.attempts[i])
+		bad.set(func(d *scripted) { require.Len(t, d.ids, 1) })
+		require.Len(t, bad.tried(), 7)
+		tried := bad.tried()
+		for i := range tried[1:] {
+			pause := tried[i+1].Sub(tried[i])
 			require.GreaterOrEqual(t, pause, pauses[i])
 			require.Less(t, pause, pauses[i]*13/10)
 		}
@@ -111,14 +151,14 @@ func TestRetries(t *testing.T) {
 		require.Equal(t, "bad", lost[0].Destination)
 		require.Equal(t, "it was tried for three days: it answered 500", lost[0].Why)
 		require.InDelta(t, keepFor.Hours(), lost[0].At.Sub(lost[0].Written).Hours(), 0.1)
-		bad.outcome = taken
+		bad.takes()
 		pass(30 * time.Hour)
-		require.NotEmpty(t, bad.got, "what was written since")
+		require.NotEmpty(t, bad.types(), "what was written since")
 		require.Zero(t, s.Standing().Destinations[0].Waiting)
 		require.Nil(t, s.Standing().Destinations[0].Failing)
 		require.EqualValues(t, 1, s.Standing().Counts[Count{"bad", "given_up"}])
 		pass(2 * clearFor)
-		require.Contains(t, good.got, "alerts_undelivered.resolved")
+		require.Contains(t, good.types(), "alerts_undelivered.resolved")
 	}, bad, good)
 }
 
@@ -131,10 +171,10 @@ func TestRetryAfterIsHonoured(t *testing.T) {
 		inBubble(t, func(t *testing.T, _ *Service, finds func(string, ...Finding)) {
 			finds("backup_failed", Finding{Subject: "backup"})
 			pass(lookEvery)
-			require.Len(t, d.attempts, 1)
+			require.Len(t, d.tried(), 1)
 			pass(want)
-			require.Len(t, d.attempts, 2)
-			require.Equal(t, want, d.attempts[1].Sub(d.attempts[0]))
+			require.Len(t, d.tried(), 2)
+			require.Equal(t, want, d.tried()[1].Sub(d.tried()[0]))
 		}, d)
 	}
 }
@@ -146,12 +186,12 @@ func TestWhatIsNewIsTriedSoon(t *testing.T) {
 	inBubble(t, func(t *testing.T, _ *Service, finds func(string, ...Finding)) {
 		finds("backup_failed", Finding{Subject: "backup"})
 		pass(4 * time.Hour) // the next attempt would be in an hour at least
-		tried := len(d.attempts)
-		d.outcome = taken
+		tried := len(d.tried())
+		d.takes()
 		finds("ledger_loss", Finding{})
 		pass(freshly + lookEvery)
-		require.Len(t, d.attempts, tried+2)
-		require.Equal(t, []string{"backup_failed.raised", "ledger_loss.raised"}, d.got)
+		require.Len(t, d.tried(), tried+2)
+		require.Equal(t, []string{"backup_failed.raised", "ledger_loss.raised"}, d.types())
 	}, d)
 }
 
@@ -159,7 +199,9 @@ func TestWhatIsNewIsTriedSoon(t *testing.T) {
 func TestGone(t *testing.T) {
 	t.Parallel()
 	for name, back := range map[string]func(t *testing.T, s *Service, d *scripted){
-		"its block changes": func(_ *testing.T, _ *Service, d *scripted) { d.digest = "another" },
+		"its block changes": func(_ *testing.T, _ *Service, d *scripted) {
+			d.set(func(d *scripted) { d.digest = "another" })
+		},
 		"a test succeeds": func(t *testing.T, s *Service, _ *scripted) {
 			tested, err := s.Test(t.Context(), "")
 			require.NoError(t, err)
@@ -173,14 +215,14 @@ func TestGone(t *testing.T) {
 				finds("backup_failed", Finding{Subject: "backup"})
 				pass(lookEvery)
 				require.NotNil(t, s.Standing().Destinations[0].Disabled)
-				d.outcome = taken
+				d.takes()
 				finds("ledger_loss", Finding{})
 				pass(70 * time.Hour)
-				require.Len(t, d.attempts, 1)
+				require.Len(t, d.tried(), 1)
 				back(t, s, d)
 				pass(lookEvery)
-				require.Contains(t, d.got, "backup_failed.raised", "what waited")
-				require.Contains(t, d.got, "ledger_loss.raised", "what nobody was told")
+				require.Contains(t, d.types(), "backup_failed.raised", "what waited")
+				require.Contains(t, d.types(), "ledger_loss.raised", "what nobody was told")
 				require.Nil(t, s.Standing().Destinations[0].Disabled)
 			}, d)
 		})
@@ -194,13 +236,13 @@ func TestAPoisonedMessage(t *testing.T) {
 	inBubble(t, func(t *testing.T, s *Service, finds func(string, ...Finding)) {
 		finds("backup_failed", Finding{Subject: "backup"})
 		pass(time.Hour)
-		require.Len(t, d.attempts, maxRefused)
+		require.Len(t, d.tried(), maxRefused)
 		require.Len(t, s.Standing().GivenUp, 1)
 		require.Equal(t, "it answered 422", s.Standing().GivenUp[0].Why)
-		d.outcome = taken
+		d.takes()
 		finds("ledger_loss", Finding{})
 		pass(lookEvery)
-		require.Equal(t, []string{"ledger_loss.raised"}, d.got)
+		require.Equal(t, []string{"ledger_loss.raised"}, d.types())
 	}, d)
 }
 
@@ -212,17 +254,17 @@ func TestARemovedDestination(t *testing.T) {
 	inBubble(t, func(t *testing.T, s *Service, finds func(string, ...Finding)) {
 		finds("backup_failed", Finding{Subject: "backup"})
 		pass(lookEvery)
-		bad.gone = true
+		bad.set(func(d *scripted) { d.gone = true })
 		pass(lookEvery)
 		require.Len(t, s.Standing().GivenUp, 1)
 		require.Equal(t, "bad", s.Standing().GivenUp[0].Destination)
 		require.Contains(t, s.Standing().GivenUp[0].Why, "does not have its destination any more")
 		require.Len(t, s.Standing().Destinations, 1)
-		bad.gone, bad.outcome = false, taken
+		bad.set(func(d *scripted) { d.gone, d.outcome = false, taken })
 		finds("ledger_loss", Finding{})
 		pass(2 * lookEvery)
-		require.Equal(t, []string{"ledger_loss.raised"}, bad.got)
-		require.Equal(t, []string{"backup_failed.raised", "ledger_loss.raised"}, good.got)
+		require.Equal(t, []string{"ledger_loss.raised"}, bad.types())
+		require.Equal(t, []string{"backup_failed.raised", "ledger_loss.raised"}, good.types())
 	}, bad, good)
 }
 
@@ -238,7 +280,7 @@ func TestTheClockIsTurnedBack(t *testing.T) {
 			ahead)
 		s.mu.Unlock()
 		pass(lookEvery)
-		require.Equal(t, []string{"no_route.raised"}, d.got)
+		require.Equal(t, []string{"no_route.raised"}, d.types())
 	}, d)
 }
 

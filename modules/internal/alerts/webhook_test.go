@@ -1,6 +1,7 @@
 package alerts
 
 import (
+	"bufio"
 	"crypto/tls"
 	"encoding/json"
 	"encoding/pem"
@@ -141,6 +142,11 @@ func TestBadReceivers(t *testing.T) {
 	}
 	release := make(chan struct{})
 	t.Cleanup(func() { close(release) })
+	answer := func(c net.Conn, text string) { // to a request that has come
+		if _, err := http.ReadRequest(bufio.NewReader(c)); err == nil {
+			_, _ = io.WriteString(c, text)
+		}
+	}
 	trickle := func(c net.Conn, text string) {
 		for {
 			if _, err := io.WriteString(c, text); err != nil {
@@ -160,7 +166,7 @@ func TestBadReceivers(t *testing.T) {
 		"stalls":           {func(net.Conn) { <-release }, false},
 		"trickles headers": {func(c net.Conn) { trickle(c, "H") }, false},
 		"endless headers": {func(c net.Conn) {
-			_, _ = io.WriteString(c, "HTTP/1.1 200 OK\r\n")
+			answer(c, "HTTP/1.1 200 OK\r\n")
 			for {
 				if _, err := io.WriteString(c, "X-A: "+strings.Repeat("a", 1000)+"\r\n"); err != nil {
 					return
@@ -169,7 +175,7 @@ func TestBadReceivers(t *testing.T) {
 		}, false},
 		// It has said that it has the message: what it says besides is nobody's business.
 		"endless body": {func(c net.Conn) {
-			_, _ = io.WriteString(c, "HTTP/1.1 200 OK\r\n\r\n")
+			answer(c, "HTTP/1.1 200 OK\r\n\r\n")
 			for {
 				if _, err := io.WriteString(c, strings.Repeat("a", 10_000)); err != nil {
 					return
@@ -177,11 +183,11 @@ func TestBadReceivers(t *testing.T) {
 			}
 		}, true},
 		"trickles a body": {func(c net.Conn) {
-			_, _ = io.WriteString(c, "HTTP/1.1 200 OK\r\n\r\n")
+			answer(c, "HTTP/1.1 200 OK\r\n\r\n")
 			trickle(c, "a")
 		}, true},
 		"breaks off":  {func(net.Conn) {}, false},
-		"is no HTTP":  {func(c net.Conn) { _, _ = io.WriteString(c, "SSH-2.0-\x1b[2J\r\n\r\n") }, false},
+		"is no HTTP":  {func(c net.Conn) { answer(c, "SSH-2.0-\x1b[2J\r\n\r\n") }, false},
 		"is nobody":   {nil, false},
 		"wants proof": {nil, false},
 	} {

@@ -202,15 +202,27 @@ func (e *Engine) findRoutesDown(context.Context) (found []alerts.Finding, ok boo
 
 func (e *Engine) findSpooling(context.Context) (found []alerts.Finding, ok bool) {
 	away, _ := e.away()
+	err := e.probe.check() // also where nothing was to be written since it went
 	waiting := e.spooled().Settlements
-	if !away && waiting == 0 || e.store.Loss() != nil {
+	if e.store.Loss() != nil {
+		return nil, true // which is told of
+	}
+	var text []string
+	switch {
+	case err != nil:
+		text = append(text, fmt.Sprintf("The ledger is away: %s.", strings.TrimSuffix(err.Error(), ".")))
+	case away:
+		text = append(text, "The ledger is away.")
+	case waiting == 0:
 		return nil, true
 	}
-	text := fmt.Sprintf("The ledger is away, and %s in the spool for it.", human.Count(waiting, "settlement")+" wait")
-	if waiting == 1 {
-		text = "The ledger is away, and 1 settlement waits in the spool for it."
+	switch {
+	case waiting == 1:
+		text = append(text, "1 settlement waits in the spool for the ledger.")
+	case waiting > 1:
+		text = append(text, human.Count(waiting, "settlement")+" wait in the spool for the ledger.")
 	}
-	return []alerts.Finding{{Text: text, Data: map[string]any{"waiting": waiting},
+	return []alerts.Finding{{Text: strings.Join(text, " "), Data: map[string]any{"waiting": waiting},
 		Next: "Nothing is lost while the data folder is there. Look at the database, and at the disk."}}, true
 }
 

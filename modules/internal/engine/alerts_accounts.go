@@ -33,12 +33,8 @@ type noted struct {
 
 // NoteCharged notes an account that was charged, where that may have brought it to a limit that somebody hears of. It
 // costs a request next to nothing: the account is read later, beside requests.
-func (r *requests) NoteCharged(account *ledger.Account, charge ledger.Charge) {
-	g := r.Current()
-	if g == nil {
-		return
-	}
-	a := &g.Config.Alerts
+func (g *Generation) NoteCharged(account *ledger.Account, charge ledger.Charge) {
+	a, r := &g.Config.Alerts, g.requests
 	if len(a.Webhooks)+len(a.Mails) == 0 {
 		return
 	}

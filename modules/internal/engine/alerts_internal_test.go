@@ -78,9 +78,18 @@ func TestAlertsGoByTheStates(t *testing.T) {
 
 	was := e.away
 	e.away = func() (bool, live.Backlog) { return true, live.Backlog{Settlements: 2} }
-	require.Equal(t, "The ledger is away, and 2 settlements wait in the spool for it.",
+	require.Equal(t, "The ledger is away. 2 settlements wait in the spool for the ledger.",
 		looksAt(t, e, "ledger_spooling")[""])
+	e.away = func() (bool, live.Backlog) { return false, live.Backlog{Settlements: 1} }
+	require.Equal(t, "1 settlement waits in the spool for the ledger.", looksAt(t, e, "ledger_spooling")[""])
 	e.away = was
+	ping := e.probe.ping
+	e.probe.ping = func(context.Context) error { return errors.New("no such disk") }
+	o.jump(storeAskedEvery)
+	require.Equal(t, "The ledger is away: no such disk.", looksAt(t, e, "ledger_spooling")[""], "nobody has asked it")
+	e.probe.ping = ping
+	o.jump(storeAskedEvery)
+	require.Empty(t, looksAt(t, e, "ledger_spooling"))
 
 	_, _, err := e.settler.spool.Aside().Keep(spool.Refused, "it is no request", spool.Record{}, o.read())
 	require.NoError(t, err)
@@ -194,7 +203,7 @@ func TestAccountsAreLookedAtWhenCharged(t *testing.T) {
 	nobody := func(string) []string { return nil }
 	low := ledger.Charge{Microcents: 1, Balance: ledger.Balance{Credits: 3}}
 
-	o.NoteCharged(&account, low)
+	o.Current().NoteCharged(&account, low)
 	seen := o.lookAtAccounts(t.Context(), nobody)
 	require.Empty(t, seen["balance_low"].Examined, "nobody is to hear of it")
 
@@ -202,16 +211,16 @@ func TestAccountsAreLookedAtWhenCharged(t *testing.T) {
 	cfg.Alerts = config.Alerts{BalanceLow: 1000, CapNear: 80, Webhooks: []config.Webhook{{Name: "ops",
 		URL: "http://127.0.0.1:1", Timeout: time.Second, Events: []string{"ledger_loss"}}}}
 	o.load(t, cfg)
-	o.NoteCharged(&account, ledger.Charge{Balance: ledger.Balance{Credits: 1000}})
+	o.Current().NoteCharged(&account, ledger.Charge{Balance: ledger.Balance{Credits: 1000}})
 	require.Empty(t, o.lookAtAccounts(t.Context(), nobody)["balance_low"].Examined, "it has enough, and no cap")
 	capped := account
 	limits, ok := capped.Limits.With(ledger.LimitSpendCap, new(int64(5)))
 	require.True(t, ok)
 	capped.Limits = limits
-	o.NoteCharged(&capped, ledger.Charge{Balance: ledger.Balance{Credits: 1000}})
+	o.Current().NoteCharged(&capped, ledger.Charge{Balance: ledger.Balance{Credits: 1000}})
 	require.Len(t, o.lookAtAccounts(t.Context(), nobody)["cap_near"].Examined, 1, "it has a cap")
 
-	o.NoteCharged(&account, low)
+	o.Current().NoteCharged(&account, low)
 	ctx, cancel := context.WithCancel(t.Context())
 	cancel()
 	store := o.store
@@ -248,7 +257,7 @@ func TestAccountsAreLookedAtWhenCharged(t *testing.T) {
 	require.Len(t, seen["account_suspended"].Findings, 1, "as long as it is")
 
 	for i := range maxNoted + 10 {
-		o.NoteCharged(&ledger.Account{ID: string(rune(i))}, low)
+		o.Current().NoteCharged(&ledger.Account{ID: string(rune(i))}, low)
 	}
 	require.LessOrEqual(t, len(o.noted.charged), maxNoted)
 	charged, _ := o.takeNoted()

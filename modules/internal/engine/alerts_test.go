@@ -55,7 +55,7 @@ func TestNodesTellOnce(t *testing.T) {
 	nodes[0].payer(10)
 	charge := ledger.Charge{Balance: ledger.Balance{Credits: 10}}
 	for _, h := range nodes {
-		h.NoteCharged(&nodes[0].who.Account, charge)
+		h.gen.NoteCharged(&nodes[0].who.Account, charge)
 	}
 	raised := func() (n int) { // on how many nodes, whoever tells of it
 		for _, h := range nodes {
