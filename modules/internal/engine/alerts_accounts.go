@@ -44,9 +44,13 @@ func (g *Generation) NoteCharged(account *ledger.Account, charge ledger.Charge) 
 			return
 		}
 	}
+	r.noteCharged(account.ID)
+}
+
+func (r *requests) noteCharged(account string) {
 	r.noted.mu.Lock()
 	defer r.noted.mu.Unlock()
-	r.noted.add(&r.noted.charged, account.ID)
+	r.noted.add(&r.noted.charged, account)
 }
 
 // noteSuspended notes an account that was suspended by itself.
