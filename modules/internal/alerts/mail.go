@@ -23,7 +23,8 @@ const (
 	mailEvery = time.Minute
 )
 
-// mailer mails messages, all that wait in one mail.
+// mailer mails messages, all that wait in one mail. It does so by go-mail: net/smtp is frozen, knows no SCRAM, and
+// leaves headers and their encoding to its callers.
 type mailer struct{ *config.Mail }
 
 func (m *mailer) batch() int           { return perMail }
