@@ -157,6 +157,13 @@ func (s *Service) open() {
 	if err := s.outbox.load(s.watch, s.o.Now()); err != nil {
 		s.o.Log.Error("the outbox of alerts begins anew", "error", err)
 	}
+	for _, m := range s.outbox.messages { // destinations that failed before go on from there
+		for key, d := range m.To {
+			if _, known := s.troubled[key]; !known && d.Attempts > 0 {
+				s.troubled[key], s.failures[key] = m.Time, d.Attempts
+			}
+		}
+	}
 }
 
 // leave ends the couriers, and leaves the rest to the next process.

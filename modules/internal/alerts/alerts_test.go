@@ -151,6 +151,25 @@ func TestTheNextProcessGoesOn(t *testing.T) {
 	require.Equal(t, []string{"backup_failed.raised", "backup_failed.resolved"}, r.types())
 }
 
+// TestTheNextProcessKnowsWhatFails: a restart does not begin the pauses anew.
+func TestTheNextProcessKnowsWhatFails(t *testing.T) {
+	t.Parallel()
+	dir := t.TempDir()
+	o, m := newOutbox(dir), &Message{ID: "msg_1", Time: begin, Body: []byte("{}")}
+	o.put(m, []string{"webhook ops", "webhook well"}, begin)
+	m.To["webhook ops"].Attempts, m.To["webhook ops"].Error = 6, "it answered 500"
+	content, err := o.encode(newWatch())
+	require.NoError(t, err)
+	require.NoError(t, writeFile(o.path, content))
+	b := newBench(t, dir, hooks(hook("ops", "http://127.0.0.1:1"), hook("well", "http://127.0.0.1:1")))
+	b.open()
+	s := b.Standing()
+	require.Equal(t, begin, *s.Destinations[0].Failing)
+	require.Equal(t, "it answered 500", s.Destinations[0].Error)
+	require.Nil(t, s.Destinations[1].Failing)
+	require.Equal(t, 6, b.failures["webhook ops"])
+}
+
 // TestTheDiskIsFull: what somebody must hear of that is told nevertheless.
 func TestTheDiskIsFull(t *testing.T) {
 	t.Parallel()
