@@ -38,10 +38,10 @@ func TestSoakAlertsOfAProvider(t *testing.T) {
 	}()
 	_, body := l.await(t, "provider_down.raised")
 	require.Contains(t, body, `"subject":"up"`)
-	l.awaitMail(t, "PAGE: provider_down raised: up")
+	l.awaitMail(t, "provider_down (page): raised")
 	close(stop)
 	<-killed
 	l.await(t, "provider_down.resolved")
-	l.awaitMail(t, "provider_down resolved: up")
+	l.awaitMail(t, "provider_down (page): resolved")
 	g.stop(t)
 }

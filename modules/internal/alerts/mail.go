@@ -196,8 +196,11 @@ func textOf(gateway string, all []Data) string {
 		fmt.Fprintf(&b, "%s\n", title)
 		next := ""
 		for i := range d.Alerts {
-			item := &d.Alerts[i]
-			fmt.Fprintf(&b, "\n  %s\n  %s\n  Since %s.\n", item.label(), item.Text,
+			item, since := &d.Alerts[i], "Since"
+			if d.State == Resolved {
+				since = "It is over, and was so since"
+			}
+			fmt.Fprintf(&b, "\n  %s\n  %s\n  %s %s.\n", item.label(), item.Text, since,
 				item.Since.UTC().Format("2006-01-02 15:04:05 UTC"))
 			if item.Name != "" && item.Subject != item.Name {
 				fmt.Fprintf(&b, "  Id %s.\n", item.Subject)

@@ -304,6 +304,7 @@ func TestOneMailHasAllThatWaits(t *testing.T) {
 	b.untilTrue(t, time.Second, func() bool { return len(p.received()) == 2 })
 	require.GreaterOrEqual(t, b.clock.Now().Sub(sent), mailEvery)
 	require.Contains(t, p.received()[1].text, fmt.Sprintf("backup_failed (%s): resolved", config.AlertTicket))
+	require.Contains(t, p.received()[1].text, "It is over, and was so since 2026-11-27 01:00:00 UTC.")
 }
 
 // TestBadMailServers: one that stalls or trickles costs one time-out in all.
