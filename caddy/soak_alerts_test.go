@@ -19,7 +19,8 @@ func TestSoakAlertsOfAProvider(t *testing.T) {
 	l := openListener(t)
 	dir := t.TempDir()
 	files{"gateway.hcl": hcl(up) + l.block(""), "mail.pem": l.ca}.write(t, dir)
-	g := &gateway{Dir: dir, Env: []string{"HOOK_SECRET=" + l.secret}, ended: make(chan struct{})}
+	g := &gateway{Dir: dir, Env: []string{"HOOK_SECRET=" + l.secret}, ended: make(chan struct{}),
+		says: `(?:\{.*"provider failed; starting it again".*\}\n)+`}
 	g.launch(t, "")
 	g.awaitStart(t)
 	stop, killed := make(chan struct{}), make(chan struct{})
