@@ -237,8 +237,8 @@ var webhookGrammar = grammar{
 	noun: "attribute",
 	attributes: []attributeRule{
 		{name: "url", kind: aText(2048), required: true, example: `"https://hooks.example.com/fareway"`,
-			doc: "Where to. `http://` only to this machine or a private network. Redirects are not followed. Of one that is a " +
-				"secret itself write `env(\"HOOK_URL\")`: only its host is ever shown."},
+			doc: "Where messages are posted. `http://` only to this machine or a private network. Redirects are not " +
+				"followed. Of one that is a secret itself write `env(\"HOOK_URL\")`: only its host is ever shown."},
 		{name: "secret", kind: kind{name: "text, or list of up to 4", hcl: "any"}, required: true, secret: true,
 			example: `env("HOOK_SECRET")`,
 			doc: "What signs each message: `whsec_` and the base64 of 24 to 64 bytes; " + hookSecretAdvice + ". With a list " +
