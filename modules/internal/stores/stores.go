@@ -43,6 +43,15 @@ func Open(at config.Store, data string, o ledger.Options) (ledger.Store, error) 
 	return nil, fmt.Errorf("opening the ledger: there is no store of kind %q", at.Kind)
 }
 
+// CheckVersion says why this program cannot take up the ledger that a store block names, from a process that has it.
+// Only one that others have, too, is never taken up from a process.
+func CheckVersion(at config.Store, data string) error {
+	if at.Kind != config.SQLite {
+		return nil
+	}
+	return sqlite.CheckVersion(at.File(data))
+}
+
 // node is a store in PostgreSQL, by a process with a data folder of its own.
 type node struct {
 	*postgres.Store
