@@ -82,7 +82,7 @@ func TestAlertsWithoutABlock(t *testing.T) {
 func TestPrintAlerts(t *testing.T) {
 	t.Parallel()
 	at := time.Date(2026, 11, 27, 1, 0, 0, 0, time.UTC)
-	v := admin.Alerts{Standing: alerts.Standing{Problem: "the outbox cannot be written: no space left",
+	v := admin.Alerts{Standing: alerts.Standing{Problem: "The outbox cannot be written: no space left",
 		Beyond: map[string]int{"balance_low": 3},
 		Alerts: []alerts.Alert{
 			{Event: "provider_down", Subject: "openai", Text: "It is down.", Since: at, Raised: &at, Told: &at},

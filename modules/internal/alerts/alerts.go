@@ -599,7 +599,7 @@ func (s *Service) Standing() Standing {
 	v := Standing{Active: s.ours, Destinations: []Destination{}, Alerts: []Alert{}, GivenUp: []GivenUp{},
 		Beyond: make(map[string]int), Counts: maps.Clone(s.counts)}
 	if s.outbox.unsaved != nil {
-		v.Problem = "the outbox cannot be written: " + s.outbox.unsaved.Error()
+		v.Problem = "The outbox cannot be written: " + s.outbox.unsaved.Error()
 	}
 	for _, d := range all {
 		to := Destination{Key: d.key, Kind: d.kind, Name: d.name, Address: d.address, Events: d.events,
