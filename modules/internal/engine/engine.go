@@ -162,6 +162,7 @@ type requests struct {
 	sharedBook    affinity.Shared // below it, nil where it is this process's own
 	replies       replies
 	requestLog    *requestlog.Log // requests that the ledger has nothing about
+	recent        recent          // those that have ended last
 }
 
 func (r *requests) open(o *Options) {
