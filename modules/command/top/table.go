@@ -14,9 +14,11 @@ import (
 type column struct {
 	title string
 	right bool // numbers
-	// shrink is to how few columns of the terminal it may be made narrower, 0 for none; drop is when it is left out where
-	// there is no room, the highest first, 0 for never.
+	// shrink is to how few columns of the terminal it may be made narrower before others are left out, 0 for none; drop
+	// is when it is left out where there is no room, the highest first, 0 for never.
 	shrink, drop int
+	// least is how wide it is at least, so that the table stands still while numbers change.
+	least int
 }
 
 // cell is what stands in one.
@@ -80,14 +82,18 @@ func (g *grid) sorted(by int, reverse bool) {
 	}
 }
 
-// gap is between two columns.
-const gap = 1
+const (
+	// gap is between two columns.
+	gap = 1
+	// narrowest is how narrow a column becomes where nothing can be left out any more.
+	narrowest = 5
+)
 
 // widths says how wide each column is in so much room, 0 for one that is left out.
 func (g *grid) widths(room int, shown []row) []int {
 	widths := make([]int, len(g.columns))
 	for i, c := range g.columns {
-		widths[i] = ansi.StringWidth(c.title)
+		widths[i] = max(ansi.StringWidth(c.title), c.least)
 		for _, r := range shown {
 			widths[i] = max(widths[i], ansi.StringWidth(r.cells[i].text))
 		}
@@ -100,10 +106,11 @@ func (g *grid) widths(room int, shown []row) []int {
 		}
 		return sum - gap
 	}
+	least := func(c column) int { return c.shrink }
 	shrunk := func() bool { // the widest of those that may be, by one
 		at := -1
 		for i, c := range g.columns {
-			if c.shrink > 0 && widths[i] > c.shrink && (at < 0 || widths[i] > widths[at]) {
+			if c.shrink > 0 && widths[i] > least(c) && (at < 0 || widths[i] > widths[at]) {
 				at = i
 			}
 		}
@@ -123,6 +130,9 @@ func (g *grid) widths(room int, shown []row) []int {
 			}
 		}
 		if at < 0 {
+			if least = func(column) int { return narrowest }; shrunk() {
+				continue
+			}
 			break // what is left is cut
 		}
 		widths[at] = 0

@@ -52,12 +52,12 @@ func stateStyle(fine bool) style {
 }
 
 func (f *Frame) routeGrid() grid {
-	g := grid{empty: "No configuration serves.", columns: []column{{title: "ROUTE", shrink: 8},
-		{title: "STATE", shrink: 7}, {title: "RUN", right: true, drop: 3}, {title: "ATT/S", right: true},
-		{title: "ERR", right: true}, {title: "FIRST p50", right: true, drop: 2}, {title: "p95", right: true},
+	g := grid{empty: "No configuration serves.", columns: []column{{title: "ROUTE", least: 12, shrink: 16},
+		{title: "STATE", shrink: 8}, {title: "RUN", least: 4, right: true, drop: 3}, {title: "ATT/S", least: 6, right: true},
+		{title: "ERR", least: 4, right: true}, {title: "FIRST p50", right: true, drop: 2}, {title: "p95", least: 6, right: true},
 		{title: "MARGIN/min", right: true, drop: 1}, {title: "CHARGED/min", right: true, drop: 5},
-		{title: "TOOK p95", right: true, drop: 4}, {title: "TOK/S", right: true, drop: 6},
-		{title: "UPSTREAM", shrink: 8, drop: 7}}}
+		{title: "TOOK p95", least: 8, right: true, drop: 4}, {title: "TOK/S", least: 6, right: true, drop: 6},
+		{title: "UPSTREAM", shrink: 16, drop: 7}}}
 	for i := range f.Routes {
 		r := &f.Routes[i]
 		failing, margin := plain, plain
@@ -81,10 +81,10 @@ func (f *Frame) routeGrid() grid {
 }
 
 func (f *Frame) accountGrid() grid {
-	g := grid{columns: []column{{title: "ACCOUNT", shrink: 8}, {title: "SPENT", right: true}, {title: "REQ", right: true},
-		{title: "ERR", right: true, drop: 3}, {title: "REFUSED", right: true, drop: 4},
-		{title: "TOKENS", right: true, drop: 2}, {title: "BALANCE", right: true, drop: 1},
-		{title: "HELD", right: true, drop: 5}, {title: "AVAILABLE", right: true, drop: 7},
+	g := grid{columns: []column{{title: "ACCOUNT", least: 12, shrink: 20}, {title: "SPENT", least: 8, right: true}, {title: "REQ", least: 6, right: true},
+		{title: "ERR", least: 4, right: true, drop: 3}, {title: "REFUSED", right: true, drop: 4},
+		{title: "TOKENS", least: 7, right: true, drop: 2}, {title: "BALANCE", least: 9, right: true, drop: 1},
+		{title: "HELD", least: 7, right: true, drop: 5}, {title: "AVAILABLE", least: 9, right: true, drop: 7},
 		{title: "STATE", drop: 6}, {title: "ID", drop: 8}}}
 	g.empty = "No account has used the gateway in the last " + span(f.Time.Sub(f.AccountsSince)) + "."
 	whole := func(v *int64, money bool) cell {
@@ -139,12 +139,13 @@ func statusText(r *admin.EndedRequest) (string, style) {
 const shortID = 8
 
 func (f *Frame) requestGrid(onlyFailed bool) grid {
-	g := grid{empty: "No request has ended yet.", columns: []column{{title: "TIME"}, {title: "STATUS"},
-		{title: "ACCOUNT", shrink: 6}, {title: "KEY", drop: 3}, {title: "ROUTE", shrink: 6},
-		{title: "IN", right: true, drop: 1}, {title: "OUT", right: true, drop: 1},
-		{title: "MICROCENTS", right: true}, {title: "TOOK", right: true}, {title: "FIRST", right: true, drop: 4},
-		{title: "N", right: true, drop: 6}, {title: "REASON", shrink: 8, drop: 5},
-		{title: "ENDPOINT", shrink: 6, drop: 7}, {title: "REQUEST", shrink: shortID, drop: 2}}}
+	g := grid{empty: "No request has ended yet.", columns: []column{{title: "TIME"}, {title: "ST", least: 3},
+		{title: "ACCOUNT", least: 10, shrink: 10}, {title: "KEY", drop: 3, least: 4},
+		{title: "ROUTE", least: 10, shrink: 10}, {title: "IN/OUT", right: true, drop: 1, least: 9},
+		{title: "MICROCENTS", right: true}, {title: "TOOK", right: true, least: 6},
+		{title: "REQUEST", shrink: shortID, least: shortID, drop: 2}, {title: "FIRST", right: true, least: 6, drop: 4},
+		{title: "REASON", least: 8, shrink: 12, drop: 5}, {title: "ENDPOINT", shrink: 8, drop: 7},
+		{title: "N", right: true, drop: 6}}}
 	if onlyFailed {
 		g.empty = "No request has failed of those that are remembered. e shows all."
 	}
@@ -155,7 +156,7 @@ func (f *Frame) requestGrid(onlyFailed bool) grid {
 		}
 		status, s := statusText(r)
 		took, first := r.Took/1000, r.First/1000
-		in, out, charged := float64(r.Input), float64(r.Output), float64(r.Microcents)
+		tokens, charged := float64(r.Input+r.Output), float64(r.Microcents)
 		attempts, statusOrder, at := float64(r.Attempts), float64(r.Status), float64(r.Time.UnixMilli())
 		firstText := none
 		if first > 0 {
@@ -172,19 +173,19 @@ func (f *Frame) requestGrid(onlyFailed bool) grid {
 		g.rows = append(g.rows, row{key: r.ID, cells: []cell{numberCell(r.Time.UTC().Format(time.TimeOnly), &at, dim),
 			numberCell(status, &statusOrder, s), textCell(cmp.Or(r.Account, none), plain),
 			textCell(cmp.Or(r.Last4, none), dim), textCell(cmp.Or(r.Route, none), plain),
-			numberCell(amount(in), &in, plain), numberCell(amount(out), &out, plain),
-			numberCell(price, &charged, plain), numberCell(seconds(&took), &took, plain),
-			numberCell(firstText, &first, plain), numberCell(amount(attempts), &attempts, plain),
-			textCell(strings.ReplaceAll(r.Reason, "_", " "), plain), textCell(r.Endpoint, dim), textCell(id, dim)}})
+			numberCell(amount(float64(r.Input))+"/"+amount(float64(r.Output)), &tokens, plain),
+			numberCell(price, &charged, plain), numberCell(seconds(&took), &took, plain), textCell(id, dim),
+			numberCell(firstText, &first, plain), textCell(strings.ReplaceAll(r.Reason, "_", " "), plain),
+			textCell(r.Endpoint, dim), numberCell(amount(attempts), &attempts, plain)}})
 	}
 	return g
 }
 
 func (f *Frame) pluginGrid() grid {
-	g := grid{empty: "No provider runs.", columns: []column{{title: "PROVIDER", shrink: 8}, {title: "STATE", shrink: 7},
-		{title: "STREAMS", right: true}, {title: "MEMORY", right: true}, {title: "MAX", right: true, drop: 4},
-		{title: "RESTARTS", right: true}, {title: "UP", right: true, drop: 1}, {title: "PLUGIN", shrink: 6, drop: 2},
-		{title: "CALLS", drop: 3}, {title: "LAST CRASH", shrink: 10, drop: 5}, {title: "PID", right: true, drop: 6}}}
+	g := grid{empty: "No provider runs.", columns: []column{{title: "PROVIDER", shrink: 14}, {title: "STATE", shrink: 10},
+		{title: "STREAMS", right: true}, {title: "MEMORY", least: 7, right: true}, {title: "MAX", least: 7, right: true, drop: 4},
+		{title: "RESTARTS", right: true}, {title: "UP", least: 6, right: true, drop: 1}, {title: "PLUGIN", shrink: 10, drop: 2},
+		{title: "CALLS", drop: 3}, {title: "LAST CRASH", shrink: 20, drop: 5}, {title: "PID", right: true, drop: 6}}}
 	for i := range f.Plugins {
 		p := &f.Plugins[i]
 		state := p.State
@@ -215,7 +216,7 @@ func (f *Frame) pluginGrid() grid {
 
 func (f *Frame) problemGrid() grid {
 	g := grid{empty: "Nothing is wrong that the gateway knows of.", columns: []column{{title: ""},
-		{title: "ABOUT", shrink: 8}, {title: "WHAT"}}}
+		{title: "ABOUT", shrink: 14}, {title: "WHAT", shrink: 20}}}
 	for i, p := range f.Problems {
 		mark, s := "-", warning
 		if p.Severe {
@@ -230,7 +231,9 @@ func (f *Frame) problemGrid() grid {
 // describe is all that is known of what a row is about, where the gateway need not be asked; "" otherwise.
 func (f *Frame) describe(t Tab, key string) string {
 	var b strings.Builder
-	line := func(name, format string, args ...any) { fmt.Fprintf(&b, "%-16s %s\n", name, fmt.Sprintf(format, args...)) }
+	line := func(name, format string, args ...any) {
+		fmt.Fprintf(&b, "%-16s %s\n", name, fmt.Sprintf(format, args...))
+	}
 	switch t {
 	case Routes:
 		for i := range f.Routes {
