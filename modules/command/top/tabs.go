@@ -140,12 +140,12 @@ const shortID = 8
 
 func (f *Frame) requestGrid(onlyFailed bool) grid {
 	g := grid{empty: "No request has ended yet.", columns: []column{{title: "TIME"}, {title: "ST", least: 3},
-		{title: "ACCOUNT", least: 10, shrink: 10}, {title: "KEY", drop: 3, least: 4},
-		{title: "ROUTE", least: 10, shrink: 10}, {title: "IN/OUT", right: true, drop: 1, least: 9},
-		{title: "MICROCENTS", right: true}, {title: "TOOK", right: true, least: 6},
-		{title: "REQUEST", shrink: shortID, least: shortID, drop: 2}, {title: "FIRST", right: true, least: 6, drop: 4},
-		{title: "REASON", least: 8, shrink: 12, drop: 5}, {title: "ENDPOINT", shrink: 8, drop: 7},
-		{title: "N", right: true, drop: 6}}}
+		{title: "ACCOUNT", least: 10, shrink: 10}, {title: "KEY", drop: 4, least: 4},
+		{title: "ROUTE", least: 10, shrink: 10}, {title: "IN/OUT", right: true, drop: 2, least: 9},
+		{title: "MICROCENTS", right: true, drop: 1}, {title: "TOOK", right: true, least: 6},
+		{title: "REQUEST", shrink: shortID, least: shortID, drop: 3}, {title: "FIRST", right: true, least: 6, drop: 5},
+		{title: "REASON", least: 8, shrink: 12, drop: 6}, {title: "ENDPOINT", shrink: 8, drop: 8},
+		{title: "N", right: true, drop: 7}, {title: "ID", drop: 9}}}
 	if onlyFailed {
 		g.empty = "No request has failed of those that are remembered. e shows all."
 	}
@@ -176,7 +176,7 @@ func (f *Frame) requestGrid(onlyFailed bool) grid {
 			numberCell(amount(float64(r.Input))+"/"+amount(float64(r.Output)), &tokens, plain),
 			numberCell(price, &charged, plain), numberCell(seconds(&took), &took, plain), textCell(id, dim),
 			numberCell(firstText, &first, plain), textCell(strings.ReplaceAll(r.Reason, "_", " "), plain),
-			textCell(r.Endpoint, dim), numberCell(amount(attempts), &attempts, plain)}})
+			textCell(r.Endpoint, dim), numberCell(amount(attempts), &attempts, plain), textCell(r.ID, dim)}})
 	}
 	return g
 }
