@@ -89,7 +89,7 @@ func render(f *Frame, chosen UI, width, height int) page {
 // waiting is shown until the gateway has answered for the first time.
 func (ui *UI) waiting(width int) []string {
 	if ui.Gone == nil {
-		return []string{"Asking the gateway ..."}
+		return []string{cut("Asking the gateway ...", width)}
 	}
 	return append(wrap("The gateway does not answer: "+human.Printable(ui.Gone.Error()), width), "",
 		cut("It is asked again every "+ui.Interval.String()+". q ends this.", width))
