@@ -395,10 +395,17 @@ func CheckConfig(ctx context.Context, path string, logger *slog.Logger) (*config
 // TryConfig is CheckConfig, and starts each provider with its settings for a moment, so that what its plugin alone can
 // know of them is found, too.
 func TryConfig(ctx context.Context, path string, logger *slog.Logger) (*config.Config, *config.Diagnostics) {
+	return TryConfigTelling(ctx, path, logger, nil)
+}
+
+// TryConfigTelling is TryConfig for who wants to know what comes from the environment or from other files, each of
+// which may be a secret: outside is told, also where the configuration is refused.
+func TryConfigTelling(ctx context.Context, path string, logger *slog.Logger, outside func(value string)) (
+	*config.Config, *config.Diagnostics) {
 	h := host.New(host.Options{Builtin: selfCommand, Logger: logger})
 	defer h.Close()
 	o := optionsOf(h)
-	o.Try = tryOn(h)
+	o.Try, o.Outside = tryOn(h), outside
 	return config.Load(ctx, path, o)
 }
 
