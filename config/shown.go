@@ -2,6 +2,7 @@ package config
 
 import (
 	"bytes"
+	"regexp"
 
 	"github.com/hashicorp/hcl/v2/hclsyntax"
 )
@@ -25,6 +26,9 @@ func (d *Diagnostics) Shown() []ShownFile {
 	}
 	return list
 }
+
+// blankEnds are what stood before a comment.
+var blankEnds = regexp.MustCompile(`(?m)[ \t]+$`)
 
 func (s *source) shownFile() ShownFile {
 	f := ShownFile{Path: s.abs}
@@ -55,6 +59,6 @@ func (s *source) shownFile() ShownFile {
 		}
 		written = end
 	}
-	f.Text = out.String()
+	f.Text = blankEnds.ReplaceAllString(out.String(), "")
 	return f
 }

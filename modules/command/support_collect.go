@@ -73,9 +73,12 @@ func (c *collection) collect(cmd *cobra.Command, b *bundle.Bundle) (err error) {
 			new([]admin.Configuration)},
 		{"nodes.json", "the gateways that share the ledger", "/fareway/nodes", new(admin.Nodes)},
 	} {
-		if gone != nil {
+		switch {
+		case gone != nil:
 			b.Miss(one.file, gone)
 			continue
+		case one.file == "nodes.json" && status.Ledger == nil:
+			continue // it has none
 		}
 		_ = c.ask(cmd, one.file, one.what, one.path, one.out) // it has been noted
 	}
@@ -145,7 +148,7 @@ func programView() any {
 		Compiler string   `json:"go"`
 		Commit   string   `json:"commit"`
 		Modules  []string `json:"modules"`
-	}{Version: gateway.Version(), Text: versionText(), Commit: gateway.Commit()}
+	}{Version: gateway.Version(), Commit: gateway.Commit()}
 	if info, ok := debug.ReadBuildInfo(); ok {
 		v.Compiler = info.GoVersion
 		for _, m := range info.Deps {
@@ -179,7 +182,7 @@ func (c *collection) collectConfiguration(cmd *cobra.Command) {
 		OK          bool                `json:"ok"`
 		File        string              `json:"file"`
 		Diagnostics []config.Diagnostic `json:"diagnostics"`
-	}{!diags.HasErrors(), hcl, diags.All()})
+	}{!diags.HasErrors(), hcl, append([]config.Diagnostic{}, diags.All()...)})
 	shown := diags.Shown()
 	if err := diags.Err(); len(shown) == 0 && err != nil {
 		c.bundle.Miss("configuration", err)

@@ -40,7 +40,7 @@ func init() {
 		category state outcome mode verdict level logger severity endpoint family plan result cause carry durability book
 		choice signals limit code of unit first second specialties needs offers waits stay missed confined unconfined
 		capabilities violations chore filesystem cgroup limits proxies load version go os arch kernel zone modules commit
-		key_last4 last4 key_state network protocols region retention standbys default_profile sum product format
+		key_last4 last4 key_state network protocols region retention standbys default_profile sum product prices format
 	`) {
 		fields[name] = keep
 	}

@@ -21,6 +21,7 @@ type Redactor struct {
 
 	secrets map[string]string // what stands for each, by its text
 	names   map[kind]map[string]string
+	counts  map[kind]int
 	texts   map[string]string // names that are looked for in texts, and what stands for them
 	paths   []path
 }
@@ -76,7 +77,7 @@ func (r *Redactor) Path(folder, as string) {
 func (r *Redactor) Machine(name string) { r.name(machine, name) }
 
 // leastName is how long a name is at least that is looked for in texts.
-const leastName = 4
+const leastName = 3
 
 // name is what something is called in the bundle.
 func (r *Redactor) name(k kind, text string) string {
@@ -84,14 +85,15 @@ func (r *Redactor) name(k kind, text string) string {
 		return text
 	}
 	if r.names == nil {
-		r.names, r.texts = make(map[kind]map[string]string), make(map[string]string)
+		r.names, r.counts, r.texts = make(map[kind]map[string]string), make(map[kind]int), make(map[string]string)
 	}
 	if r.names[k] == nil {
 		r.names[k] = make(map[string]string)
 	}
 	as, ok := r.names[k][text]
 	if !ok {
-		as = fmt.Sprintf("%s-%d", k, len(r.names[k])+1)
+		r.counts[k]++
+		as = fmt.Sprintf("%s-%d", k, r.counts[k])
 		r.names[k][text] = as
 		if len(text) >= leastName {
 			r.texts[text] = as
@@ -130,7 +132,7 @@ const namedSecrets = "named secrets"
 var patterns = []pattern{
 	{"private keys", regexp.MustCompile(`-----BEGIN [A-Z0-9 ]+-----(?s:.*?)(-----END [A-Z0-9 ]+-----|$)`), "[PEM]"},
 	{"clients' keys", regexp.MustCompile(`\bfwk?[_-][A-Za-z0-9_-]{8,}`), "[client's key]"},
-	{"keys of services", regexp.MustCompile(`\b(sk|pk|rk|gsk|hf|r8|xai|key|whsec|whpk|gh[pousr]|github_pat|glpat|xox[abeprs]|` +
+	{"keys of services", regexp.MustCompile(`\b(sk|pk|rk|gsk|hf|r8|xai|whsec|whpk|gh[pousr]|github_pat|glpat|xox[abeprs]|` +
 		`dckr_pat|npm|pypi|tskey|sq0[a-z]{3}|SG)[_.-][A-Za-z0-9_+/=.-]{12,}`), "[key]"},
 	{"keys of services", regexp.MustCompile(`\b(AKIA|ASIA)[0-9A-Z]{12,}|\bAIza[0-9A-Za-z_-]{20,}|\bAGE-SECRET-KEY-1[0-9A-Z]+|` +
 		`\bya29\.[0-9A-Za-z_-]+`), "[key]"},
