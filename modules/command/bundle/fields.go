@@ -35,7 +35,7 @@ var fields = map[string]treatment{
 
 func init() {
 	for _, name := range strings.Fields(`
-		id request request_id upstream_request_id trace_id hash prev sha256 replaced_by config_hash
+		id request request_id attempt pid upstream_request_id trace_id hash prev sha256 replaced_by config_hash
 		name provider provider_key plugin route model routes providers plans profile strategy strategies kind kinds rule
 		category state outcome mode verdict level logger severity endpoint family plan result cause carry durability book
 		choice signals limit code of unit first second specialties needs offers waits stay missed confined unconfined
