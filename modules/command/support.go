@@ -97,7 +97,8 @@ and the heap (where Caddy's admin endpoint is asked, not with "admin" of the opt
 	}
 	c.to.addFlags(cmd)
 	out.addFlag(cmd)
-	cmd.Flags().StringVar(&file, "out", "", "the bundle's `FILE`, which is made (default: fareway-support-TIME.tar.gz, here)")
+	cmd.Flags().StringVar(&file, "out", "", "the bundle's `FILE`, which is made (default: fareway-support-TIME.tar.gz, "+
+		"here)")
 	cmd.Flags().BoolVar(&list, "list", false, "show what would be in it, and write nothing")
 	cmd.Flags().BoolVar(&c.names, "names", false, "keep the names and ids of accounts and keys, and clients' addresses")
 	cmd.Flags().BoolVar(&c.profiles, "profiles", false, "add the gateway's goroutines and heap")

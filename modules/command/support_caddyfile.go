@@ -22,7 +22,8 @@ var shownDirectives = strings.Fields(`
 `)
 
 // plainArgument is of a number, a size, a duration, a brace or a switch.
-var plainArgument = regexp.MustCompile(`^([{}]|\d[\d.]*[a-zA-Z%]{0,3}|on|off|true|false|private_ranges|\{\$[A-Z_0-9]+\})$`)
+var plainArgument = regexp.MustCompile(`^([{}]|\d[\d.]*[a-zA-Z%]{0,3}|on|off|true|false|private_ranges|` +
+	`\{\$[A-Z_0-9]+\})$`)
 
 // showCaddyfile is a Caddyfile as it may be shown, line by line as it is: without comments, and with *** for arguments
 // that may be secret.

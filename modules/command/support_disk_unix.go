@@ -10,7 +10,7 @@ func readDisk(folder string) map[string]int64 {
 	if err := syscall.Statfs(folder, &s); err != nil {
 		return nil
 	}
-	block := int64(s.Bsize)
+	block := int64(s.Bsize) //nolint:unconvert // its type is another one on darwin
 	return map[string]int64{"free": int64(s.Bavail) * block, "size": int64(s.Blocks) * block, "inodes": int64(s.Files),
 		"free_inodes": int64(s.Ffree)}
 }

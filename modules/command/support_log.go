@@ -10,8 +10,6 @@ import (
 	"os"
 	"path/filepath"
 	"slices"
-
-	"github.com/fareway/fareway/modules/gateway"
 )
 
 // mostLog is how much of a log is read, from its end, in bytes.
@@ -21,8 +19,8 @@ const mostLog = 8 << 20
 func (c *collection) collectLog() {
 	logs, err := c.logFiles()
 	if err == nil && len(logs) == 0 {
-		err = errors.New(gateway.Own("no log file is known: where the gateway logs to the journal, look at `journalctl -u fareway " +
-			"--since -1h` yourself, and add what is about this"))
+		err = errors.New("no log file is known: where the gateway logs to the journal, look at `journalctl -u fareway " +
+			"--since -1h` yourself, and add what is about this")
 	}
 	if err != nil {
 		c.bundle.Miss("log", err)

@@ -41,8 +41,9 @@ type processView struct {
 // readSystem reads what there is; what this system or this user cannot see is left out.
 func readSystem(data string, pid int) systemView {
 	zone, _ := time.Now().Zone()
-	v := systemView{OS: runtime.GOOS, Arch: runtime.GOARCH, Processors: runtime.NumCPU(), Time: time.Now().UTC(), Zone: zone,
-		Root: os.Geteuid() == 0, Container: isThere("/.dockerenv") || isThere("/run/.containerenv"), Proxies: []string{},
+	v := systemView{OS: runtime.GOOS, Arch: runtime.GOARCH, Processors: runtime.NumCPU(), Time: time.Now().UTC(),
+		Zone: zone, Root: os.Geteuid() == 0, Container: isThere("/.dockerenv") || isThere("/run/.containerenv"),
+		Proxies: []string{},
 		Kernel: readTrimmed("/proc/sys/kernel/osrelease"), Load: readTrimmed("/proc/loadavg"),
 		MemoryKiB: readKiB("/proc/meminfo", "MemTotal", "MemAvailable", "SwapTotal", "SwapFree", "Dirty"),
 		Disk:      readDisk(data)}

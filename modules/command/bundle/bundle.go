@@ -195,7 +195,8 @@ func (m *Manifest) text() string {
 	if m.Names {
 		fmt.Fprint(&b, "Accounts, keys and clients are called as they are.\n")
 	} else {
-		fmt.Fprint(&b, "account-1, key-1, client-1 and machine-1 stand for the\nsame everywhere in this bundle, and in no other.\n")
+		fmt.Fprint(&b, "account-1, key-1, client-1 and machine-1 stand for the\nsame everywhere in this bundle, and in no "+
+			"other.\n")
 	}
 	return b.String()
 }

@@ -132,10 +132,10 @@ const namedSecrets = "named secrets"
 var patterns = []pattern{
 	{"private keys", regexp.MustCompile(`-----BEGIN [A-Z0-9 ]+-----(?s:.*?)(-----END [A-Z0-9 ]+-----|$)`), "[PEM]"},
 	{"clients' keys", regexp.MustCompile(`\bfwk?[_-][A-Za-z0-9_-]{8,}`), "[client's key]"},
-	{"keys of services", regexp.MustCompile(`\b(sk|pk|rk|gsk|hf|r8|xai|whsec|whpk|gh[pousr]|github_pat|glpat|xox[abeprs]|` +
-		`dckr_pat|npm|pypi|tskey|sq0[a-z]{3}|SG)[_.-][A-Za-z0-9_+/=.-]{12,}`), "[key]"},
-	{"keys of services", regexp.MustCompile(`\b(AKIA|ASIA)[0-9A-Z]{12,}|\bAIza[0-9A-Za-z_-]{20,}|\bAGE-SECRET-KEY-1[0-9A-Z]+|` +
-		`\bya29\.[0-9A-Za-z_-]+`), "[key]"},
+	{"keys of services", regexp.MustCompile(`\b(sk|pk|rk|gsk|hf|r8|xai|whsec|whpk|gh[pousr]|github_pat|glpat|` +
+		`xox[abeprs]|dckr_pat|npm|pypi|tskey|sq0[a-z]{3}|SG)[_.-][A-Za-z0-9_+/=.-]{12,}`), "[key]"},
+	{"keys of services", regexp.MustCompile(`\b(AKIA|ASIA)[0-9A-Z]{12,}|\bAIza[0-9A-Za-z_-]{20,}|` +
+		`\bAGE-SECRET-KEY-1[0-9A-Z]+|\bya29\.[0-9A-Za-z_-]+`), "[key]"},
 	{"tokens", regexp.MustCompile(`\beyJ[A-Za-z0-9_-]{6,}\.[A-Za-z0-9_-]{6,}(\.[A-Za-z0-9_-]*)?`), "[JWT]"},
 	{"authorization headers", regexp.MustCompile(`(?i)\b(bearer|basic|digest|negotiate)\s+[A-Za-z0-9._~+/=-]{6,}`),
 		"$1 [redacted]"},

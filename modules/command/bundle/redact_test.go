@@ -72,7 +72,8 @@ func TestKnownSecrets(t *testing.T) {
 		}).Draw(t, "secret")
 		var r Redactor
 		r.Secret(secret, "it")
-		before, after := rapid.StringMatching(`[a-z ]{0,9}`).Draw(t, "before"), rapid.StringMatching(`[a-z ]{0,9}`).Draw(t, "a")
+		words := rapid.StringMatching(`[a-z ]{0,9}`)
+		before, after := words.Draw(t, "before"), words.Draw(t, "after")
 		quoted, err := json.Marshal(secret)
 		require.NoError(t, err)
 		for _, form := range []string{secret, string(quoted), base64.StdEncoding.EncodeToString([]byte(secret))} {
@@ -121,7 +122,8 @@ func TestBundle(t *testing.T) {
 	t.Parallel()
 	b := New(time.Date(2026, 11, 27, 2, 0, 0, 0, time.UTC))
 	require.NoError(t, b.AddJSON("a.json", "what a is", map[string]any{"reason": "the late secret is s3cr3t-late"}))
-	b.AddLines("log.jsonl", "lines", [][]byte{[]byte(`{"msg":"request","account":"acme"}`), []byte("panic: s3cr3t-late\n")})
+	b.AddLines("log.jsonl", "lines", [][]byte{[]byte(`{"msg":"request","account":"acme"}`),
+		[]byte("panic: s3cr3t-late\n")})
 	b.AddText("a.txt", "text", "hello")
 	b.AddBytes("heap.pprof", "heap", []byte{1, 2, 3})
 	b.Secret("s3cr3t-late", "what was learned late")

@@ -86,8 +86,8 @@ func readAt(t testing.TB, at time.Time, n int, after uint64) *Snapshot {
 	s.Status.Spool.Waiting = 3
 	s.Plugins = []admin.Plugin{{Name: "echo", Providers: []admin.PluginProvider{{Name: "echo", State: "ready", Ready: true,
 		Carry: "process", PID: 12, Started: &started, MemoryBytes: 16 << 20, Streams: 3}}},
-		{Name: "openai", ReplacedBy: "abc", Providers: []admin.PluginProvider{{Name: "openai", State: "restarting", Carry: "host",
-			MaxMemoryBytes: 64 << 20, MemoryBytes: 63 << 20, Restarts: 4,
+		{Name: "openai", ReplacedBy: "abc", Providers: []admin.PluginProvider{{Name: "openai", State: "restarting",
+			Carry: "host", MaxMemoryBytes: 64 << 20, MemoryBytes: 63 << 20, Restarts: 4,
 			LastCrash: &admin.Crash{At: failed, Cause: "memory", Why: "killed\x1b]52;c;xx\a\nstack"}}}}}
 	s.Recent = admin.Recent{Since: begun.Add(-90 * time.Minute), Last: uint64(n)}
 	for i := n; i > max(int(after), n-60); i-- {

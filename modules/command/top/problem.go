@@ -30,8 +30,8 @@ func findProblems(s *Snapshot, f *Frame) []Problem {
 		note(true, "gateway", "not ready: %s", v.Reason)
 	}
 	if v.Loss.Undecided() != nil {
-		note(true, "ledger", "%s", gateway.Own("it has lost what was acknowledged, and charges nothing until an operator decides: "+
-			"`fareway gateway ledger verify`"))
+		note(true, "ledger", "%s", gateway.Own("it has lost what was acknowledged, and charges nothing until an operator "+
+			"decides: `fareway gateway ledger verify`"))
 	}
 	if l := v.Ledger; l != nil {
 		if !l.Up {

@@ -52,12 +52,14 @@ func stateStyle(fine bool) style {
 }
 
 func (f *Frame) routeGrid() grid {
-	g := grid{empty: "No configuration serves.", columns: []column{{title: "ROUTE", least: 12, shrink: 16},
-		{title: "STATE", shrink: 8}, {title: "RUN", least: 4, right: true, drop: 3}, {title: "ATT/S", least: 6, right: true},
-		{title: "ERR", least: 4, right: true}, {title: "FIRST p50", right: true, drop: 2}, {title: "p95", least: 6, right: true},
-		{title: "MARGIN/min", right: true, drop: 1}, {title: "CHARGED/min", right: true, drop: 5},
-		{title: "TOOK p95", least: 8, right: true, drop: 4}, {title: "TOK/S", least: 6, right: true, drop: 6},
-		{title: "UPSTREAM", shrink: 16, drop: 7}}}
+	g := grid{empty: "No configuration serves.", columns: []column{
+		{title: "ROUTE", least: 12, shrink: 16}, {title: "STATE", shrink: 8},
+		{title: "RUN", least: 4, right: true, drop: 3}, {title: "ATT/S", least: 6, right: true},
+		{title: "ERR", least: 4, right: true}, {title: "FIRST p50", right: true, drop: 2},
+		{title: "p95", least: 6, right: true}, {title: "MARGIN/min", right: true, drop: 1},
+		{title: "CHARGED/min", right: true, drop: 5}, {title: "TOOK p95", least: 8, right: true, drop: 4},
+		{title: "TOK/S", least: 6, right: true, drop: 6}, {title: "UPSTREAM", shrink: 16, drop: 7},
+	}}
 	for i := range f.Routes {
 		r := &f.Routes[i]
 		failing, margin := plain, plain
@@ -81,11 +83,13 @@ func (f *Frame) routeGrid() grid {
 }
 
 func (f *Frame) accountGrid() grid {
-	g := grid{columns: []column{{title: "ACCOUNT", least: 12, shrink: 20}, {title: "SPENT", least: 8, right: true}, {title: "REQ", least: 6, right: true},
-		{title: "ERR", least: 4, right: true, drop: 3}, {title: "REFUSED", right: true, drop: 4},
-		{title: "TOKENS", least: 7, right: true, drop: 2}, {title: "BALANCE", least: 9, right: true, drop: 1},
-		{title: "HELD", least: 7, right: true, drop: 5}, {title: "AVAILABLE", least: 9, right: true, drop: 7},
-		{title: "STATE", drop: 6}, {title: "ID", drop: 8}}}
+	g := grid{columns: []column{
+		{title: "ACCOUNT", least: 12, shrink: 20}, {title: "SPENT", least: 8, right: true},
+		{title: "REQ", least: 6, right: true}, {title: "ERR", least: 4, right: true, drop: 3},
+		{title: "REFUSED", right: true, drop: 4}, {title: "TOKENS", least: 7, right: true, drop: 2},
+		{title: "BALANCE", least: 9, right: true, drop: 1}, {title: "HELD", least: 7, right: true, drop: 5},
+		{title: "AVAILABLE", least: 9, right: true, drop: 7}, {title: "STATE", drop: 6}, {title: "ID", drop: 8},
+	}}
 	g.empty = "No account has used the gateway in the last " + span(f.Time.Sub(f.AccountsSince)) + "."
 	whole := func(v *int64, money bool) cell {
 		if v == nil {
@@ -139,13 +143,14 @@ func statusText(r *admin.EndedRequest) (string, style) {
 const shortID = 8
 
 func (f *Frame) requestGrid(onlyFailed bool) grid {
-	g := grid{empty: "No request has ended yet.", columns: []column{{title: "TIME"}, {title: "ST", least: 3},
-		{title: "ACCOUNT", least: 10, shrink: 10}, {title: "KEY", drop: 4, least: 4},
-		{title: "ROUTE", least: 10, shrink: 10}, {title: "IN/OUT", right: true, drop: 2, least: 9},
-		{title: "MICROCENTS", right: true, drop: 1}, {title: "TOOK", right: true, least: 6},
-		{title: "REQUEST", shrink: shortID, least: shortID, drop: 3}, {title: "FIRST", right: true, least: 6, drop: 5},
-		{title: "REASON", least: 8, shrink: 12, drop: 6}, {title: "ENDPOINT", shrink: 8, drop: 8},
-		{title: "N", right: true, drop: 7}, {title: "ID", drop: 9}}}
+	g := grid{empty: "No request has ended yet.", columns: []column{
+		{title: "TIME"}, {title: "ST", least: 3}, {title: "ACCOUNT", least: 10, shrink: 10},
+		{title: "KEY", drop: 4, least: 4}, {title: "ROUTE", least: 10, shrink: 10},
+		{title: "IN/OUT", right: true, drop: 2, least: 9}, {title: "MICROCENTS", right: true, drop: 1},
+		{title: "TOOK", right: true, least: 6}, {title: "REQUEST", shrink: shortID, least: shortID, drop: 3},
+		{title: "FIRST", right: true, least: 6, drop: 5}, {title: "REASON", least: 8, shrink: 12, drop: 6},
+		{title: "ENDPOINT", shrink: 8, drop: 8}, {title: "N", right: true, drop: 7}, {title: "ID", drop: 9},
+	}}
 	if onlyFailed {
 		g.empty = "No request has failed of those that are remembered. e shows all."
 	}
@@ -182,10 +187,13 @@ func (f *Frame) requestGrid(onlyFailed bool) grid {
 }
 
 func (f *Frame) pluginGrid() grid {
-	g := grid{empty: "No provider runs.", columns: []column{{title: "PROVIDER", shrink: 14}, {title: "STATE", shrink: 10},
-		{title: "STREAMS", right: true}, {title: "MEMORY", least: 7, right: true}, {title: "MAX", least: 7, right: true, drop: 4},
-		{title: "RESTARTS", right: true}, {title: "UP", least: 6, right: true, drop: 1}, {title: "PLUGIN", shrink: 10, drop: 2},
-		{title: "CALLS", drop: 3}, {title: "LAST CRASH", shrink: 20, drop: 5}, {title: "PID", right: true, drop: 6}}}
+	g := grid{empty: "No provider runs.", columns: []column{
+		{title: "PROVIDER", shrink: 14}, {title: "STATE", shrink: 10}, {title: "STREAMS", right: true},
+		{title: "MEMORY", least: 7, right: true}, {title: "MAX", least: 7, right: true, drop: 4},
+		{title: "RESTARTS", right: true}, {title: "UP", least: 6, right: true, drop: 1},
+		{title: "PLUGIN", shrink: 10, drop: 2}, {title: "CALLS", drop: 3}, {title: "LAST CRASH", shrink: 20, drop: 5},
+		{title: "PID", right: true, drop: 6},
+	}}
 	for i := range f.Plugins {
 		p := &f.Plugins[i]
 		state := p.State
@@ -215,8 +223,9 @@ func (f *Frame) pluginGrid() grid {
 }
 
 func (f *Frame) problemGrid() grid {
-	g := grid{empty: "Nothing is wrong that the gateway knows of.", columns: []column{{title: ""},
-		{title: "ABOUT", shrink: 14}, {title: "WHAT", shrink: 20}}}
+	g := grid{empty: "Nothing is wrong that the gateway knows of.", columns: []column{
+		{title: ""}, {title: "ABOUT", shrink: 14}, {title: "WHAT", shrink: 20},
+	}}
 	for i, p := range f.Problems {
 		mark, s := "-", warning
 		if p.Severe {
