@@ -44,7 +44,7 @@ func readSystem(data string, pid int) systemView {
 	v := systemView{OS: runtime.GOOS, Arch: runtime.GOARCH, Processors: runtime.NumCPU(), Time: time.Now().UTC(),
 		Zone: zone, Root: os.Geteuid() == 0, Container: isThere("/.dockerenv") || isThere("/run/.containerenv"),
 		Proxies: []string{},
-		Kernel: readTrimmed("/proc/sys/kernel/osrelease"), Load: readTrimmed("/proc/loadavg"),
+		Kernel:  readTrimmed("/proc/sys/kernel/osrelease"), Load: readTrimmed("/proc/loadavg"),
 		MemoryKiB: readKiB("/proc/meminfo", "MemTotal", "MemAvailable", "SwapTotal", "SwapFree", "Dirty"),
 		Disk:      readDisk(data)}
 	for _, name := range []string{"HTTP_PROXY", "HTTPS_PROXY", "NO_PROXY", "ALL_PROXY"} {
