@@ -101,7 +101,7 @@ http://:{$FAREWAY_PORT} {
 		"headers": map[string]any{"Authorization": []string{"Bearer " + secrets["a header in the log"]}},
 		"new":     secrets["a field of the log that nobody knows"],
 		"error": "dialing postgres://u:" + secrets["a password in an error"] + "@db: " + secrets["a key in the log"] + " of " +
-			name + " and " + secrets["a webhook's secret"],
+			name + " is not " + secrets["a key by env()"] + " and " + secrets["a webhook's secret"],
 		"reason": "-----BEGIN PRIVATE KEY-----\n" + secrets["a PEM file"] + "\n-----END PRIVATE KEY-----"})
 	require.NoError(t, err)
 	_, err = fmt.Fprintf(log, "%s\n%s\n", line, secrets["a line of the log that is no JSON"])
@@ -151,7 +151,8 @@ http://:{$FAREWAY_PORT} {
 	require.Contains(t, all["status.json"], `"ready": true`)
 	require.Contains(t, all["metrics.txt"], "fareway_requests_total{")
 
-	search(t, nil) // the shell has nothing of what the service has
+	elsewhere := search(t, nil) // the shell has nothing of what the service has
+	require.Contains(t, elsewhere["check.json"], `"ok": true`, "it is checked with what the service has")
 	require.NoError(t, os.WriteFile(filepath.Join(g.Dir, "gateway.hcl"), []byte(strings.Replace(config,
 		`"${env("SUPPORT_TEST_KEY")}${file("upstream.key")}"`, `"`+secrets["a key that is written out"]+`"`, 1)+fmt.Sprintf(`
 provider "lost" {

@@ -59,7 +59,7 @@ func (c *collection) collect(cmd *cobra.Command, b *bundle.Bundle) (err error) {
 	if gone == nil {
 		c.status = status
 	}
-	c.add("system.json", "the machine: kernel, processors, memory, limits, disk", readSystem(c.data, status.PID))
+	c.add("system.json", "the machine: kernel, processors, memory, limits, disk", readSystem(c.data, c.localPID()))
 	c.collectConfiguration(cmd)
 	for _, one := range [...]struct {
 		file, what, path string
@@ -135,6 +135,37 @@ func (c *collection) learnSecrets() {
 	}
 }
 
+// localPID is the gateway's process, 0 where it does not run on this machine, as far as is known.
+func (c *collection) localPID() int {
+	if c.status == nil || c.client.Network != "unix" {
+		return 0
+	}
+	return c.status.PID
+}
+
+// learnEnvironment looks into the gateway's environment, where this user may: what is secret there is not in that of the
+// shell. It returns how variables are found in it, nil where it cannot be seen.
+func (c *collection) learnEnvironment() func(name string) (string, bool) {
+	if c.localPID() == 0 {
+		return nil
+	}
+	content, err := os.ReadFile(fmt.Sprintf("/proc/%d/environ", c.localPID()))
+	if err != nil {
+		return nil // it is another user's, or another machine's
+	}
+	all := map[string]string{}
+	for variable := range strings.SplitSeq(string(content), "\x00") {
+		name, value, _ := strings.Cut(variable, "=")
+		if all[name] = value; secretName.MatchString(name) && !isPlainValue(value) {
+			c.bundle.Secret(value, "value of "+name)
+		}
+	}
+	return func(name string) (string, bool) {
+		value, ok := all[name]
+		return value, ok
+	}
+}
+
 // isPlainValue reports whether a value is a path or a number: no secret, and found in much that is none.
 func isPlainValue(value string) bool {
 	return filepath.IsAbs(value) || strings.Trim(value, "0123456789.") == "" || len(value) < 6
@@ -173,7 +204,7 @@ func (c *collection) collectConfiguration(cmd *cobra.Command) {
 	}
 	ctx, cancel := context.WithTimeout(cmd.Context(), 3*answerPatience)
 	defer cancel()
-	cfg, diags := engine.TryConfigTelling(ctx, hcl, slog.New(slog.DiscardHandler), func(value string) {
+	cfg, diags := engine.TryConfigAs(ctx, hcl, slog.New(slog.DiscardHandler), c.learnEnvironment(), func(value string) {
 		if !isPlainValue(value) {
 			c.bundle.Secret(value, "value from outside")
 		}
