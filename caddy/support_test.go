@@ -71,7 +71,8 @@ http://:{$FAREWAY_PORT} {
 	respond /dns "%s"
 	fareway
 }
-`, secrets["a comment of the Caddyfile"], secrets["a header in the Caddyfile"], secrets["a DNS token in the Caddyfile"])}.
+`, secrets["a comment of the Caddyfile"], secrets["a header in the Caddyfile"],
+		secrets["a DNS token in the Caddyfile"])}.
 		write(t, g.Dir)
 	g.launch(t, "")
 	g.awaitStart(t)

@@ -143,8 +143,8 @@ func (c *collection) localPID() int {
 	return c.status.PID
 }
 
-// learnEnvironment looks into the gateway's environment, where this user may: what is secret there is not in that of the
-// shell. It returns how variables are found in it, nil where it cannot be seen.
+// learnEnvironment looks into the gateway's environment, where this user may: what is secret there is not in that of
+// the shell. It returns how variables are found in it, nil where it cannot be seen.
 func (c *collection) learnEnvironment() func(name string) (string, bool) {
 	if c.localPID() == 0 {
 		return nil

@@ -47,7 +47,8 @@ func init() {
 	for _, name := range strings.Fields(`
 		reason text problem why error err msg message detail summary what when behind refused refusal failure
 		last_failure last_violation config_by by data config path files config_files file aside address addr host source
-		folder drift unclassified upstream upstreams diagnostics about issuer panic stack domain identifier identifiers command
+		folder drift unclassified upstream upstreams diagnostics about issuer panic stack domain identifier identifiers
+		command
 	`) {
 		fields[name] = text
 	}

@@ -75,8 +75,8 @@ func readAt(t testing.TB, at time.Time, n int, after uint64) *Snapshot {
 		State: "active", BalanceCredits: 12_345, AvailableCredits: -7, HeldMicrocents: 5_500_000}}}
 	s.Status = admin.Status{Ready: true, PID: 4711, Version: "1.2.3", Routes: []admin.Route{
 		{Name: "small", Provider: "echo", Model: "mini", State: "serves"},
-		{Name: "large", Provider: "openai", Model: "gpt\x1b[31m", State: "open", Reason: "3 of 4 attempts failed", Until: &until,
-			Waiting: 2, LastFailure: &admin.RouteFailure{At: failed, Text: "the upstream answered 503\x1b[0m"}},
+		{Name: "large", Provider: "openai", Model: "gpt\x1b[31m", State: "open", Reason: "3 of 4 attempts failed",
+			Until: &until, Waiting: 2, LastFailure: &admin.RouteFailure{At: failed, Text: "the upstream answered 503\x1b[0m"}},
 	}, Providers: []admin.Provider{{Name: "openai", Plugin: "openai", Ready: false, State: "restarting",
 		Problem: "it crashed\nwith \x1b[5mlast words"}, {Name: "echo", Plugin: "echo", Ready: true, State: "ready"}},
 		FailedLoad:   &admin.FailedLoad{At: failed, Problem: "gateway.hcl:3: no\x07 such block"},
@@ -92,8 +92,8 @@ func readAt(t testing.TB, at time.Time, n int, after uint64) *Snapshot {
 	s.Recent = admin.Recent{Since: begun.Add(-90 * time.Minute), Last: uint64(n)}
 	for i := n; i > max(int(after), n-60); i-- {
 		r := admin.EndedRequest{N: uint64(i), ID: fmt.Sprintf("req_0193b0a7c5d07f3a9c1e5d2b%08x", i),
-			Time: at.Add(-time.Duration(n-i) * time.Second), Endpoint: "chat", Status: 200, Took: 120.5 * float64(i%40), First: 80,
-			Account: hostile[i%len(hostile)], AccountID: fmt.Sprint("acct_", i%len(hostile)), Last4: "c1XZ", Stream: true,
+			Time: at.Add(-time.Duration(n-i) * time.Second), Endpoint: "chat", Status: 200, Took: 120.5 * float64(i%40),
+			First: 80, Account: hostile[i%len(hostile)], AccountID: fmt.Sprint("acct_", i%len(hostile)), Last4: "c1XZ", Stream: true,
 			Profile: "balanced", Route: "small", Attempts: 1, Input: int64(i * 10), Output: 250, Microcents: int64(i * 1000),
 			Reason: "ok"}
 		switch i % 10 {

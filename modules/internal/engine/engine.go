@@ -398,8 +398,9 @@ func TryConfig(ctx context.Context, path string, logger *slog.Logger) (*config.C
 	return TryConfigAs(ctx, path, logger, nil, nil)
 }
 
-// TryConfigAs is TryConfig with the environment of another process; nil: that of this one. outside is told of what comes
-// from there or from other files, each of which may be a secret, also where the configuration is refused; nil: nobody is.
+// TryConfigAs is TryConfig with the environment of another process; nil: that of this one. outside is told of what
+// comes from there or from other files, each of which may be a secret, also where the configuration is refused; nil:
+// nobody is.
 func TryConfigAs(ctx context.Context, path string, logger *slog.Logger, env func(name string) (string, bool),
 	outside func(value string)) (*config.Config, *config.Diagnostics) {
 	h := host.New(host.Options{Builtin: selfCommand, Logger: logger})
