@@ -29,7 +29,8 @@ func TestSupportBundleHasNoSecrets(t *testing.T) {
 		"a key by file()": "marker-file-key-1177", "a password in a URL": "marker-url-password-22",
 		"a comment of the HCL file": "marker-hcl-comment-3c", "a comment of the Caddyfile": "marker-caddy-comment-4d",
 		"a header in the Caddyfile": "marker-caddy-header-5e", "a DNS token in the Caddyfile": "marker-dns-token-6f",
-		"an account's name": "marker-acme@example.com", "a key's name": "marker-laptop-8a", "a reference": "marker-invoice-9b",
+		"an account's name": "marker-acme@example.com", "a key's name": "marker-laptop-8a",
+		"a reference":         "marker-invoice-9b",
 		"a key in the log":    "fwk_markerlogkey5521xxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxx",
 		"a prompt in the log": "marker-log-prompt-a1",
 		"a header in the log": "marker-log-bearer-b2", "a line of the log that is no JSON": "marker-plain-line-c3",
@@ -101,8 +102,8 @@ http://:{$FAREWAY_PORT} {
 		"client_ip": secrets["a client's address"], "account": name, "prompt": secrets["a prompt in the log"],
 		"headers": map[string]any{"Authorization": []string{"Bearer " + secrets["a header in the log"]}},
 		"new":     secrets["a field of the log that nobody knows"],
-		"error": "dialing postgres://u:" + secrets["a password in an error"] + "@db: " + secrets["a key in the log"] + " of " +
-			name + " is not " + secrets["a key by env()"] + " and " + secrets["a webhook's secret"],
+		"error": "dialing postgres://u:" + secrets["a password in an error"] + "@db: " + secrets["a key in the log"] +
+			" of " + name + " is not " + secrets["a key by env()"] + " and " + secrets["a webhook's secret"],
 		"reason": "-----BEGIN PRIVATE KEY-----\n" + secrets["a PEM file"] + "\n-----END PRIVATE KEY-----"})
 	require.NoError(t, err)
 	_, err = fmt.Fprintf(log, "%s\n%s\n", line, secrets["a line of the log that is no JSON"])

@@ -18,7 +18,8 @@ import (
 var begun = time.Date(2026, 11, 27, 2, 0, 0, 0, time.UTC)
 
 // hostile are names that would rule a terminal, or break a table.
-var hostile = []string{"evil\x1b[2J\x1b]0;owned\a", "to\u202emoc.live", "日本語の名前", "e\u0301\u0301\u0301\u0301", "a\nb\tc"}
+var hostile = []string{"evil\x1b[2J\x1b]0;owned\a", "to\u202emoc.live", "日本語の名前", "e\u0301\u0301\u0301\u0301",
+	"a\nb\tc"}
 
 // counted is metrics after n requests on each of two routes, of which some failed.
 func counted(n int) string {
@@ -41,7 +42,8 @@ func counted(n int) string {
 		line(`fareway_%s_microcents_total{route="small"} %g`, name, values[0]*float64(n))
 		line(`fareway_%s_microcents_total{route="large"} %g`, name, values[1]*float64(n))
 	}
-	line("# TYPE fareway_upstream_errors_total counter\n"+`fareway_upstream_errors_total{route="large",kind="upstream"} %d`,
+	line("# TYPE fareway_upstream_errors_total counter\n"+
+		`fareway_upstream_errors_total{route="large",kind="upstream"} %d`,
 		n/4)
 	line("# TYPE fareway_tokens_total counter\n"+`fareway_tokens_total{route="small",class="output"} %d`, n*200)
 	line("# TYPE fareway_running_attempts gauge\n" + `fareway_running_attempts{route="small"} 30`)
@@ -93,7 +95,8 @@ func readAt(t testing.TB, at time.Time, n int, after uint64) *Snapshot {
 	for i := n; i > max(int(after), n-60); i-- {
 		r := admin.EndedRequest{N: uint64(i), ID: fmt.Sprintf("req_0193b0a7c5d07f3a9c1e5d2b%08x", i),
 			Time: at.Add(-time.Duration(n-i) * time.Second), Endpoint: "chat", Status: 200, Took: 120.5 * float64(i%40),
-			First: 80, Account: hostile[i%len(hostile)], AccountID: fmt.Sprint("acct_", i%len(hostile)), Last4: "c1XZ", Stream: true,
+			First: 80, Account: hostile[i%len(hostile)], AccountID: fmt.Sprint("acct_", i%len(hostile)), Last4: "c1XZ",
+			Stream: true,
 			Profile: "balanced", Route: "small", Attempts: 1, Input: int64(i * 10), Output: 250, Microcents: int64(i * 1000),
 			Reason: "ok"}
 		switch i % 10 {

@@ -116,8 +116,9 @@ func TestNumbers(t *testing.T) {
 	for v, want := range map[float64]string{0.0004: "0.4ms", 0.05: "50ms", 1.25: "1.2s", 99: "99.0s", 125: "2m05s"} {
 		require.Equal(t, want, seconds(&v))
 	}
-	for v, want := range map[float64]string{0: "0", 5: "0.000005", 760: "0.0008", 1_335_000: "1.33", 4_000_000_000: "4,000",
-		-2e6: "-2.00"} {
+	for v, want := range map[float64]string{0: "0", 5: "0.000005", 760: "0.0008", 1_335_000: "1.33",
+		4_000_000_000: "4,000",
+		-2e6:          "-2.00"} {
 		require.Equal(t, want, credits(&v))
 	}
 	for d, want := range map[time.Duration]string{59 * time.Second: "59s", time.Hour: "1h00m", 49 * time.Hour: "2d1h",
