@@ -96,7 +96,7 @@ func readAt(t testing.TB, at time.Time, n int, after uint64) *Snapshot {
 		r := admin.EndedRequest{N: uint64(i), ID: fmt.Sprintf("req_0193b0a7c5d07f3a9c1e5d2b%08x", i),
 			Time: at.Add(-time.Duration(n-i) * time.Second), Endpoint: "chat", Status: 200, Took: 120.5 * float64(i%40),
 			First: 80, Account: hostile[i%len(hostile)], AccountID: fmt.Sprint("acct_", i%len(hostile)), Last4: "c1XZ",
-			Stream: true,
+			Stream:  true,
 			Profile: "balanced", Route: "small", Attempts: 1, Input: int64(i * 10), Output: 250, Microcents: int64(i * 1000),
 			Reason: "ok"}
 		switch i % 10 {
