@@ -47,6 +47,7 @@ func init() {
 //	GET    /fareway/keys[?account=NAME]     keys, without their secrets *
 //	GET    /fareway/usage                   sums of settled requests *; see booksAPI.usage for what narrows them
 //	GET    /fareway/usage/{request}         the whole record of one request, with its arithmetic
+//	GET    /fareway/requests[?after=N]      the requests that have ended last, the newest first: so many of each kind
 //	GET    /fareway/explain/{request}       which routes were there for a request, and why it went where it went
 //	GET    /fareway/ledger/pruned           {"before"} since when the detail of requests is there; null: all of it
 //	GET    /fareway/ledger/entries          the journal, oldest first *
@@ -184,6 +185,7 @@ func (a *API) Routes() []caddy.AdminRoute {
 		{Pattern: "POST /fareway/upgrade", Handler: reply(a.upgrade)},
 		{Pattern: "POST /fareway/plan", Handler: reply(a.plan)},
 		{Pattern: "POST /fareway/replay", Handler: lines(a.replanRequests)},
+		{Pattern: "GET /fareway/requests", Handler: reply(a.recent)},
 		{Pattern: "GET /fareway/explain/{request}", Handler: reply(a.explain)},
 		{Pattern: "GET /fareway/configurations", Handler: reply(a.configurations)},
 		{Pattern: "GET /fareway/configurations/{number}", Handler: reply(a.configuration)},
