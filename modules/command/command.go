@@ -74,7 +74,8 @@ admin address (--admin).`
 		}
 		return wrongFlag(cmd, err)
 	})
-	gateway.AddCommand(planCommand(), applyCommand(), rollbackCommand(), diffCommand(), historyCommand(), upgradeCommand())
+	gateway.AddCommand(planCommand(), applyCommand(), rollbackCommand(), diffCommand(), historyCommand(), upgradeCommand(),
+		topCommand(), supportCommand(), doctorCommand())
 	gateway.AddCommand(upCommand(), statusCommand(), nodesCommand(), checkCommand(), fmtCommand(), schemaCommand(),
 		accountCommand(),
 		keyCommand(), creditCommand(), usageCommand(), ledgerCommand(), connectCommand(), modelsCommand(), initCommand(),

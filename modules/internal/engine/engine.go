@@ -164,6 +164,7 @@ type requests struct {
 	sharedBook    affinity.Shared // below it, nil where it is this process's own
 	replies       replies
 	requestLog    *requestlog.Log // requests that the ledger has nothing about
+	recent        recent          // those that have ended last
 }
 
 func (r *requests) open(o *Options) {
@@ -398,10 +399,18 @@ func CheckConfig(ctx context.Context, path string, logger *slog.Logger) (*config
 // TryConfig is CheckConfig, and starts each provider with its settings for a moment, so that what its plugin alone can
 // know of them is found, too.
 func TryConfig(ctx context.Context, path string, logger *slog.Logger) (*config.Config, *config.Diagnostics) {
+	return TryConfigAs(ctx, path, logger, nil, nil)
+}
+
+// TryConfigAs is TryConfig with the environment of another process; nil: that of this one. outside is told of what
+// comes from there or from other files, each of which may be a secret, also where the configuration is refused; nil:
+// nobody is.
+func TryConfigAs(ctx context.Context, path string, logger *slog.Logger, env func(name string) (string, bool),
+	outside func(value string)) (*config.Config, *config.Diagnostics) {
 	h := host.New(host.Options{Builtin: selfCommand, Logger: logger})
 	defer h.Close()
 	o := optionsOf(h)
-	o.Try = tryOn(h)
+	o.Try, o.Env, o.Outside = tryOn(h), env, outside
 	return config.Load(ctx, path, o)
 }
 
