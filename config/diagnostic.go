@@ -41,7 +41,8 @@ const maxDiagnostics = 100
 // that all is well. As JSON it is the array of its findings.
 type Diagnostics struct {
 	items   []Diagnostic
-	dropped int // findings beyond maxDiagnostics
+	dropped int      // findings beyond maxDiagnostics
+	sources *sources // nil where nothing could be read
 }
 
 // All returns the findings in file order.
@@ -138,6 +139,7 @@ func (d *Diagnostics) add(severity Severity, subject hcl.Range, summary, detail 
 // finish puts the findings into the order of the files and cuts their snippets. It comes last, when the sources know
 // everything that may be shown.
 func (d *Diagnostics) finish(all *sources) {
+	d.sources = all
 	for _, src := range all.all {
 		if !src.sealed {
 			src.seal()

@@ -36,6 +36,8 @@ func init() {
 //	POST   /fareway/replay                  {"text", "since"} where requests since then would have gone by it, and at
 //	                                        what cost: JSON lines {"done", "of"} and a last one {"comparison"}
 //	POST   /fareway/reload?by=COMMAND       loads the HCL file now, as saving it does by itself; 422 when it is refused
+//	GET    /fareway/alerts                  what is raised, whom it is told, and what there is to tell
+//	POST   /fareway/hooks/test              {"name"?} sends a test to destinations of alerts, and says what came back
 //	POST   /fareway/probes                  a credential for a request through the public address that costs nothing
 //	POST   /fareway/upgrade                 {"program"?} puts another process in the place of this one; on a socket only
 //	GET    /fareway/plugins                 provider plugins: those that run, built-in ones, files of plugin_dir
@@ -48,6 +50,7 @@ func init() {
 //	GET    /fareway/keys[?account=NAME]     keys, without their secrets *
 //	GET    /fareway/usage                   sums of settled requests *; see booksAPI.usage for what narrows them
 //	GET    /fareway/usage/{request}         the whole record of one request, with its arithmetic
+//	GET    /fareway/requests[?after=N]      the requests that have ended last, the newest first: so many of each kind
 //	GET    /fareway/explain/{request}       which routes were there for a request, and why it went where it went
 //	GET    /fareway/ledger/pruned           {"before"} since when the detail of requests is there; null: all of it
 //	GET    /fareway/ledger/entries          the journal, oldest first *
@@ -183,9 +186,12 @@ func (a *API) Routes() []caddy.AdminRoute {
 		{Pattern: "POST /fareway/ledger/prune", Handler: a.change(a.prune)},
 		{Pattern: "POST /fareway/reload", Handler: reply(a.reload)},
 		{Pattern: "POST /fareway/upgrade", Handler: reply(a.upgrade)},
+		{Pattern: "GET /fareway/alerts", Handler: reply(a.alerts)},
+		{Pattern: "POST /fareway/hooks/test", Handler: reply(a.testHooks)},
 		{Pattern: "POST /fareway/probes", Handler: reply(a.makeProbe)},
 		{Pattern: "POST /fareway/plan", Handler: reply(a.plan)},
 		{Pattern: "POST /fareway/replay", Handler: lines(a.replanRequests)},
+		{Pattern: "GET /fareway/requests", Handler: reply(a.recent)},
 		{Pattern: "GET /fareway/explain/{request}", Handler: reply(a.explain)},
 		{Pattern: "GET /fareway/configurations", Handler: reply(a.configurations)},
 		{Pattern: "GET /fareway/configurations/{number}", Handler: reply(a.configuration)},

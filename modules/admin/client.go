@@ -150,3 +150,20 @@ func (c *Client) explain(err error) error {
 	return fmt.Errorf("%w on %s (no admin socket at %s): start it with `fareway gateway up --data %s`", ErrNoGateway,
 		c.data, c.Dial, c.data)
 }
+
+// maxBytes is far above any profile.
+const maxBytes = 256 << 20
+
+// Bytes reads what is no JSON: Caddy's admin endpoint has some.
+func (c *Client) Bytes(ctx context.Context, path string) ([]byte, error) {
+	resp, err := c.send(ctx, "GET", path, nil)
+	if err != nil {
+		return nil, err
+	}
+	defer resp.Body.Close()
+	content, err := io.ReadAll(io.LimitReader(resp.Body, maxBytes))
+	if err != nil {
+		return nil, fmt.Errorf("reading the gateway's answer at %s: %w", c.Address, err)
+	}
+	return content, nil
+}

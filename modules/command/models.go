@@ -14,6 +14,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/fareway/fareway/modules/internal/engine"
+	"github.com/fareway/fareway/modules/internal/human"
 	"github.com/fareway/fareway/plugins/llm"
 )
 
@@ -172,7 +173,7 @@ func printModel(w io.Writer, provider, name string, m modelView) {
 	}
 	window := cmp.Or(m.ContextWindow, guessedWindow)
 	if m.Source != "" {
-		fmt.Fprintf(w, "# Partly by %s, read %s.\n", oneLine(m.Source), oneLine(m.Date))
+		fmt.Fprintf(w, "# Partly by %s, read %s.\n", human.Printable(m.Source), human.Printable(m.Date))
 	}
 	fmt.Fprintf(w, "route %q {\n  provider       = %q\n  model          = %s\n", name, provider, hclText(m.ID))
 	fmt.Fprintf(w, "  context_window = %d%s\n", window, comment(m.ContextWindow == 0, m.windowNote))
@@ -200,16 +201,6 @@ func printModel(w io.Writer, provider, name string, m modelView) {
 		}
 	}
 	fmt.Fprint(w, "  }\n}\n")
-}
-
-// oneLine is a text without what would end a comment.
-func oneLine(s string) string {
-	return strings.Map(func(r rune) rune {
-		if unicode.IsControl(r) {
-			return ' '
-		}
-		return r
-	}, s)
 }
 
 // hclText is a text in quotes, as HCL has it.

@@ -9,6 +9,7 @@ import (
 	"go.uber.org/zap"
 
 	"github.com/fareway/fareway/modules/gateway"
+	"github.com/fareway/fareway/modules/internal/engine"
 	"github.com/fareway/fareway/modules/internal/requestlog"
 	"github.com/fareway/fareway/modules/internal/telemetry"
 )
@@ -69,6 +70,7 @@ func (h *Handler) finish(r *http.Request, rec *recorder, call *gateway.Call) {
 		if !call.Record.Held {
 			e.LogRequest(requestRecord(call, rec.status))
 		}
+		e.NoteEnded(endedRequest(call, rec, first, now))
 	}
 	traceID := describeSpan(r, call)
 	room := fieldsPool.Get().(*[]zap.Field)
@@ -169,5 +171,20 @@ func requestRecord(call *gateway.Call, status int) requestlog.Record {
 		ID: call.ID, Time: call.Start.UTC(), Endpoint: call.Endpoint, Status: status, Code: call.Record.Code,
 		Limit:   call.Record.Limit,
 		Account: call.Principal.Account.ID, Key: call.Principal.Key.ID,
+	}
+}
+
+// endedRequest is a request for who looks at what has ended just now.
+func endedRequest(call *gateway.Call, rec *recorder, first time.Duration, now time.Time) *engine.Ended {
+	c, p := &call.Record, &call.Principal
+	reason := c.Reason
+	if reason == "" {
+		reason = c.KeyState
+	}
+	return &engine.Ended{
+		ID: call.ID, Endpoint: call.Endpoint, Status: rec.status, At: now, Took: now.Sub(call.Start), First: first,
+		Account: p.Account.Name, AccountID: p.Account.ID, Last4: p.Key.Last4, Stream: c.Stream, Profile: c.Profile,
+		Route: c.Route, Attempts: c.Attempts, Input: c.Input, Output: c.Output, Charged: c.Microcents,
+		Pending: c.Pending, Reason: reason, Aborted: rec.aborted,
 	}
 }

@@ -109,6 +109,7 @@ type Engine struct {
 	nodes      *nodes // nil where this process has the ledger to itself
 	probe      storeProbe
 	background background
+	alerting   alerting
 	opened     time.Time
 
 	early        []*host.Plugin // that were started before there was a configuration to serve
@@ -157,11 +158,13 @@ type requests struct {
 	failures      failures
 	lost          refusedForLoss
 	declines      declines
+	noted         noted
 	states        *States
 	conversations *affinity.Book
 	sharedBook    affinity.Shared // below it, nil where it is this process's own
 	replies       replies
 	requestLog    *requestlog.Log // requests that the ledger has nothing about
+	recent        recent          // those that have ended last
 }
 
 func (r *requests) open(o *Options) {
@@ -272,6 +275,7 @@ func (e *Engine) openParts(o *Options, cfg *config.Config) error {
 	e.probe.ping, e.probe.now = e.store.Ping, o.Now
 	e.metrics.providers.current = e.Current
 	e.setBackground(o)
+	e.openAlerts(o, cfg)
 	return nil
 }
 
@@ -360,6 +364,7 @@ func (e *Engine) Activate(g *Generation) {
 	e.activate(g)
 	e.releaseEarly()
 	e.background.start(e.life.ctx)
+	e.alerting.start(e.life.leaving) // another process of the same folder may take over from then on
 }
 
 // Store is the ledger as operators use it. Requests use Ledger.
@@ -394,10 +399,18 @@ func CheckConfig(ctx context.Context, path string, logger *slog.Logger) (*config
 // TryConfig is CheckConfig, and starts each provider with its settings for a moment, so that what its plugin alone can
 // know of them is found, too.
 func TryConfig(ctx context.Context, path string, logger *slog.Logger) (*config.Config, *config.Diagnostics) {
+	return TryConfigAs(ctx, path, logger, nil, nil)
+}
+
+// TryConfigAs is TryConfig with the environment of another process; nil: that of this one. outside is told of what
+// comes from there or from other files, each of which may be a secret, also where the configuration is refused; nil:
+// nobody is.
+func TryConfigAs(ctx context.Context, path string, logger *slog.Logger, env func(name string) (string, bool),
+	outside func(value string)) (*config.Config, *config.Diagnostics) {
 	h := host.New(host.Options{Builtin: selfCommand, Logger: logger})
 	defer h.Close()
 	o := optionsOf(h)
-	o.Try = tryOn(h)
+	o.Try, o.Env, o.Outside = tryOn(h), env, outside
 	return config.Load(ctx, path, o)
 }
 
@@ -547,6 +560,7 @@ func (e *Engine) Close() error {
 	e.offered.Wait()
 	e.predecessors.watchers.Wait()
 	e.background.wait()
+	e.alerting.close()
 	e.telemetry.Close()
 	if !e.isHandedOver() {
 		if err := e.saveCounts(context.Background()); err != nil {

@@ -1,0 +1,100 @@
+package command
+
+import (
+	"os"
+	"path/filepath"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+)
+
+// TestSupportBundleWords: what is wrong with the question is said, and nothing is written then.
+func TestSupportBundleWords(t *testing.T) {
+	t.Parallel()
+	data, _ := running(t)
+	for want, args := range map[string][]string{
+		`"abc" is no request's id`:                 {"abc"},
+		"one argument too many":                    {"req_1", "req_2"},
+		"--list and --out do not go together":      {"--list", "--out", "x"},
+		"--log-lines -1: write a number from 0 to": {"--log-lines", "-1"},
+	} {
+		_, err := run(t, append(append([]string{"support-bundle"}, args...), "--data", data)...)
+		require.ErrorContains(t, err, want)
+	}
+	file := filepath.Join(t.TempDir(), "bundle.tar.gz")
+	out, err := run(t, "support-bundle", "--data", data, "--out", file)
+	require.NoError(t, err)
+	require.Contains(t, out, "is yours alone to read (0600)")
+	require.Contains(t, out, "Look at it before you pass it on: tar -xzOf "+file)
+	_, err = run(t, "support-bundle", "--data", data, "--out", file)
+	require.ErrorIs(t, err, os.ErrExist)
+	require.ErrorContains(t, err, "name another file with --out")
+
+	v := runJSON[supportView](t, "support-bundle", "--data", data, "--list", "req_none", "--profiles")
+	require.Empty(t, v.File)
+	missing := map[string]string{}
+	for _, m := range v.Missing {
+		missing[m.What] = m.Why
+	}
+	require.Contains(t, missing["request/record.json"], `there is no request "req_none"`)
+	require.Contains(t, missing["profiles/heap.pprof"], "only Caddy's own admin endpoint has it")
+	require.Contains(t, missing["log"], "journalctl")
+}
+
+// TestShownCaddyfile: of a directive that nobody knows to be harmless only the name is shown, and no comment.
+func TestShownCaddyfile(t *testing.T) {
+	t.Parallel()
+	text, hidden, err := showCaddyfile([]byte(`{
+	email ops@example.com # old-token
+	acme_dns cloudflare s3cret
+	servers {
+		trusted_proxies static 10.0.0.0/8
+	}
+}
+api.example.com {
+	tls {
+		dns route53 {
+			secret_access_key s3cret
+		}
+	}
+	basic_auth {
+		Bob-The-Admin $2a$14$s3cret
+	}
+	header Authorization "Bearer s3cret"
+	respond <<EOT
+		s3cret
+		EOT 200
+	reverse_proxy https://u:s3cret@10.0.0.1
+	fareway
+}
+`), "Caddyfile")
+	require.NoError(t, err)
+	require.Equal(t, `{
+	email ops@example.com
+	acme_dns *** ***
+	servers {
+		trusted_proxies static 10.0.0.0/8
+	}
+}
+api.example.com {
+	tls {
+		dns *** {
+			secret_access_key ***
+		}
+	}
+	basic_auth {
+		*** ***
+	}
+	header *** ***
+	respond ***
+
+	***
+	reverse_proxy ***
+	fareway
+}
+`, text)
+	require.Equal(t, 11, hidden)
+	_, _, err = showCaddyfile([]byte("x {\n respond <<EOT\n s3cret"), "Caddyfile")
+	require.Error(t, err)
+	require.NotContains(t, err.Error(), "s3cret")
+}
