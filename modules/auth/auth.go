@@ -37,7 +37,7 @@ func (h *Handler) ServeHTTP(w http.ResponseWriter, r *http.Request, next caddyht
 	}
 	if refusal := identifyCaller(r, call); refusal != nil {
 		if call.Record.KeyState == gateway.KeyProbe {
-			return gateway.AnswerProbe(w, r, call, call.Work.Leaving())
+			return gateway.AnswerProbe(call.Work.Leaving(), w, r, call)
 		}
 		return call.Refuse(w, refusal)
 	}

@@ -232,7 +232,8 @@ func TestDoctorLists(t *testing.T) {
 func TestDoctorReadsBrokenCaddyfile(t *testing.T) {
 	t.Parallel()
 	path := filepath.Join(t.TempDir(), "Caddyfile")
-	require.NoError(t, os.WriteFile(path, []byte("{\n\tfareway {\n\t\tdata /srv\n\t}\n}\n\nlocalhost {\n\tfareway\n}\n"), 0o600))
+	text := "{\n\tfareway {\n\t\tdata /srv\n\t}\n}\n\nlocalhost {\n\tfareway\n}\n"
+	require.NoError(t, os.WriteFile(path, []byte(text), 0o600))
 	r := examine(t, true, "configuration", "files", "ledger", "--config", path)
 	require.Len(t, r.Findings, 1, "%+v", r)
 	require.Equal(t, "configuration", r.Findings[0].Check)

@@ -126,7 +126,7 @@ func SetStreamHead(h http.Header) {
 }
 
 // AnswerProbe answers a probe, as its body says. It ends when the gateway leaves: nobody has paid for it.
-func AnswerProbe(w http.ResponseWriter, r *http.Request, c *Call, leaving context.Context) error {
+func AnswerProbe(leaving context.Context, w http.ResponseWriter, r *http.Request, c *Call) error {
 	ctx, cancel := context.WithCancel(r.Context())
 	defer cancel()
 	control := http.NewResponseController(w)
@@ -163,7 +163,7 @@ func AnswerProbe(w http.ResponseWriter, r *http.Request, c *Call, leaving contex
 		return err
 	}
 	if !pause(ctx, min(time.Duration(order.WaitMS)*time.Millisecond, maxProbeWait)) {
-		return refuseLeaving(w, leaving)
+		return refuseLeaving(leaving, w)
 	}
 	defer func() { _ = control.SetWriteDeadline(time.Time{}) }()
 	// Who has left, or takes nothing, is nobody to tell.
@@ -191,7 +191,7 @@ func AnswerProbe(w http.ResponseWriter, r *http.Request, c *Call, leaving contex
 }
 
 // refuseLeaving answers a probe that has waited when the gateway leaves.
-func refuseLeaving(w http.ResponseWriter, leaving context.Context) error {
+func refuseLeaving(leaving context.Context, w http.ResponseWriter) error {
 	if leaving.Err() != nil {
 		http.Error(w, "the gateway is shutting down", http.StatusServiceUnavailable)
 	}

@@ -22,7 +22,7 @@ func answering(t *testing.T) (url string, leave context.CancelFunc) {
 	leaving, leave := context.WithCancel(t.Context())
 	t.Cleanup(leave)
 	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		_ = AnswerProbe(w, r, new(Call), leaving) // it fails for nobody
+		_ = AnswerProbe(leaving, w, r, new(Call)) // it fails for nobody
 	}))
 	t.Cleanup(server.Close)
 	return server.URL, leave

@@ -192,7 +192,8 @@ func runOne(ctx context.Context, s *Subject, c *Check, patience time.Duration) r
 		r := result{check: c, skipped: fmt.Sprintf("no answer within %s", patience+s.Patience)}
 		if context.Cause(ctx) == errPatience { //nolint:errorlint // it is the cause as it was given
 			r.found("the check %s got no answer within %s", c.Name, patience+s.Patience).as(Warning).
-				because("DNS, a disk or a server hangs, and what is wrong with it was not looked at").then("%s", s.command("doctor %s", c.Name))
+				because("DNS, a disk or a server hangs, and what is wrong with it was not looked at").
+				then("%s", s.command("doctor %s", c.Name))
 		}
 		return r
 	}

@@ -47,8 +47,8 @@ func behind(t *testing.T, trusts bool, proxy func(to http.Handler) http.Handler)
 		if forwarded := r.Header.Get("X-Forwarded-For"); trusts && forwarded != "" {
 			client, _, _ = strings.Cut(forwarded, ",")
 		}
-		_ = gateway.AnswerProbe(w, r, &gateway.Call{From: netip.MustParseAddr(client)},
-			context.Background()) // it fails for nobody
+		_ = gateway.AnswerProbe(context.Background(), w, r,
+			&gateway.Call{From: netip.MustParseAddr(client)}) // it fails for nobody
 	})
 	direct := httptest.NewServer(answering)
 	t.Cleanup(direct.Close)

@@ -148,8 +148,8 @@ func checkPorts(ctx context.Context, s *Subject, r *result) {
 	s.checkUDP(r)
 }
 
-// tcpAddresses are those at which a gateway will listen: of the sites, at port 80 where Caddy redirects from it (it does
-// so for no site of the gateway's), and of its own listeners.
+// tcpAddresses are those at which a gateway will listen: of the sites, at port 80 where Caddy redirects from it (for no
+// site of the gateway's), and of its own listeners.
 func (s *Subject) tcpAddresses(listen []string) []string {
 	apps := s.Site.apps()
 	for _, server := range apps.HTTP.Servers {

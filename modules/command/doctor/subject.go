@@ -325,8 +325,8 @@ func (s *Subject) needMetrics(ctx context.Context, r *result) bool {
 	return true
 }
 
-// quantile is the lower bound of the bucket that one of a histogram with these labels is in, for buckets are wide: it is
-// that much or more. With count 0 the histogram has nothing.
+// quantile is the lower bound of the bucket that one of a histogram with these labels is in, for buckets are wide: it
+// is that much or more. With count 0 the histogram has nothing.
 func (s *Subject) quantile(ctx context.Context, q float64, name, labelName, labelValue string) (value float64,
 	count uint64) {
 	for _, m := range s.families(ctx)[name].GetMetric() {

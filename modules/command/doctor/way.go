@@ -127,7 +127,7 @@ func (s *Subject) nodes() int {
 	if s.Status == nil || s.Status.Ledger == nil {
 		return 1
 	}
-	return max(int(s.Status.Ledger.Nodes), 1)
+	return max(s.Status.Ledger.Nodes, 1)
 }
 
 // credential is for a probe.
