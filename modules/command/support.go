@@ -73,7 +73,7 @@ and the heap (where Caddy's admin endpoint is asked, not with "admin" of the opt
 			if err := c.collect(cmd, b); err != nil {
 				return err
 			}
-			packed, manifest, err := b.Pack(c.request)
+			packed, manifest, err := b.Pack(cmd.Context(), c.request)
 			if err != nil {
 				return err
 			}
