@@ -3,6 +3,7 @@ package command
 import (
 	"os"
 	"path/filepath"
+	"strings"
 	"testing"
 
 	"github.com/stretchr/testify/require"
@@ -39,6 +40,43 @@ func TestSupportBundleWords(t *testing.T) {
 	require.Contains(t, missing["request/record.json"], `there is no request "req_none"`)
 	require.Contains(t, missing["profiles/heap.pprof"], "only Caddy's own admin endpoint has it")
 	require.Contains(t, missing["log"], "journalctl")
+}
+
+// TestPlainValues: what begins with a slash is a path only if something is there, and a long number may be a PIN.
+func TestPlainValues(t *testing.T) {
+	t.Parallel()
+	for value, plain := range map[string]bool{t.TempDir(): true, "/no/such/s3cret": false, "1234567": true,
+		"12345678": false, "1.5": true, "short": true, "s3cret-value": false} {
+		require.Equal(t, plain, isPlainValue(value), value)
+	}
+}
+
+// TestSupportBundleOfBrokenCaddyfile: a Caddyfile that nobody can read hides neither itself nor the configuration,
+// whether it is found or named.
+func TestSupportBundleOfBrokenCaddyfile(t *testing.T) {
+	t.Parallel()
+	data := t.TempDir()
+	file := filepath.Join(data, "Caddyfile")
+	require.NoError(t, os.WriteFile(file, []byte("example.com {\n\tnonsense s3cret\n\tfareway {\n\t\tnobody_knows\n\t}\n}\n"), 0o600))
+	require.NoError(t, os.WriteFile(filepath.Join(data, "gateway.hcl"), []byte("route \"small\" {\n"), 0o600))
+	for _, args := range [][]string{{"--data", data}, {"--config", file}} {
+		v := runJSON[supportView](t, append([]string{"support-bundle", "--list"}, args...)...)
+		names := map[string]bool{}
+		for i := range v.Files {
+			names[v.Files[i].Name] = true
+		}
+		require.True(t, names["config/Caddyfile"], "%v", names)
+		require.True(t, names["config/gateway.hcl"])
+		require.True(t, names["check.json"])
+		said := false
+		for _, m := range v.Missing {
+			require.NotContains(t, m.Why, "s3cret")
+			said = said || strings.Contains(m.What, "Caddyfile")
+		}
+		require.True(t, said, "%v", v.Missing)
+	}
+	_, err := run(t, "support-bundle", "--list", "--config", filepath.Join(t.TempDir(), "Caddyfile"))
+	require.Error(t, err, "there is nothing to be had")
 }
 
 // TestShownCaddyfile: of a directive that nobody knows to be harmless only the name is shown, and no comment.
