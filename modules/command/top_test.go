@@ -3,6 +3,7 @@ package command
 import (
 	"context"
 	"fmt"
+	"net"
 	"net/http"
 	"net/http/httptest"
 	"os"
@@ -87,10 +88,16 @@ func TestTopOfAHungGateway(t *testing.T) {
 	t.Parallel()
 	data := t.TempDir()
 	release := make(chan struct{})
-	hung := httptest.NewServer(http.HandlerFunc(func(http.ResponseWriter, *http.Request) { <-release }))
+	hung := httptest.NewUnstartedServer(http.HandlerFunc(func(http.ResponseWriter, *http.Request) { <-release }))
+	socket := filepath.Join(data, "s")
+	l, err := (&net.ListenConfig{}).Listen(t.Context(), "unix", socket)
+	require.NoError(t, err)
+	hung.Listener.Close()
+	hung.Listener = l
+	hung.Start()
 	t.Cleanup(func() { close(release); hung.Close() })
 	require.NoError(t, os.WriteFile(filepath.Join(data, "admin.token"), []byte("x"), 0o600))
-	c, err := admin.NewClient(data, strings.TrimPrefix(hung.URL, "http://"))
+	c, err := admin.NewClient(data, "unix/"+socket)
 	require.NoError(t, err)
 	_, err = gatewaySource{c, 50 * time.Millisecond}.Read(t.Context(), 0, nil)
 	require.ErrorIs(t, err, context.DeadlineExceeded)

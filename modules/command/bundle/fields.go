@@ -172,7 +172,7 @@ func isContainer(v any) bool {
 // ownPhrases are what the gateway's side says of a service that could not be reached, or did not answer.
 var ownPhrases = regexp.MustCompile(`connection refused|no such host|i/o timeout|connection reset by peer|` +
 	`network is unreachable|no route to host|context deadline exceeded|TLS handshake|x509: certificate|` +
-	`certificate has expired|unexpected EOF|broken pipe|no API|server misbehaving`)
+	`certificate has expired|unexpected EOF|broken pipe|the upstream answered with an error|no API|server misbehaving`)
 
 // statusOf finds the HTTP status at the end of what is said of a failure.
 var statusOf = regexp.MustCompile(`\(status \d{3}\)`)
