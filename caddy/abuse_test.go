@@ -178,23 +178,9 @@ func TestRapidReset(t *testing.T) {
 	_, err = io.WriteString(conn, http2.ClientPreface)
 	require.NoError(t, err)
 	go func() { _, _ = io.Copy(io.Discard, conn) }() // what the server says of it
-	framer := http2.NewFramer(conn, nil)
-	require.NoError(t, framer.WriteSettings())
-	var fields bytes.Buffer
-	encoder := hpack.NewEncoder(&fields)
 	sent := 0
-	for ; sent < 5_000; sent++ {
-		fields.Reset()
-		for _, f := range [][2]string{{":method", "POST"}, {":scheme", "https"}, {":path", "/v1/chat/completions"},
-			{":authority", "localhost:" + at.Port()}, {"authorization", "Bearer " + key},
-			{"content-type", "application/json"}} {
-			require.NoError(t, encoder.WriteField(hpack.HeaderField{Name: f[0], Value: f[1]}))
-		}
-		id := uint32(2*sent + 1)
-		if framer.WriteHeaders(http2.HeadersFrameParam{StreamID: id, BlockFragment: fields.Bytes(), EndHeaders: true}) !=
-			nil || framer.WriteRSTStream(id, http2.ErrCodeCancel) != nil {
-			break // the server has ended the connection
-		}
+	err = resetStreams(conn, "localhost:"+at.Port(), key, 5_000, func(n int) {
+		sent = n
 		if sent%500 == 499 {
 			req, err := http.NewRequestWithContext(withTimeout(t), http.MethodGet, g.URL+"/v1/models", http.NoBody)
 			require.NoError(t, err)
@@ -204,11 +190,50 @@ func TestRapidReset(t *testing.T) {
 			require.NoError(t, resp.Body.Close())
 			require.Equal(t, 200, resp.StatusCode)
 		}
-	}
-	t.Logf("%d streams were begun", sent)
+	})
+	t.Logf("%d streams were begun: %v", sent+1, err)
 	eventually(t, func() (bool, string) {
 		m := g.metrics(t)
 		return m["fareway_running_requests"] == 0 && m["fareway_held_microcents"] == 0, "requests run"
 	})
 	require.Empty(t, up.Records(), "none of them reached the service")
+}
+
+// resetStreams begins n streams over a connection of HTTP/2, takes each back at once, and calls each with its number.
+// The error says why there were not so many, which the server may see to.
+func resetStreams(conn io.Writer, authority, key string, n int, each func(int)) error {
+	framer := http2.NewFramer(conn, nil)
+	if err := framer.WriteSettings(); err != nil {
+		return err
+	}
+	for sent := range n {
+		id := uint32(2*sent + 1)
+		block, err := headerBlock(authority, key)
+		if err != nil {
+			return err
+		}
+		begin := http2.HeadersFrameParam{StreamID: id, BlockFragment: block, EndHeaders: true}
+		if err := framer.WriteHeaders(begin); err != nil {
+			return err
+		}
+		if err := framer.WriteRSTStream(id, http2.ErrCodeCancel); err != nil {
+			return err
+		}
+		each(sent)
+	}
+	return nil
+}
+
+// headerBlock are the fields of a request for a reply, encoded without regard to those before.
+func headerBlock(authority, key string) ([]byte, error) {
+	var fields bytes.Buffer
+	encoder := hpack.NewEncoder(&fields)
+	encoder.SetMaxDynamicTableSize(0)
+	for _, f := range [][2]string{{":method", "POST"}, {":scheme", "https"}, {":path", "/v1/chat/completions"},
+		{":authority", authority}, {"authorization", "Bearer " + key}, {"content-type", "application/json"}} {
+		if err := encoder.WriteField(hpack.HeaderField{Name: f[0], Value: f[1]}); err != nil {
+			return nil, err
+		}
+	}
+	return fields.Bytes(), nil
 }

@@ -18,6 +18,7 @@ type benchKind struct {
 	body        string
 	end         string
 	proxyEnd    string // of what the upstream says, where that is translated; "" for end
+	refused     bool   // the reply is a refusal
 	conns       []int
 	gateway     string // of benchGateways; "" for the first
 	least       int    // requests for each connection in a round, where they take their time

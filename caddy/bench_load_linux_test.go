@@ -25,6 +25,7 @@ type benchClient struct {
 	replies *bufio.Reader
 	request []byte
 	end     string // of a whole reply
+	refused bool   // it is a refusal
 	body    bytes.Buffer
 	buffer  [4 << 10]byte
 
@@ -43,7 +44,8 @@ func dialBench(b *testing.B, url string, kind benchKind, key string) *benchClien
 		request += "Authorization: Bearer " + key + "\r\n"
 	}
 	request += fmt.Sprintf("Content-Length: %d\r\n\r\n%s", len(kind.body), kind.body)
-	return &benchClient{conn: conn, replies: bufio.NewReader(conn), request: []byte(request), end: kind.end}
+	return &benchClient{conn: conn, replies: bufio.NewReader(conn), request: []byte(request), end: kind.end,
+		refused: kind.refused}
 }
 
 // once sends the request and reads the whole reply.
@@ -66,7 +68,7 @@ func (c *benchClient) once() error {
 	if _, err := io.Copy(&c.body, resp.Body); err != nil {
 		return err
 	}
-	if resp.StatusCode != http.StatusOK || !bytes.HasSuffix(c.body.Bytes(), []byte(c.end)) {
+	if c.refused != (resp.StatusCode/100 == 4) || resp.StatusCode >= 500 || !bytes.HasSuffix(c.body.Bytes(), []byte(c.end)) {
 		return fmt.Errorf("got %s: %q", resp.Status, c.body.Bytes())
 	}
 	c.took, c.first = append(c.took, time.Since(start)), append(c.first, first)

@@ -40,12 +40,24 @@ func benchGateway(b *testing.B, hcl string) (s *benchServer, key string) {
 // as many connections are kept as are used, and there is a JSON access log.
 func benchProxy(b *testing.B, upstream string) *benchServer {
 	b.Helper()
+	return benchSite(b, strings.Replace(benchProxySite, "UPSTREAM", upstream, 1))
+}
+
+// benchRespond is a site of the same binary that refuses each request, with a body of the size of ours.
+func benchRespond(b *testing.B) *benchServer {
+	b.Helper()
+	return benchSite(b, `respond "{\"error\":\"`+strings.Repeat("x", 400)+`\"}" 401`)
+}
+
+// benchSite is a site of the same binary with these directives and a JSON access log.
+func benchSite(b *testing.B, directives string) *benchServer {
+	b.Helper()
 	free, err := net.Listen("tcp", "127.0.0.1:0")
 	require.NoError(b, err)
 	url := "http://" + free.Addr().String()
 	require.NoError(b, free.Close())
 	dir := b.TempDir()
-	caddyfile := fmt.Sprintf(benchProxyfile, dir, url, upstream)
+	caddyfile := fmt.Sprintf(benchCaddyfile, dir, url, directives)
 	require.NoError(b, os.WriteFile(filepath.Join(dir, "Caddyfile"), []byte(caddyfile), 0o600))
 	cmd := fareway(dir, "run", "--config", "Caddyfile")
 	var stderr lockedBuffer
@@ -61,7 +73,7 @@ func benchProxy(b *testing.B, upstream string) *benchServer {
 	return &benchServer{url: url, pids: []int{cmd.Process.Pid}, admin: unixClient(filepath.Join(dir, "admin.sock"))}
 }
 
-const benchProxyfile = `{
+const benchCaddyfile = `{
 	admin unix//%[1]s/admin.sock
 	auto_https off
 	log {
@@ -77,14 +89,16 @@ const benchProxyfile = `{
 
 %[2]s {
 	log
-	reverse_proxy %[3]s {
+	%[3]s
+}
+`
+
+const benchProxySite = `reverse_proxy UPSTREAM {
 		flush_interval -1
 		transport http {
 			keepalive_idle_conns_per_host 256
 		}
-	}
-}
-`
+	}`
 
 // startUpstream starts the command bench-upstream and returns its URL.
 func startUpstream(b *testing.B) string {

@@ -10,6 +10,7 @@ import (
 	"io"
 	"net"
 	"net/http"
+	"net/url"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -20,7 +21,10 @@ import (
 	"time"
 
 	"github.com/stretchr/testify/require"
+	"golang.org/x/net/http2"
 	"golang.org/x/sys/unix"
+	"zombiezen.com/go/sqlite"
+	"zombiezen.com/go/sqlite/sqlitex"
 
 	"github.com/fareway/fareway/plugins/providertest/upstream"
 )
@@ -60,13 +64,21 @@ https://%s {
 }
 
 // runService starts a service on a data folder, and waits until it serves.
-func runService(t testing.TB, dir string, up *upstream.Server) *service {
+func runService(t testing.TB, dir string, up *upstream.Server, env ...string) *service {
+	t.Helper()
+	return runServiceOf(t, dir, hcl(up), env...)
+}
+
+// runServiceOf is runService with a gateway.hcl.
+func runServiceOf(t testing.TB, dir, hcl string, env ...string) *service {
 	t.Helper()
 	plain, secure := freeAddress(t), freeAddress(t)
-	files{"gateway.hcl": hcl(up), "Caddyfile": twoSites(plain, secure)}.write(t, dir)
+	files{"gateway.hcl": hcl, "Caddyfile": twoSites(plain, secure)}.write(t, dir)
 	g := &service{gateway: gateway{Dir: dir, URL: "http://" + plain, ended: make(chan struct{}), says: ".*"},
 		TLS: "https://" + secure}
-	g.start(t, fareway(dir, "run", "--config", filepath.Join(dir, "Caddyfile")))
+	cmd := fareway(dir, "run", "--config", filepath.Join(dir, "Caddyfile"))
+	cmd.Env = append(cmd.Environ(), env...)
+	g.start(t, cmd)
 	return g
 }
 
@@ -403,10 +415,102 @@ func TestUpgradeWhenAClientLeaves(t *testing.T) {
 	stream.until(t, "one ")
 	require.NoError(t, stream.Body.Close())
 	g.endedWell(t)
+	g.awaitSocket(t)
 	up.Open("go")
 	eventually(t, func() (bool, string) { r := g.verify(t); return r.OK && r.Holds == 0, fmt.Sprint(r) })
 	require.NoError(t, unix.PidfdSendSignal(next.fd, unix.SIGTERM, nil, 0))
 	require.True(t, next.hasEnded(patience))
+}
+
+// TestUpgradeWhenTimeIsOver: a reply that the process before relays for longer than its drain may take is ended as one
+// of its own: with a frame that says so, and free (GAP-55).
+func TestUpgradeWhenTimeIsOver(t *testing.T) {
+	t.Parallel()
+	up := upstream.Start(t, upstream.Options{Script: gated})
+	g := runServiceOf(t, t.TempDir(), "gateway {\n  drain_timeout = \"6s\"\n}\n"+hcl(up))
+	key := g.account(t, 1_000_000)
+	c := g.clients(t)["HTTP/1.1, connections that are kept"]
+	status, _, err := ask(c.Client, c.url, key) // its connection is kept
+	require.NoError(t, err)
+	require.Equal(t, http.StatusOK, status)
+	before := g.verify(t).Requests
+	next, _ := g.upgrade(t)
+	stream := shapes[0].send(t, c.Client, c.url, key, "wait at go", true)
+	require.True(t, stream.Close, "the process before has relayed it")
+	reply := stream.all(t)
+	require.Contains(t, reply, "one ")
+	require.Contains(t, reply, `"error":{`)
+	g.endedWell(t)
+	g.awaitSocket(t)
+	var r report
+	eventually(t, func() (bool, string) { r = g.verify(t); return r.Holds == 0, fmt.Sprint(r) })
+	require.True(t, r.OK)
+	require.Equal(t, before+1, r.Requests)
+	require.NoError(t, unix.PidfdSendSignal(next.fd, unix.SIGTERM, nil, 0))
+	require.True(t, next.hasEnded(patience))
+	require.Equal(t, []int64{0}, readBook(t, g.Dir).requests[stream.Header.Get("X-Request-Id")].entries)
+}
+
+// TestUpgradeWhenAClientReadsNothing: one that takes nothing of what the process before relays, over HTTP/2 with a window
+// of nothing, keeps that from no end.
+func TestUpgradeWhenAClientReadsNothing(t *testing.T) {
+	t.Parallel()
+	up := upstream.Start(t, upstream.Options{Script: gated})
+	g := runServiceOf(t, t.TempDir(), "gateway {\n  drain_timeout = \"6s\"\n}\n"+hcl(up))
+	at, err := url.Parse(g.TLS)
+	require.NoError(t, err)
+	conn, err := tls.Dial("tcp", at.Host, &tls.Config{NextProtos: []string{"h2"}, ServerName: at.Hostname(),
+		InsecureSkipVerify: true}) //nolint:gosec // its certificate is its own
+	require.NoError(t, err)
+	t.Cleanup(func() { _ = conn.Close() })
+	_, err = io.WriteString(conn, http2.ClientPreface)
+	require.NoError(t, err)
+	framer := http2.NewFramer(conn, conn)
+	require.NoError(t, framer.WriteSettings(http2.Setting{ID: http2.SettingInitialWindowSize}))
+	_, err = framer.ReadFrame() // the connection stands
+	require.NoError(t, err)
+	next, _ := g.upgrade(t)
+	block, err := headerBlock(at.Host, "nobody's")
+	require.NoError(t, err)
+	require.NoError(t, framer.WriteHeaders(http2.HeadersFrameParam{StreamID: 1, BlockFragment: block, EndHeaders: true,
+		EndStream: true}))
+	for { // until the refusal's header has come; its body cannot
+		frame, err := framer.ReadFrame()
+		require.NoError(t, err)
+		if frame.Header().Type == http2.FrameHeaders {
+			break
+		}
+	}
+	g.endedWell(t)
+	require.NoError(t, unix.PidfdSendSignal(next.fd, unix.SIGTERM, nil, 0))
+	require.True(t, next.hasEnded(patience))
+}
+
+// TestUpgradeStopsTogether: a service manager ends what is left of a service with its main process, so that waits for
+// the process before it, and takes up what it leaves.
+func TestUpgradeStopsTogether(t *testing.T) {
+	t.Parallel()
+	up := upstream.Start(t, upstream.Options{Script: gated})
+	dir := t.TempDir()
+	g := runService(t, dir, up, "INVOCATION_ID=1")
+	streams := g.openStreams(t, up, g.account(t, 1_000_000), len(shapes), shapes...)
+	next, _ := g.upgrade(t)
+	require.NoError(t, unix.PidfdSendSignal(next.fd, unix.SIGTERM, nil, 0))
+	eventually(t, func() (bool, string) {
+		log, err := os.ReadFile(filepath.Join(dir, "log"))
+		require.NoError(t, err)
+		return strings.Contains(string(log), "waiting for the process before this one"), "the log says nothing of it"
+	})
+	up.Open("go")
+	for i, s := range streams {
+		s.whole(t, shapes[i%len(shapes)])
+	}
+	require.True(t, next.hasEnded(patience))
+	g.endedWell(t)
+	r := verifyOffline(t, dir)
+	require.True(t, r.OK)
+	require.EqualValues(t, len(streams), r.Requests)
+	require.Zero(t, r.Holds)
 }
 
 // TestUpgradeFailsLate: where the new program fails when it has the ledger already, the one before takes its place.
@@ -495,6 +599,22 @@ func TestUpgradeFails(t *testing.T) {
 		require.Equal(t, http.StatusOK, code)
 		g.readiness(t, http.StatusOK)
 	}
+	version := func(statement string) {
+		conn, err := sqlite.OpenConn(filepath.Join(dir, "fareway.db"), sqlite.OpenReadWrite)
+		require.NoError(t, err)
+		conn.SetBusyTimeout(patience)
+		require.NoError(t, sqlitex.ExecuteTransient(conn, statement, nil))
+		require.NoError(t, conn.Close())
+	}
+	version("UPDATE meta SET version = version + 80")
+	status, reply := g.refusedUpgrade(t, program)
+	require.Equal(t, http.StatusConflict, status, "a program that is older than the ledger")
+	require.Contains(t, reply, "run the newer fareway")
+	require.Contains(t, reply, "this one goes on")
+	version("UPDATE meta SET version = version - 80")
+	code, _, err := ask(http.DefaultClient, g.URL, key)
+	require.NoError(t, err)
+	require.Equal(t, http.StatusOK, code)
 }
 
 // awaitSocket waits until the admin socket is put back that the process before has removed at its end.

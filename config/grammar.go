@@ -107,6 +107,8 @@ var fileGrammar = grammar{
 			"several nodes. Without the block there is none.",
 			bodies: map[string]*grammar{Memory: &cacheGrammar, RedisKind: &redisCacheGrammar},
 			label:  "kind", example: cacheExample},
+		{name: "alerts", doc: "Whom the gateway tells of what somebody must hear of: by webhook, and by mail.",
+			body: &alertsGrammar, example: alertsExample},
 	},
 }
 
@@ -889,6 +891,9 @@ var places = []place{
 	{"in a cache \"memory\" block", &cacheGrammar},
 	{"in a cache \"redis\" block", &redisCacheGrammar},
 	{"in the suspend_after_declines block of a plan", &declinesGrammar},
+	{"in the alerts block", &alertsGrammar},
+	{"in a webhook block of the alerts", &webhookGrammar},
+	{"in a mail block of the alerts", &mailGrammar},
 }
 
 // elsewhere is where an attribute or a block that is unknown in g belongs, as a sentence, or "" when it is nowhere

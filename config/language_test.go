@@ -125,7 +125,23 @@ func TestEveryAttributeDecides(t *testing.T) {
 						"profile \"max\" {\n cost = 1\n quality = 1\n shadow {\n" + rule.name + " = " + value + "\n share = 1\n }\n}\n"
 				case "hedge_share":
 					text = around(block, rule.name+" = "+value+"\nhedge = \"p95\"")
+				case "from":
+					if value == `"x"` {
+						text = around(block, `from = "x@example.test"`)
+					}
+				case "to":
+					if value == `["xx"]` {
+						text = around(block, `to = ["x@example.test"]`)
+					}
+				case "username":
+					text = around(block, rule.name+" = "+value+"\npassword = env(\"SECRET_TOKEN\")")
 				case "url":
+					if block == "webhook" {
+						if value == `"x"` {
+							text = around(block, `url = "https://x.example.test"`)
+						}
+						break
+					}
 					text = around(block, rule.name+" = "+map[string]string{`"x"`: `"rediss://x"`, `"y"`: `"redis://y"`}[value])
 				case "master":
 					text = around(block, rule.name+" = "+value+"\nmode = \"sentinel\"")
@@ -305,7 +321,7 @@ func TestJSONIsTheLanguage(t *testing.T) {
 		case map[string]any:
 			for name, inner := range v {
 				seen[name] = true
-				if name == "rule" { // by name
+				if name == "rule" || name == "webhook" || name == "mail" { // by name
 					for _, rule := range inner.(map[string]any) {
 						walk(rule)
 					}

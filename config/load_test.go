@@ -40,6 +40,9 @@ func testEnv(name string) (string, bool) {
 		"COUNT":             "12",
 		"CAREFUL":           "true",
 		"EMPTY":             "",
+		"HOOK_SECRET":       "whsec_hunter2hunter2hunter2hunter2hunt",
+		"HOOK_SHORT":        "whsec_hunter2hunter2",
+		"HOOK_URL":          "https://hooks.example.test/" + secretToken,
 
 		"FAREWAY_VAR_COUNT":       "12",
 		"FAREWAY_VAR_number":      " 45 ",

@@ -301,6 +301,18 @@ func writeFunctions(b *strings.Builder) {
 	}
 }
 
+func writeAlertEvents(b *strings.Builder) {
+	b.WriteString("| event | severity | about | when it holds for | what |\n|---|---|---|---|---|\n")
+	for i := range AlertEvents {
+		e := &AlertEvents[i]
+		about := "operator"
+		if e.Account {
+			about = "account"
+		}
+		fmt.Fprintf(b, "| `%s` | %s | %s | %s | %s |\n", e.Name, e.Severity, about, e.Lasts(), e.Doc)
+	}
+}
+
 // Snippet is one entry of the snippets of an editor.
 type Snippet struct {
 	Prefix      string   `json:"prefix"`

@@ -49,9 +49,12 @@ func TestReadmeTables(t *testing.T) {
 		parts := generatedTable.FindStringSubmatch(old)
 		seen[parts[2]] = true
 		var b strings.Builder
-		if parts[2] == "functions" {
+		switch parts[2] {
+		case "functions":
 			writeFunctions(&b)
-		} else {
+		case "alert events":
+			writeAlertEvents(&b)
+		default:
 			require.Contains(t, all, parts[2])
 			writeTable(&b, all[parts[2]])
 		}
@@ -174,6 +177,12 @@ func around(block, line string) string {
 		top = "screening {\n" + drop("provider = \"local\"\n") + line + "\nrule \"r\" {\nterms = [\"nitroglycerin\"]\n}\n}\n"
 	case "rule":
 		top = "screening {\nrule \"r\" {\n" + drop("terms = [\"nitroglycerin\"]\n") + line + "\n}\n}\n"
+	case "webhook":
+		top = "alerts {\nwebhook \"ops\" {\n" + drop("url = \"https://hooks.example.test\"\n"+
+			"secret = env(\"HOOK_SECRET\")\n") + line + "\n}\n}\n"
+	case "mail":
+		top = "alerts {\nmail \"ops\" {\n" + drop("server = \"smtp.example.test\"\nfrom = \"a@example.test\"\n"+
+			"to = [\"b@example.test\"]\n") + line + "\n}\n}\n"
 	case "cache memory":
 		top = "cache \"memory\" {\n" + line + "\n}\n"
 	case "limiter redis", "cache redis":

@@ -36,6 +36,9 @@ func init() {
 //	POST   /fareway/replay                  {"text", "since"} where requests since then would have gone by it, and at
 //	                                        what cost: JSON lines {"done", "of"} and a last one {"comparison"}
 //	POST   /fareway/reload?by=COMMAND       loads the HCL file now, as saving it does by itself; 422 when it is refused
+//	GET    /fareway/alerts                  what is raised, whom it is told, and what there is to tell
+//	POST   /fareway/hooks/test              {"name"?} sends a test to destinations of alerts, and says what came back
+//	POST   /fareway/probes                  a credential for a request through the public address that costs nothing
 //	POST   /fareway/upgrade                 {"program"?} puts another process in the place of this one; on a socket only
 //	GET    /fareway/plugins                 provider plugins: those that run, built-in ones, files of plugin_dir
 //	GET    /fareway/plugins/{name}          one plugin, with its settings; one that does not run is started to be asked
@@ -183,6 +186,9 @@ func (a *API) Routes() []caddy.AdminRoute {
 		{Pattern: "POST /fareway/ledger/prune", Handler: a.change(a.prune)},
 		{Pattern: "POST /fareway/reload", Handler: reply(a.reload)},
 		{Pattern: "POST /fareway/upgrade", Handler: reply(a.upgrade)},
+		{Pattern: "GET /fareway/alerts", Handler: reply(a.alerts)},
+		{Pattern: "POST /fareway/hooks/test", Handler: reply(a.testHooks)},
+		{Pattern: "POST /fareway/probes", Handler: reply(a.makeProbe)},
 		{Pattern: "POST /fareway/plan", Handler: reply(a.plan)},
 		{Pattern: "POST /fareway/replay", Handler: lines(a.replanRequests)},
 		{Pattern: "GET /fareway/requests", Handler: reply(a.recent)},

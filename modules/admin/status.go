@@ -26,6 +26,7 @@ func (a *API) status(*http.Request) (any, error) {
 	v.Ledger = a.ledgerServer()
 	v.Backups = viewBackups(a.engine, time.Now())
 	v.Certificates = a.engine.Certificates()
+	v.Alerts = a.summarizeAlerts()
 	v.Limiter = viewLimiter(a.engine.LimiterServer())
 	for what, s := range a.engine.Servers() {
 		if v.Servers == nil {

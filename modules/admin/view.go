@@ -195,6 +195,8 @@ type Status struct {
 	Backups *Backups `json:"backups,omitempty"`
 	// Certificates are those of the hosts for which Caddy gets them.
 	Certificates []engine.Certificate `json:"certificates,omitempty"`
+	// Alerts are what is raised, and who does not hear of it; absent where there is neither.
+	Alerts *AlertsSummary `json:"alerts,omitempty"`
 	// Limiter is the server in which the limiter counts, absent where it counts in the memory of the process.
 	Limiter *LimiterServer `json:"limiter,omitempty"`
 	// Servers are those in which nodes share more: "cache", the response cache, and "conversations", where those are.

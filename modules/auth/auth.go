@@ -36,6 +36,9 @@ func (h *Handler) ServeHTTP(w http.ResponseWriter, r *http.Request, next caddyht
 		return nil
 	}
 	if refusal := identifyCaller(r, call); refusal != nil {
+		if call.Record.KeyState == gateway.KeyProbe {
+			return gateway.AnswerProbe(w, r, call)
+		}
 		return call.Refuse(w, refusal)
 	}
 	return next.ServeHTTP(w, r)
@@ -51,7 +54,7 @@ func identifyCaller(r *http.Request, call *gateway.Call) *families.Error {
 	}
 	principal, refusal := authenticate(r, call)
 	call.Principal = principal
-	if refusal != nil && refusal.Status == http.StatusUnauthorized {
+	if refusal != nil && refusal.Status == http.StatusUnauthorized && call.Record.KeyState != gateway.KeyProbe {
 		if limited := call.Limited(call.Work.CountFailure(r.Context(), call.From)); limited != nil {
 			return limited
 		}
@@ -64,6 +67,9 @@ func authenticate(r *http.Request, call *gateway.Call) (ledger.Principal, *famil
 	hash, ok := ledger.ParseKey(text)
 	if !ok {
 		call.Record.KeyState = gateway.KeyMalformed
+		if gateway.Probes.Opens(text, call.Start) {
+			call.Record.KeyState = gateway.KeyProbe
+		}
 		if text == "" {
 			call.Record.KeyState = gateway.KeyMissing
 		}

@@ -80,6 +80,9 @@ fareway_backup_*. With --every they say so too when the next one is late, by a q
 				return fmt.Errorf("there is no ledger to copy: %w; name the data folder with --data, or the gateway's "+
 					"Caddyfile with --config", err)
 			}
+			if err := checkOwner(place.Ledger); err != nil {
+				return err
+			}
 			v, err := job.runKept(cmd, place.Ledger, every, encryptTo)
 			if err != nil {
 				return err

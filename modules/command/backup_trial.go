@@ -71,6 +71,9 @@ were kept elsewhere, and how long a restore takes. When it was done stands in
 			if err != nil {
 				return err
 			}
+			if err := checkOwner(place.Ledger); err != nil {
+				return err
+			}
 			v, err := job.runKept(cmd, args[0], place.Ledger)
 			if errors.Is(err, backup.ErrSealed) {
 				untried := backupUntriedView{v.File, "it is encrypted, and --identity names no secret key that opens it"}

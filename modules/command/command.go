@@ -75,12 +75,12 @@ admin address (--admin).`
 		return wrongFlag(cmd, err)
 	})
 	gateway.AddCommand(planCommand(), applyCommand(), rollbackCommand(), diffCommand(), historyCommand(), upgradeCommand(),
-		topCommand(), supportCommand())
+		topCommand(), supportCommand(), doctorCommand())
 	gateway.AddCommand(upCommand(), statusCommand(), nodesCommand(), checkCommand(), fmtCommand(), schemaCommand(),
 		accountCommand(),
 		keyCommand(), creditCommand(), usageCommand(), ledgerCommand(), connectCommand(), modelsCommand(), initCommand(),
 		backupCommand(), restoreCommand(),
-		pluginCommand(), providerCommand(), routeCommand(), explainCommand())
+		pluginCommand(), providerCommand(), routeCommand(), explainCommand(), alertCommand(), hookCommand())
 	for _, newCommand := range moreCommands {
 		gateway.AddCommand(newCommand())
 	}

@@ -48,6 +48,15 @@ func runningSite(ctx context.Context, data string) (*site, error) {
 	return s, s.readServers(&app)
 }
 
+// askSite asks Caddy for the whole configuration that it runs.
+func askSite(ctx context.Context, c *admin.Client) (*site, error) {
+	var runs json.RawMessage
+	if err := c.Call(ctx, http.MethodGet, "/config/", nil, &runs); err != nil {
+		return nil, err
+	}
+	return siteOf("the running gateway's configuration", runs)
+}
+
 // contextWindow is the client's: what was asked for, or what the gateway says of its model. Without either the client
 // keeps its own guess, and the warning says so.
 func (run *connectRun) contextWindow(ctx context.Context, c connection) (window int64, warnings []string) {

@@ -181,6 +181,26 @@ func serverState(s admin.Server) string {
 	return fmt.Sprintf("%s, away since %s: %s", s.Address, human.Moment(s.Since), s.Reason)
 }
 
+// printAlertsSummary says what is raised, and who does not hear of it.
+func printAlertsSummary(w io.Writer, s *admin.AlertsSummary) {
+	if s == nil {
+		return
+	}
+	for i := range s.Raised {
+		a := &s.Raised[i]
+		fmt.Fprintf(w, "alert\t%s since %s: %s\n", a.Event, human.Moment(a.Since), a.Text)
+	}
+	for _, event := range slices.Sorted(maps.Keys(s.Accounts)) {
+		fmt.Fprintf(w, "alert\t%s of %s\n", event, human.Count(s.Accounts[event], "account"))
+	}
+	for i := range s.Failing {
+		fmt.Fprintf(w, "alerts to %s\t%s\n", s.Failing[i].Key, destinationState(&s.Failing[i]))
+	}
+	if s.Problem != "" {
+		fmt.Fprintf(w, "alerts\t%s\n", s.Problem)
+	}
+}
+
 func printStatus(w io.Writer, v admin.Status) {
 	table(w, func(w io.Writer) {
 		if v.Ready {
@@ -244,6 +264,7 @@ func printStatus(w io.Writer, v admin.Status) {
 		for _, c := range v.Certificates {
 			fmt.Fprintf(w, "certificate\t%s: %s\n", c.Host, certificateState(&c, time.Now()))
 		}
+		printAlertsSummary(w, v.Alerts)
 		if v.Limiter != nil {
 			fmt.Fprintf(w, "limiter\t%s\n", limiterState(v.Limiter))
 		}

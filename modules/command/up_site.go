@@ -28,6 +28,7 @@ type site struct {
 	config string // the HCL file, absolute
 	data   string // the data folder, absolute
 	admin  string // the gateway's own admin address, "" when there is none
+	health string // where health checks are answered, "" for the usual socket
 	public []endpoint
 	listen []string // every TCP address that it takes, host:port
 }
@@ -49,6 +50,11 @@ func readSite(file string) (*site, error) {
 	if err != nil {
 		return nil, fmt.Errorf("reading the Caddyfile: %w", err)
 	}
+	return siteOf(file, adapted)
+}
+
+// siteOf reads Caddy's configuration, of a file.
+func siteOf(file string, adapted []byte) (*site, error) {
 	var parts struct {
 		Admin *caddy.AdminConfig `json:"admin"`
 		Apps  struct {
@@ -67,7 +73,8 @@ func readSite(file string) (*site, error) {
 		return nil, fmt.Errorf("%s has no site in it: add one with the directive `fareway`, "+
 			"or move the file away and a new one is written", file)
 	}
-	s := &site{file: file, json: adapted}
+	s := &site{file: file, json: adapted, health: parts.Apps.Fareway.Health}
+	var err error
 	if s.config, s.data, err = paths(parts.Apps.Fareway); err != nil {
 		return nil, err
 	}

@@ -114,6 +114,7 @@ func (b *books) countSettlement(charge ledger.Charge, reason string, all []*atte
 	if charge.Over > 0 && current != nil { // the surcharge alone is within the hold
 		b.warnOver(charge, all, current)
 	}
+	b.gen.NoteCharged(&b.call.Principal.Account, charge)
 	rec := &b.call.Record
 	rec.Microcents, rec.Pending, rec.Reason = charge.Microcents, charge.Pending, reason
 	m := b.engine.Metrics()

@@ -7,6 +7,7 @@ import (
 	"sync/atomic"
 	"time"
 
+	"github.com/fareway/fareway/modules/gateway"
 	"github.com/fareway/fareway/plugins/families"
 	"github.com/fareway/fareway/plugins/llm"
 )
@@ -209,11 +210,7 @@ func (d *delivery) flush() {
 func (d *delivery) sendFrames(who writer, frames []byte) {
 	if !d.opened {
 		d.opened = true
-		h := d.w.Header()
-		h.Set("Content-Type", "text/event-stream; charset=utf-8")
-		// no-transform is what keeps Caddy's encode from compressing, and so delaying, the stream.
-		h.Set("Cache-Control", "no-cache, no-transform")
-		h.Set("X-Accel-Buffering", "no")
+		gateway.SetStreamHead(d.w.Header())
 		d.w.WriteHeader(http.StatusOK)
 	}
 	if d.write(who, frames) != nil && !d.gone.Swap(true) {

@@ -102,12 +102,17 @@ func lifetime(parent, stopping context.Context, deadline time.Time, d *delivery)
 		over(errTimeLimit)
 		d.setLastDeadline()
 	})
-	unhook := context.AfterFunc(stopping, func() {
+	stop := func() {
 		over(engine.ErrShutdown)
 		d.setLastDeadline()
-	})
+	}
+	unhook, unhookRelay := context.AfterFunc(stopping, stop), func() bool { return true }
+	if ends := gateway.RelayEnds(parent); ends != nil {
+		unhookRelay = context.AfterFunc(ends, stop)
+	}
 	return ctx, func() {
 		unhook()
+		unhookRelay()
 		limit.Stop()
 		over(nil)
 		d.restoreConnection()

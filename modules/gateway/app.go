@@ -279,15 +279,17 @@ func (a *App) succeed() error {
 		// cannot see where their sockets are the process's.
 		b.shutdownDelayed, b.http.ShutdownDelay = b.http.ShutdownDelay, 0
 	}
-	if predecessor != nil {
+	first := a.before == nil
+	if predecessor != nil && first {
 		if err := a.takeRelayed(a.Engine().PredecessorsEnded()); err != nil {
 			return err
 		}
 	}
 	go func() {
 		active := a.awaitActive()
-		if active && a.before == nil {
+		if active && first {
 			a.awaitCertificates()
+			settleSockets(a.http, a.log)
 		}
 		resumeListening()
 		if active {

@@ -72,6 +72,7 @@ const (
 	KeyUnknown   = "unknown"
 	KeyRevoked   = "revoked"
 	KeyExpired   = "expired"
+	KeyProbe     = "probe" // none of an account's: see AnswerProbe
 )
 
 // Record is what the access line tells of a call beyond its status.

@@ -9,6 +9,7 @@ import (
 	"os"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/fareway/fareway/config"
@@ -77,11 +78,18 @@ func (p *loadPrinter) diagnostics(d *config.Diagnostics) {
 	}
 }
 
+// quiet has Caddyfiles read without a word about their HCL files.
+var quiet atomic.Bool
+
+// ReadQuietly has this process read Caddyfiles without a word about their HCL files: it says itself what is wrong
+// there.
+func ReadQuietly() { quiet.Store(true) }
+
 // previewLoad prints what is wrong in the HCL file of a Caddyfile whose gateway runs in another process: this is then
 // a command, such as `reload`, that hands the configuration over, and gets an error back of which Caddy makes one
 // line.
 func (a *App) previewLoad(data string) {
-	if runningEngine(data) != nil || !answers(data) {
+	if quiet.Load() || runningEngine(data) != nil || !answers(data) {
 		return
 	}
 	if _, diags := engine.CheckConfig(context.Background(), a.Config, slog.New(slog.DiscardHandler)); diags.HasErrors() {

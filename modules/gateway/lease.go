@@ -3,6 +3,7 @@ package gateway
 import (
 	"context"
 	"log/slog"
+	"os"
 	"time"
 
 	"github.com/caddyserver/caddy/v2"
@@ -25,7 +26,12 @@ func leaseEngine(data string, cfg *config.Config, log *slog.Logger, before *pred
 		o := engine.Options{DataDir: data, OpenStore: stores.Open, OpenLimiter: stores.OpenLimiter,
 			OpenCache: stores.OpenCache, OpenConversations: stores.OpenConversations, Logger: log, Version: Version()}
 		if before != nil {
-			o.BeforeLedger = before.awaitLedger
+			o.BeforeLedger = func() error {
+				if err := stores.CheckVersion(cfg.Store, data); err != nil {
+					return err // while the process before this one can still go on
+				}
+				return before.awaitLedger()
+			}
 		}
 		e, err := engine.Open(o, cfg)
 		if err != nil {
@@ -87,6 +93,9 @@ func (a *App) shutdownDelay() time.Duration {
 // gateway, streams of the last configuration are still served to their end, beside the reload.
 func (p pooledEngine) Destruct() error {
 	if caddy.Exiting() {
+		if os.Getenv("INVOCATION_ID") != "" { // systemd.exec(5): it ends what is left of a service with its main process
+			p.AwaitPredecessors()
+		}
 		return p.Close()
 	}
 	go func() {

@@ -2,9 +2,12 @@ package gateway
 
 import (
 	"context"
+	"errors"
 	"fmt"
+	"log/slog"
 	"net"
 	"os"
+	"slices"
 	"strconv"
 	"strings"
 	"sync"
@@ -101,14 +104,41 @@ func listen(addr caddy.NetworkAddress) (net.Listener, error) {
 
 // takeSockets takes up the sockets that this process was started with, by a service manager or the process before it.
 var takeSockets = sync.OnceValue(func() error {
-	if before := os.Getenv(successionVariable); before != "" {
+	before := os.Getenv(successionVariable)
+	if before != "" {
 		// It could not know this when it set the environment.
 		if err := os.Setenv("LISTEN_PID", strconv.Itoa(os.Getpid())); err != nil {
 			return err
 		}
 	}
-	return listening.Give(activation.Files(true)...)
+	all := activation.Files(true)
+	own := slices.IndexFunc(all, func(f *os.File) bool { return f.Name() == inheritedSocket })
+	if own < 0 || before == "" { // names are a service manager's, and may be any
+		own = len(all)
+	}
+	return errors.Join(listening.Give(all[:own]...), listening.Inherit(all[own:]...))
 })
+
+// inheritedSocket is the name, in LISTEN_FDNAMES, of a socket that the process before this one has bound.
+const inheritedSocket = "inherited"
+
+// settleSockets closes sockets of the process before this one at which the first configuration does not listen, and
+// tells of a service manager's: what is sent there waits for ever.
+func settleSockets(app *caddyhttp.App, log *slog.Logger) {
+	listening.Settle()
+	if app != nil {
+		for _, server := range app.Servers {
+			if slices.ContainsFunc(server.Listen, func(a string) bool { return strings.HasPrefix(a, "fd") }) {
+				return // by their numbers: who has which is not known
+			}
+		}
+	}
+	for _, unused := range listening.Unused() {
+		log.Warn("the service manager has given this process a socket at which no site listens: whoever connects there "+
+			"waits in vain; take it out of the socket unit, or give it a site", "network", unused.Network(),
+			"address", unused.String())
+	}
+}
 
 // gatePackets leaves packets of the sockets that the process before this one has, too, to that, until alone is closed.
 func gatePackets(alone <-chan struct{}) { listening.GatePackets(alone) }

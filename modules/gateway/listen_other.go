@@ -5,6 +5,7 @@ package gateway
 import (
 	"context"
 	"errors"
+	"log/slog"
 	"net"
 	"time"
 
@@ -21,6 +22,8 @@ func shareSockets(*caddyhttp.App) {}
 func listen(addr caddy.NetworkAddress) (net.Listener, error) { return listenAsCaddy(addr) }
 
 func takeAddresses(context.Context, *caddyhttp.App) ([]net.Listener, error) { return nil, nil }
+
+func settleSockets(*caddyhttp.App, *slog.Logger) {}
 
 func gatePackets(<-chan struct{}) {}
 

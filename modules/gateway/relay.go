@@ -36,12 +36,17 @@ const (
 	relayedAt   = "Fareway-Relayed-At"   // which of our addresses it came to
 	relayedName = "Fareway-Relayed-Name" // the name in its TLS handshake
 	relayedTLS  = "Fareway-Relayed-Tls"  // the version of TLS, a number; "" without it
+	relayedEnds = "Fareway-Relayed-Ends" // when the process that relays ends, and the reply has to: RFC 3339
 )
+
+// endRelayedWithin is how long a relayed reply may take to end when it has to, until its connection does.
+const endRelayedWithin = 2 * time.Second
 
 // relay gives requests to the process after this one.
 type relay struct {
 	served chan struct{} // closed when that takes them, or cannot
 	err    error         // why it cannot; read after served is closed
+	ends   time.Time     // when this process's drain is over; read after served is closed
 	proxy  httputil.ReverseProxy
 }
 
@@ -55,7 +60,7 @@ func newRelay(data string, log *slog.Logger) (*relay, error) {
 	}
 	r := &relay{served: make(chan struct{})}
 	r.proxy = httputil.ReverseProxy{
-		Rewrite:       rewriteRelayed,
+		Rewrite:       r.rewrite,
 		FlushInterval: -1,
 		Transport: &http.Transport{
 			DialContext: func(ctx context.Context, _, _ string) (net.Conn, error) {
@@ -74,9 +79,9 @@ func newRelay(data string, log *slog.Logger) (*relay, error) {
 	return r, nil
 }
 
-// answer says how the start of the other process has ended.
-func (r *relay) answer(err error) {
-	r.err = err
+// answer says how the start of the other process has ended, and when this one ends at the latest.
+func (r *relay) answer(err error, ends time.Time) {
+	r.err, r.ends = err, ends
 	close(r.served)
 }
 
@@ -102,7 +107,11 @@ func Relay(w http.ResponseWriter, r *http.Request, work *engine.Work) {
 	}
 	ctx, cancel := context.WithCancel(r.Context())
 	defer cancel()
-	defer context.AfterFunc(work.Stopping(), cancel)()
+	defer context.AfterFunc(work.Stopping(), func() {
+		// The other process ends the reply by now. A client that takes nothing of it keeps neither from its end.
+		_ = http.NewResponseController(w).SetWriteDeadline(time.Now().Add(endRelayedWithin))
+		time.AfterFunc(endRelayedWithin, cancel)
+	})()
 	select {
 	case <-to.served:
 		if to.err == nil {
@@ -114,23 +123,31 @@ func Relay(w http.ResponseWriter, r *http.Request, work *engine.Work) {
 	refuseRelayed(w)
 }
 
-// rewriteRelayed leaves a request as it came, and says what its connection was.
-func rewriteRelayed(r *httputil.ProxyRequest) {
-	r.Out.URL.Scheme, r.Out.URL.Host, r.Out.Host = "http", "gateway", r.In.Host
+// rewrite leaves a request as it came, and says what its connection was, and until when it may take: the other process
+// would take the end of this one for a client that has left.
+func (r *relay) rewrite(p *httputil.ProxyRequest) {
+	p.Out.URL.Scheme, p.Out.URL.Host, p.Out.Host = "http", "gateway", p.In.Host
 	for _, name := range [...]string{"Forwarded", "X-Forwarded-For", "X-Forwarded-Host", "X-Forwarded-Proto"} {
-		if values, ok := r.In.Header[name]; ok {
-			r.Out.Header[name] = values
+		if values, ok := p.In.Header[name]; ok {
+			p.Out.Header[name] = values
 		}
 	}
-	h := r.Out.Header
-	h.Set(relayedFrom, r.In.RemoteAddr)
-	if at, ok := r.In.Context().Value(http.LocalAddrContextKey).(net.Addr); ok {
+	h := p.Out.Header
+	h.Set(relayedFrom, p.In.RemoteAddr)
+	if at, ok := p.In.Context().Value(http.LocalAddrContextKey).(net.Addr); ok {
 		h.Set(relayedAt, at.String())
 	}
 	h.Del(relayedTLS)
-	if r.In.TLS != nil {
-		h.Set(relayedTLS, strconv.Itoa(int(r.In.TLS.Version)))
-		h.Set(relayedName, r.In.TLS.ServerName)
+	ends := r.ends
+	if before := RelayEnds(p.In.Context()); before != nil {
+		if of, ok := before.Deadline(); ok && of.Before(ends) {
+			ends = of
+		}
+	}
+	h.Set(relayedEnds, ends.Format(time.RFC3339Nano))
+	if p.In.TLS != nil {
+		h.Set(relayedTLS, strconv.Itoa(int(p.In.TLS.Version)))
+		h.Set(relayedName, p.In.TLS.ServerName)
 	}
 }
 
@@ -182,10 +199,25 @@ func serveRelayed(w http.ResponseWriter, r *http.Request) {
 		r.TLS = &tls.ConnectionState{Version: uint16(version), HandshakeComplete: true,
 			ServerName: r.Header.Get(relayedName)}
 	}
-	for _, name := range [...]string{relayedFrom, relayedAt, relayedName, relayedTLS} {
+	if at, err := time.Parse(time.RFC3339Nano, r.Header.Get(relayedEnds)); err == nil {
+		ends, cancel := context.WithDeadline(context.Background(), at)
+		defer cancel()
+		r = r.WithContext(context.WithValue(r.Context(), relayEnds{}, ends))
+	}
+	for _, name := range [...]string{relayedFrom, relayedAt, relayedName, relayedTLS, relayedEnds} {
 		r.Header.Del(name)
 	}
 	server.ServeHTTP(w, r)
+}
+
+// relayEnds is the key of a context that is done when the process that relays a request has to end.
+type relayEnds struct{}
+
+// RelayEnds is done when the process that relays a request, by the request's context, ends it; nil for one that is not
+// relayed.
+func RelayEnds(request context.Context) context.Context {
+	ends, _ := request.Value(relayEnds{}).(context.Context)
+	return ends
 }
 
 // relayedServer is the server at an address, nil for none.

@@ -140,7 +140,8 @@ func upgrade(ctx context.Context, e *engine.Engine, program string) (up Upgraded
 			"program", program, "error", err)
 		next.kill() // it may have the ledger
 		errAgain := serveAgain(log)
-		to.answer(errAgain)
+		_, until := e.WaitsFor()
+		to.answer(errAgain, until)
 		after := time.Duration(0)
 		if errAgain == nil {
 			after = closeAfter
@@ -150,8 +151,8 @@ func upgrade(ctx context.Context, e *engine.Engine, program string) (up Upgraded
 	}
 	next.becomeMain(log)
 	up.PID, up.Program, up.Paused = next.process.Pid, program, time.Since(began)
-	to.answer(nil)
 	up.Running, up.Until = e.WaitsFor()
+	to.answer(nil, up.Until)
 	log.Info("another process has taken this one's place; what runs goes on here", "pid", up.PID, "program", program,
 		"paused", up.Paused, "requests", up.Running, "until", up.Until)
 	go leave(e, closeAfter)
@@ -263,6 +264,15 @@ func successorEnv(env []string) []string {
 	})
 }
 
+// descriptorNames are the names of the sockets that a process gets: the first of them are a service manager's.
+func descriptorNames(all, given int) string {
+	names := slices.Repeat([]string{inheritedSocket}, all)
+	for i := range given {
+		names[i] = "given"
+	}
+	return strings.Join(names, ":")
+}
+
 // successorArgs are the arguments of a process without what is about one that is waited for (`fareway start`).
 func successorArgs(args []string) (kept []string) {
 	for i := 0; i < len(args); i++ {
@@ -301,10 +311,11 @@ func startSuccessor(program, name string) (*successor, error) {
 	}
 	s := &successor{conn: conn, says: make(chan string, 4), ended: make(chan struct{})}
 	var pid int
-	err = listening.Lend(func(descriptors []uintptr) error {
+	err = listening.Lend(func(descriptors []uintptr, given int) error {
 		files := append([]uintptr{0, 1, 2}, descriptors...) // a service manager's keep their numbers
 		files = append(files, theirs.Fd())
 		env := append(successorEnv(os.Environ()), fmt.Sprintf("LISTEN_FDS=%d", len(descriptors)),
+			"LISTEN_FDNAMES="+descriptorNames(len(descriptors), given),
 			fmt.Sprintf("%s=%d", successionVariable, len(files)-1))
 		args := append([]string{name}, successorArgs(os.Args[1:])...)
 		var err error

@@ -226,7 +226,7 @@ func (c *Client) transport(e *Endpoint) (*transport, error) {
 // RoundTrip and not by an http.Client, so that no redirect is followed: it would take prompts and key to an address
 // that the operator did not choose.
 func newTransport(e *Endpoint) (*transport, error) {
-	secured, err := e.TLS.config()
+	secured, err := e.TLS.Config()
 	if err != nil {
 		return nil, err
 	}

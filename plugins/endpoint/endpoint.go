@@ -173,7 +173,7 @@ func (e *Endpoint) CheckConnection(now time.Time) error {
 		return errors.New("HTTP/2 without TLS does not go through an HTTP proxy; take https://, a SOCKS5 proxy, or leave " +
 			"http2 out")
 	}
-	_, err = e.TLS.config()
+	_, err = e.TLS.Config()
 	return err
 }
 
@@ -194,8 +194,8 @@ func (e *Endpoint) proxy() (*url.URL, error) {
 	return u, nil
 }
 
-// config is nil for what the system trusts.
-func (t TLS) config() (*tls.Config, error) {
+// Config is nil for what the system trusts.
+func (t TLS) Config() (*tls.Config, error) {
 	if t == (TLS{}) {
 		return nil, nil
 	}

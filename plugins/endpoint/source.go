@@ -86,6 +86,11 @@ func (s *Source) Proves(ctx context.Context, model string) bool {
 	return e != nil && e.Timings
 }
 
+// Endpoint returns the endpoint of a model, and asks for it where there is none that is valid.
+func (s *Source) Endpoint(ctx context.Context, model string) (*Endpoint, error) {
+	return s.get(ctx, model, nil)
+}
+
 // cachedEndpoint returns the endpoint of a model, nil when nobody can say without being asked. One that nears its end
 // is handed out while a new one is asked for.
 func (s *Source) cachedEndpoint(ctx context.Context, model string) *Endpoint {

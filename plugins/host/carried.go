@@ -2,9 +2,11 @@ package host
 
 import (
 	"context"
+	"crypto/tls"
 	"errors"
 	"fmt"
 	"io"
+	"net/url"
 	"runtime/debug"
 	"strings"
 	"sync/atomic"
@@ -43,6 +45,42 @@ func (p *Plugin) Proves(ctx context.Context, model string) bool {
 
 // Refuses reports whether the upstream of a model is known to refuse that (llm.Restrictions), by its endpoint.
 func (p *Plugin) Refuses(model, restriction string) bool { return p.source.Refuses(model, restriction) }
+
+// Address is where calls of a model go.
+type Address struct {
+	URL   string      // without what is in its query, which may be secret
+	Proxy string      // without a user and a password; "" for none
+	TLS   *tls.Config // what the address has to show; nil for what the system trusts
+}
+
+// Address asks the provider where calls of a model go. One that carries all its traffic itself does not say.
+func (p *Plugin) Address(ctx context.Context, model string) (Address, error) {
+	if !p.Capabilities().Endpoint {
+		return Address{}, fmt.Errorf("provider %q does not say where its calls go", p.spec.Name)
+	}
+	e, err := p.source.Endpoint(ctx, model)
+	if err != nil {
+		return Address{}, err
+	}
+	return addressOf(e)
+}
+
+// addressOf is an endpoint without its secrets.
+func addressOf(e *endpoint.Endpoint) (a Address, err error) {
+	for _, part := range []struct {
+		from string
+		to   *string
+	}{{e.URL, &a.URL}, {e.Proxy, &a.Proxy}} {
+		u, err := url.Parse(part.from)
+		if err != nil {
+			return a, errors.New("its address is not a URL") // which the error would show
+		}
+		u.User, u.RawQuery = nil, ""
+		*part.to = u.String()
+	}
+	a.TLS, err = e.TLS.Config()
+	return a, err
+}
 
 // Carry makes an attempt by the provider's endpoint, in this process. The error is an *llm.Error.
 func (p *Plugin) Carry(ctx context.Context, req *llm.Request) (*Carried, error) {

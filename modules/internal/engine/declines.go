@@ -88,6 +88,7 @@ func (r *requests) countDeclined(ctx context.Context, account ledger.Account, li
 	delete(d.byAccount, account.ID) // when it is reactivated, the count begins anew
 	r.keys.forget()
 	r.metrics.suspended.Inc()
+	r.noteSuspended(account.ID)
 	r.Logger().Warn("an account is suspended: a content policy declined too many of its requests", "account", account.Name,
 		"account_id", account.ID, "declined", len(times), "window", limit.Window, "last_request_id", request)
 	return nil

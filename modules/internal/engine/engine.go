@@ -109,6 +109,7 @@ type Engine struct {
 	nodes      *nodes // nil where this process has the ledger to itself
 	probe      storeProbe
 	background background
+	alerting   alerting
 	opened     time.Time
 
 	early        []*host.Plugin // that were started before there was a configuration to serve
@@ -157,6 +158,7 @@ type requests struct {
 	failures      failures
 	lost          refusedForLoss
 	declines      declines
+	noted         noted
 	states        *States
 	conversations *affinity.Book
 	sharedBook    affinity.Shared // below it, nil where it is this process's own
@@ -273,6 +275,7 @@ func (e *Engine) openParts(o *Options, cfg *config.Config) error {
 	e.probe.ping, e.probe.now = e.store.Ping, o.Now
 	e.metrics.providers.current = e.Current
 	e.setBackground(o)
+	e.openAlerts(o, cfg)
 	return nil
 }
 
@@ -361,6 +364,7 @@ func (e *Engine) Activate(g *Generation) {
 	e.activate(g)
 	e.releaseEarly()
 	e.background.start(e.life.ctx)
+	e.alerting.start(e.life.leaving) // another process of the same folder may take over from then on
 }
 
 // Store is the ledger as operators use it. Requests use Ledger.
@@ -559,6 +563,7 @@ func (e *Engine) Close() error {
 	e.offered.Wait()
 	e.predecessors.watchers.Wait()
 	e.background.wait()
+	e.alerting.close()
 	e.telemetry.Close()
 	if !e.isHandedOver() {
 		if err := e.saveCounts(context.Background()); err != nil {

@@ -44,6 +44,26 @@ type predecessors struct {
 // PredecessorsEnded is closed once no process before this one runs requests any more.
 func (e *Engine) PredecessorsEnded() <-chan struct{} { return e.predecessors.allEnded }
 
+// AwaitPredecessors begins a drain and waits until no process before this one runs requests any more, or its time is
+// over.
+func (e *Engine) AwaitPredecessors() {
+	e.BeginDrain(0)
+	if e.predecessors.allEnded == nil || e.isHandedOver() { // or the one that has the ledger waits for them
+		return
+	}
+	select {
+	case <-e.predecessors.allEnded:
+		return
+	default:
+	}
+	_, until := e.WaitsFor()
+	e.Logger().Info("waiting for the process before this one, which still runs requests", "until", until)
+	select {
+	case <-e.predecessors.allEnded:
+	case <-e.life.ctx.Done():
+	}
+}
+
 // lockEnded finds the spools of processes that have handed the ledger over: of those that have ended, and of those
 // that live. Those that have ended are locked until release is called.
 func (p *predecessors) lockEnded() (dead map[string]*flock.Flock, release func(), err error) {

@@ -68,6 +68,7 @@ type Metrics struct {
 	files   *fileCollector
 	backup  *backupCollector
 	failing *failingCollector
+	alerts  *alertCollector
 
 	certificates *certificateCollector
 
@@ -212,6 +213,7 @@ func newMetrics(version string) *Metrics {
 		certificates:  newCertificateCollector(),
 		backup:        newBackupCollector(),
 		failing:       newFailingCollector(),
+		alerts:        newAlertCollector(),
 		build:         buildInfo(version),
 		policyMetrics: newPolicyMetrics(),
 		shadowMetrics: newShadowMetrics(seconds),
@@ -250,7 +252,7 @@ func (m *Metrics) Collectors() []prometheus.Collector {
 		m.undecided,
 		m.unkept,
 		m.trainings,
-		m.loads, m.refused, m.inForce, m.files, m.backup, m.failing, m.certificates, m.build},
+		m.loads, m.refused, m.inForce, m.files, m.backup, m.failing, m.alerts, m.certificates, m.build},
 		slices.Concat(countConnections(), m.limiter, m.budgets, m.spooled, m.nodes, m.policy, m.collectors())...)
 }
 

@@ -2,7 +2,6 @@ package engine
 
 import (
 	"errors"
-	"fmt"
 	"path/filepath"
 	"testing"
 	"time"
@@ -13,7 +12,7 @@ import (
 	"github.com/fareway/fareway/modules/internal/backup/chores"
 )
 
-// gathered are the values of a collector's metrics, by name and label.
+// gathered are the values of a collector's metrics, by name and labels.
 func gathered(t *testing.T, c prometheus.Collector) map[string]float64 {
 	t.Helper()
 	registry := prometheus.NewRegistry()
@@ -23,7 +22,11 @@ func gathered(t *testing.T, c prometheus.Collector) map[string]float64 {
 	values := make(map[string]float64)
 	for _, f := range families {
 		for _, m := range f.GetMetric() {
-			values[fmt.Sprint(f.GetName(), " ", m.GetLabel()[0].GetValue())] = m.GetGauge().GetValue()
+			name := f.GetName()
+			for _, label := range m.GetLabel() {
+				name += " " + label.GetValue()
+			}
+			values[name] = m.GetGauge().GetValue()
 		}
 	}
 	return values

@@ -30,14 +30,17 @@ func (c *certificateCollector) Describe(ch chan<- *prometheus.Desc) { ch <- c.un
 
 // Collect implements prometheus.Collector.
 func (c *certificateCollector) Collect(ch chan<- prometheus.Metric) {
-	validities := c.validities.Load()
-	if validities == nil {
-		return
-	}
-	for host, v := range (*validities)() {
+	for host, v := range c.list() {
 		ch <- prometheus.MustNewConstMetric(c.until, prometheus.GaugeValue, float64(v.Until.Unix()), host)
 		ch <- prometheus.MustNewConstMetric(c.life, prometheus.GaugeValue, v.Until.Sub(v.From).Seconds(), host)
 	}
+}
+
+func (c *certificateCollector) list() map[string]Validity {
+	if validities := c.validities.Load(); validities != nil {
+		return (*validities)()
+	}
+	return nil
 }
 
 // WatchCertificates says whom to ask when the certificates of the configuration that serves are good, by host.

@@ -50,12 +50,27 @@ func (c *fileCollector) Collect(ch chan<- prometheus.Metric) {
 			ch <- prometheus.MustNewConstMetric(c.size, prometheus.GaugeValue, float64(info.Size()), file)
 		}
 	}
+	for folder, d := range c.disks() {
+		ch <- prometheus.MustNewConstMetric(c.free, prometheus.GaugeValue, float64(d.free), folder)
+		ch <- prometheus.MustNewConstMetric(c.whole, prometheus.GaugeValue, float64(d.whole), folder)
+	}
+}
+
+// disk is that of a folder, in bytes.
+type disk struct {
+	path        string // of the folder
+	free, whole uint64
+}
+
+// disks are those of the folders, where the system tells, by what the label says.
+func (c *fileCollector) disks() map[string]disk {
+	all := make(map[string]disk, len(c.folders))
 	for folder, path := range c.folders {
 		if free, whole, ok := measureDisk(path); ok {
-			ch <- prometheus.MustNewConstMetric(c.free, prometheus.GaugeValue, float64(free), folder)
-			ch <- prometheus.MustNewConstMetric(c.whole, prometheus.GaugeValue, float64(whole), folder)
+			all[folder] = disk{path, free, whole}
 		}
 	}
+	return all
 }
 
 // buildInfo tells which program this is.

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"log/slog"
+	"slices"
 	"sync"
 	"time"
 
@@ -151,12 +152,49 @@ func (g *Generation) try(ctx context.Context, h *host.Host, provider string) (pl
 // CheckUpstreams compares a configuration with what its upstreams offer. It starts each provider for a moment, and
 // needs no engine.
 func CheckUpstreams(ctx context.Context, cfg *config.Config, logger *slog.Logger) *config.Diagnostics {
+	return LookUpstreams(ctx, cfg, logger).Diagnostics
+}
+
+// Address is where the calls of a provider go.
+type Address = host.Address
+
+// Upstream is what was found of a provider's.
+type Upstream struct {
+	Address Address // zero where the provider does not say
+	Asked   bool    // it was asked for what it offers
+	Err     error   // why it does not say; nil where it does
+}
+
+// Looked is what came of asking the upstreams of a configuration.
+type Looked struct {
+	Diagnostics *config.Diagnostics // as CheckUpstreams has them
+	Upstreams   map[string]Upstream // by provider
+}
+
+// LookUpstreams is CheckUpstreams, and says where the upstreams are.
+func LookUpstreams(ctx context.Context, cfg *config.Config, logger *slog.Logger) Looked {
 	h := host.New(host.Options{Builtin: selfCommand, Logger: logger})
 	defer h.Close()
 	g := &Generation{Config: cfg}
 	defer g.releasePlugins()
+	looked := Looked{Upstreams: make(map[string]Upstream)}
 	for _, p := range cfg.Providers {
-		_, _ = g.try(ctx, h, p.Name) // that one does not start is for TryConfig to tell
+		plugin, err := g.try(ctx, h, p.Name)
+		if err != nil || plugin == nil {
+			continue // that one does not start is for TryConfig to tell
+		}
+		var u Upstream
+		if i := slices.IndexFunc(cfg.Routes, func(r config.Route) bool { return r.Provider == p.Name }); i >= 0 {
+			u.Address, _ = plugin.Address(ctx, cfg.Routes[i].Model) // who does not say has none
+		}
+		looked.Upstreams[p.Name] = u
 	}
-	return cfg.Against(g.offers(ctx, askShortly), true)
+	offers := g.offers(ctx, askShortly)
+	for name, offer := range offers {
+		u := looked.Upstreams[name]
+		u.Asked, u.Err = true, offer.Err
+		looked.Upstreams[name] = u
+	}
+	looked.Diagnostics = cfg.Against(offers, true)
+	return looked
 }

@@ -42,7 +42,7 @@ func TestUpstreamsAreAskedBesideServing(t *testing.T) {
 			return one.fire
 		}}, cfg)
 	require.NoError(t, err)
-	e.background.loops = nil
+	e.background.loops, e.alerting.service = nil, nil
 	live, err := e.Live(t.Context(), cfg)
 	require.NoError(t, err)
 	require.Nil(t, live.gen.Upstreams())

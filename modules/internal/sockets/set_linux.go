@@ -20,6 +20,7 @@ type Set struct {
 	mu      sync.Mutex
 	held    []*socket // those that were given are first, in their order: whoever counts descriptors counts on it
 	taking  []*listener
+	settled bool            // no inherited socket waits any more for somebody to listen at it
 	resumed chan struct{}   // closed when connections are taken again; nil while they are
 	gate    <-chan struct{} // of packets: see GatePackets
 }
@@ -28,17 +29,41 @@ type Set struct {
 type socket struct {
 	file  *os.File
 	local net.Addr // *net.TCPAddr or *net.UDPAddr
-	given bool     // by somebody who has it open, too: it stays when nobody here listens
+	from  origin
 	users int
 }
 
-// Give adds sockets that were handed to this process. It owns them from then on. Those that are not of TCP or UDP are
-// kept open, in their places, for whoever knows them by number.
-func (s *Set) Give(files ...*os.File) error {
+// origin is whose a socket is.
+type origin int
+
+const (
+	bound     origin = iota // by this process
+	given                   // by a service manager, which has it open, too: it stays when nobody here listens
+	inherited               // of the process before this one, which has it open for as long as it drains
+)
+
+// Give adds sockets that a service manager has handed to this process. It owns them from then on. Those that are not
+// of TCP or UDP are kept open, in their places, for whoever knows them by number.
+func (s *Set) Give(files ...*os.File) error { return s.take(given, files) }
+
+// Inherit adds sockets of the process whose place this one takes. Those at which nobody listens are closed by Settle.
+func (s *Set) Inherit(files ...*os.File) error { return s.take(inherited, files) }
+
+// Settle is for a process whose first configuration listens: sockets that were inherited for others are closed.
+func (s *Set) Settle() {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.settled = true
+	for _, k := range slices.Clone(s.held) {
+		s.leave(k)
+	}
+}
+
+func (s *Set) take(from origin, files []*os.File) error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	for _, f := range files {
-		k := &socket{file: f, given: true}
+		k := &socket{file: f, from: from}
 		s.held = append(s.held, k)
 		if ln, err := net.FileListener(f); err == nil {
 			k.local = ln.Addr()
@@ -122,7 +147,7 @@ func (s *Set) ListenPacket(ctx context.Context, network, address string, config 
 	}
 	k.users++
 	conn := &packetConn{UDPConn: pc.(*net.UDPConn), set: s, socket: k}
-	if k.given && s.gate != nil {
+	if k.from != bound && s.gate != nil {
 		return newGatedConn(conn, s.gate), nil
 	}
 	return conn, nil
@@ -159,6 +184,11 @@ func split(a net.Addr) (network string, ip net.IP, port int) {
 	return "", nil, 0
 }
 
+func isInternet(a net.Addr) bool {
+	network, _, _ := split(a)
+	return network != ""
+}
+
 // isWildcard reports whether an address is all of the machine's. A socket for IPv6 is one for IPv4 as well.
 func isWildcard(ip net.IP) bool { return len(ip) == 0 || ip.IsUnspecified() }
 
@@ -175,7 +205,7 @@ func (s *Set) hint(err error) error {
 		strings.Join(unused, ", "))
 }
 
-// Unused are the sockets that were given to this process and that nobody listens at.
+// Unused are the sockets of TCP and UDP that were given to this process and that nobody listens at.
 func (s *Set) Unused() []net.Addr {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -184,7 +214,7 @@ func (s *Set) Unused() []net.Addr {
 
 func (s *Set) unused() (addresses []net.Addr) {
 	for _, k := range s.held {
-		if k.given && k.users == 0 && k.local != nil {
+		if k.from == given && k.users == 0 && isInternet(k.local) {
 			addresses = append(addresses, k.local)
 		}
 	}
@@ -202,7 +232,7 @@ func newSocket(from interface{ File() (*os.File, error) }, local net.Addr) (*soc
 
 // leave closes a socket that nobody uses. The lock is held.
 func (s *Set) leave(k *socket) {
-	if k.users > 0 || k.given {
+	if k.users > 0 || k.from == given || k.from == inherited && !s.settled {
 		return
 	}
 	_ = k.file.Close()
@@ -217,15 +247,19 @@ func (s *Set) release(k *socket) {
 	s.leave(k)
 }
 
-// Lend calls use with the descriptors of all sockets, as a process that is started inherits them, in the order in
-// which it gives them to its own Set. They stay this process's.
+// Lend calls use with the descriptors of all sockets, in the order in which a process that is started has to take
+// them: as many as were given to this one, and then those that it inherits. They stay this process's.
 //
 // os.File.Fd is of no use here: it makes the socket a blocking one, for everybody who has a copy of it.
-func (s *Set) Lend(use func(descriptors []uintptr) error) error {
+func (s *Set) Lend(use func(descriptors []uintptr, given int) error) error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	var all []uintptr
+	ofManager := 0
 	for _, k := range s.held {
+		if k.from == given {
+			ofManager++
+		}
 		raw, err := k.file.SyscallConn()
 		if err == nil {
 			err = raw.Control(func(fd uintptr) { all = append(all, fd) })
@@ -234,7 +268,7 @@ func (s *Set) Lend(use func(descriptors []uintptr) error) error {
 			return fmt.Errorf("finding the socket at %v: %w", k.local, err)
 		}
 	}
-	return use(all)
+	return use(all, ofManager)
 }
 
 // past is a deadline that is over.
@@ -244,7 +278,7 @@ var past = time.Unix(1, 0)
 func (s *Set) Pause() { s.pause(func(*socket) bool { return true }) }
 
 // PauseGiven is Pause of the sockets that were given to this process, for its end: whoever gave them keeps the queues.
-func (s *Set) PauseGiven() { s.pause(func(k *socket) bool { return k.given }) }
+func (s *Set) PauseGiven() { s.pause(func(k *socket) bool { return k.from == given }) }
 
 func (s *Set) pause(which func(*socket) bool) {
 	s.mu.Lock()
@@ -263,7 +297,7 @@ func (s *Set) pause(which func(*socket) bool) {
 func (s *Set) HasGiven() bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	return slices.ContainsFunc(s.held, func(k *socket) bool { return k.given && k.local != nil })
+	return slices.ContainsFunc(s.held, func(k *socket) bool { return k.from == given && k.local != nil })
 }
 
 // Resume takes connections again.

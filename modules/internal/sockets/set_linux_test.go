@@ -45,17 +45,68 @@ func read(t *testing.T, c net.Conn) string {
 	return string(b)
 }
 
-// give makes a set that has copies of another's sockets, as the process after this one has.
+// give makes a set that is given copies of another's sockets, as a service manager's next process is.
 func give(t *testing.T, from *sockets.Set) *sockets.Set {
 	t.Helper()
 	to := new(sockets.Set)
-	require.NoError(t, from.Lend(func(descriptors []uintptr) error {
+	require.NoError(t, from.Lend(func(descriptors []uintptr, _ int) error {
 		for _, fd := range descriptors {
 			require.NoError(t, to.Give(duplicate(t, fd)))
 		}
 		return nil
 	}))
 	return to
+}
+
+// succeed makes a set that has another's sockets, as the process that takes its process's place has.
+func succeed(t *testing.T, from *sockets.Set) *sockets.Set {
+	t.Helper()
+	to := new(sockets.Set)
+	require.NoError(t, from.Lend(func(descriptors []uintptr, given int) error {
+		for i, fd := range descriptors {
+			take := to.Inherit
+			if i < given {
+				take = to.Give
+			}
+			require.NoError(t, take(duplicate(t, fd)))
+		}
+		return nil
+	}))
+	return to
+}
+
+// TestInheritedSocketsAreNotKept: what a process bound itself is its successor's only while that listens there; what a
+// service manager gave it stays.
+func TestInheritedSocketsAreNotKept(t *testing.T) {
+	t.Parallel()
+	var manager sockets.Set
+	kept := listen(t, &manager, "127.0.0.1:0")
+	old := give(t, &manager)
+	given := listen(t, old, kept.Addr().String())
+	used, left, moved := listen(t, old, "127.0.0.1:0"), listen(t, old, "127.0.0.1:0"), listen(t, old, "127.0.0.1:0")
+	next := succeed(t, old)
+	require.Len(t, next.Unused(), 1, "none of those that are its predecessor's")
+	early := listen(t, next, moved.Addr().String())
+	require.NoError(t, early.Close()) // a configuration that failed
+	after := listen(t, next, used.Addr().String())
+	late := listen(t, next, moved.Addr().String())
+	for _, ln := range []net.Listener{given, used, left, moved} {
+		require.NoError(t, ln.Close())
+	}
+	next.Settle()
+	_, err := net.Dial("tcp", left.Addr().String()) //nolint:noctx // it fails at once
+	require.Error(t, err, "nobody listens any more")
+	for _, ln := range []net.Listener{after, late} {
+		client := dial(t, ln.Addr())
+		accept(t, ln, "taken")
+		require.Equal(t, "taken", read(t, client))
+		require.NoError(t, ln.Close())
+		_, err := net.Dial("tcp", ln.Addr().String()) //nolint:noctx // it fails at once
+		require.Error(t, err, "nobody listens any more")
+	}
+	require.True(t, next.HasGiven())
+	require.Len(t, next.Unused(), 1)
+	_ = dial(t, kept.Addr())
 }
 
 // TestReloadLosesNoConnection: a connection that waits in the queue when one configuration's listener closes is taken
@@ -100,6 +151,31 @@ func TestNextProcessTakesWhatWaits(t *testing.T) {
 
 	require.NoError(t, after.Close())
 	require.Len(t, next.Unused(), 1, "who gave it has it, and may want it served again")
+}
+
+// TestPauseGiven: a process that ends leaves connections in the queues of sockets that outlive it, and takes those of
+// its own.
+func TestPauseGiven(t *testing.T) {
+	t.Parallel()
+	var manager sockets.Set
+	kept := listen(t, &manager, "127.0.0.1:0")
+	s := give(t, &manager)
+	given, own := listen(t, s, kept.Addr().String()), listen(t, s, "127.0.0.1:0")
+	s.PauseGiven()
+	client := dial(t, given.Addr())
+	dial(t, own.Addr())
+	c, err := own.Accept()
+	require.NoError(t, err)
+	require.NoError(t, c.Close())
+	taken := make(chan error, 1)
+	go func() {
+		_, err := given.Accept()
+		taken <- err
+	}()
+	require.NoError(t, given.Close())
+	require.ErrorIs(t, <-taken, net.ErrClosed)
+	accept(t, kept, "taken")
+	require.Equal(t, "taken", read(t, client))
 }
 
 // TestResume: a process whose successor failed takes what has waited meanwhile.
@@ -204,8 +280,9 @@ func TestOtherSockets(t *testing.T) {
 	var s sockets.Set
 	require.NoError(t, s.Give(f))
 	mine := listen(t, &s, "127.0.0.1:0")
-	require.NoError(t, s.Lend(func(descriptors []uintptr) error {
+	require.NoError(t, s.Lend(func(descriptors []uintptr, given int) error {
 		require.Len(t, descriptors, 2)
+		require.Equal(t, 1, given)
 		require.Equal(t, ln.Addr().String(), nameOf(t, descriptors[0]))
 		return nil
 	}))

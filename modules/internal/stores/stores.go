@@ -43,6 +43,15 @@ func Open(at config.Store, data string, o ledger.Options) (ledger.Store, error) 
 	return nil, fmt.Errorf("opening the ledger: there is no store of kind %q", at.Kind)
 }
 
+// CheckVersion says why this program cannot take up the ledger that a store block names, from a process that has it.
+// Only one that others have, too, is never taken up from a process.
+func CheckVersion(at config.Store, data string) error {
+	if at.Kind != config.SQLite {
+		return nil
+	}
+	return sqlite.CheckVersion(at.File(data))
+}
+
 // node is a store in PostgreSQL, by a process with a data folder of its own.
 type node struct {
 	*postgres.Store
@@ -102,6 +111,23 @@ func OpenConversations(at config.Limiter, now func() time.Time, log *slog.Logger
 		return nil, fmt.Errorf("opening the memory of conversations: %w", err)
 	}
 	return redisaffinity.New(conn, now, log), nil
+}
+
+// RedisServer is what a Redis says of itself.
+type RedisServer = redisconn.Server
+
+// InspectRedis asks the server of a block, and says where it is, without what is secret.
+func InspectRedis(ctx context.Context, at *config.Redis) (s RedisServer, address string, err error) {
+	conn, err := connect(at)
+	if err != nil {
+		return s, "", err
+	}
+	defer func() { err = errors.Join(err, conn.Close()) }()
+	s, err = conn.Inspect(ctx)
+	if err != nil {
+		err = redisconn.Explain(err)
+	}
+	return s, conn.Address(), err
 }
 
 // connect is a connection to the server of a block, which need not be there.
@@ -192,6 +218,14 @@ func (s Server) Name() (string, error) { return postgres.NameOf(string(s)) }
 // OpenBooks opens it for reading, beside gateways or without one, on the primary or a replica.
 func (s Server) OpenBooks(ctx context.Context) (*postgres.Books, error) {
 	return postgres.OpenBooks(ctx, string(s))
+}
+
+// Inspection is what a server of PostgreSQL says of itself.
+type Inspection = postgres.Inspection
+
+// Inspect asks it how it is set up.
+func (s Server) Inspect(ctx context.Context) (Inspection, error) {
+	return postgres.Inspect(ctx, string(s))
 }
 
 // OpenTarget opens it for a ledger that is moved there.

@@ -23,11 +23,14 @@ func (s *Store) ReadPrice(ctx context.Context, route string, version int64) (pri
 }
 
 // ClaimChore makes a chore this node's for a duration from now, by the database's clock, and reports whether it is:
-// another node's it stays until its time is over.
+// another node's it stays until its time is over. What nobody has claimed for a day goes: alerts are claimed by their
+// accounts, so that there may be many.
 func (s *Store) ClaimChore(ctx context.Context, name string, d time.Duration) (bool, error) {
 	ctx, cancel := context.WithTimeout(ctx, s.o.WaitTimeout)
 	defer cancel()
-	tag, err := s.pool.Exec(ctx, `INSERT INTO chores AS c (name, node, expires)
+	tag, err := s.pool.Exec(ctx, `WITH gone AS (DELETE FROM chores WHERE name IN (SELECT name FROM chores
+			WHERE name <> $1 AND expires < clock_timestamp() - interval '1 day' FOR UPDATE SKIP LOCKED))
+		INSERT INTO chores AS c (name, node, expires)
 		VALUES ($1, $2, clock_timestamp() + $3 * interval '1 microsecond')
 		ON CONFLICT (name) DO UPDATE SET node = EXCLUDED.node, expires = EXCLUDED.expires
 		WHERE c.node = EXCLUDED.node OR c.expires <= clock_timestamp()`, name, s.o.BootID, d.Microseconds())

@@ -8,6 +8,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/jackc/pgx/v5"
 	"github.com/stretchr/testify/require"
 
 	"github.com/fareway/fareway/modules/internal/ledger/postgres"
@@ -63,4 +64,27 @@ func TestChoreIsOfOneNode(t *testing.T) {
 	ours, err = nodes[0].ClaimChore(ctx, "short", time.Hour)
 	require.NoError(t, err)
 	require.False(t, ours)
+}
+
+// TestOldClaimsGo: what nobody has claimed for a day is kept no longer.
+func TestOldClaimsGo(t *testing.T) {
+	t.Parallel()
+	url := databaseOf(t, t.Name())
+	s := openStore(t, url, "node")
+	t.Cleanup(func() { require.NoError(t, s.Close()) })
+	for name, d := range map[string]time.Duration{"old": -25 * time.Hour, "young": -23 * time.Hour, "held": time.Hour} {
+		ours, err := s.ClaimChore(t.Context(), name, d)
+		require.NoError(t, err)
+		require.True(t, ours)
+	}
+	_, err := s.ClaimChore(t.Context(), "another", time.Hour)
+	require.NoError(t, err)
+	conn, err := pgx.Connect(t.Context(), url)
+	require.NoError(t, err)
+	defer conn.Close(context.Background())
+	rows, err := conn.Query(t.Context(), "SELECT name FROM chores ORDER BY name")
+	require.NoError(t, err)
+	names, err := pgx.CollectRows(rows, pgx.RowTo[string])
+	require.NoError(t, err)
+	require.Equal(t, []string{"another", "held", "young"}, names)
 }

@@ -161,20 +161,16 @@ func (s *Store) changeKey(ctx context.Context, operation, id string,
 // that helps to find one (GAP-15).
 func (s *Store) Lookup(ctx context.Context, hash [32]byte) (ledger.Principal, error) {
 	var p ledger.Principal
+	known := false
 	err := s.read(ctx, "lookup", func(conn *sqlite.Conn) error {
-		n, known, err := findKey(conn, hash)
-		if err != nil {
-			return err
-		}
-		err = run(conn, principalQuery,
-			func(row *sqlite.Stmt) error {
-				a, k := &p.Account, &p.Key
-				readColumns(row, 0, &k.ID, &k.Name, &k.Last4, &k.Revoked, &k.Created, &k.Expires, &k.SpendCap, &a.ID, &a.Name,
-					&a.Plan, (*string)(&a.State), &a.Created)
-				own := scanSettings(row, 12)
-				k.Account, a.Limits, a.Profile, a.Requires = a.ID, own.Limits, own.Profile, own.Requires
-				return nil
-			}, n)
+		err := run(conn, lookupQuery, func(row *sqlite.Stmt) error {
+			a, k := &p.Account, &p.Key
+			readColumns(row, 0, &known, &k.ID, &k.Name, &k.Last4, &k.Revoked, &k.Created, &k.Expires, &k.SpendCap,
+				&a.ID, &a.Name, &a.Plan, (*string)(&a.State), &a.Created)
+			own := scanSettings(row, 13)
+			k.Account, a.Limits, a.Profile, a.Requires = a.ID, own.Limits, own.Profile, own.Requires
+			return nil
+		}, hash)
 		if err == nil && !known {
 			err = fmt.Errorf("%w: no key with this hash", ledger.ErrNotFound)
 		}
@@ -183,14 +179,10 @@ func (s *Store) Lookup(ctx context.Context, hash [32]byte) (ledger.Principal, er
 	return wrapResult(p, err, "looking up a key")
 }
 
-const principalQuery = `SELECT k.id, k.name, k.last4, k.revoked, k.created, k.expires, r.spend_cap, a.id, a.name,
-	a.plan, a.state, a.created, ` + settingColumns + `
-	FROM keys AS k JOIN accounts AS a ON a.n = k.account JOIN keys AS r ON r.n = k.root WHERE k.n = ?`
-
-// findKey is the number of the key with a hash, and of the newest one where there is none: that is read in its place,
-// so that a key that nobody has takes the work of one that was revoked, or has expired.
-func findKey(conn *sqlite.Conn, hash [32]byte) (n int64, known bool, err error) {
-	err = run(conn, `SELECT k.n IS NOT NULL, coalesce(k.n, newest.n, 0)
-		FROM (SELECT max(n) AS n FROM keys) AS newest LEFT JOIN keys AS k ON k.hash = ?`, to(&known, &n), hash)
-	return n, known, err
-}
+// lookupQuery finds the key with a hash, and says whether there is one. Where there is none it reads the newest key in
+// its place, so that a key that nobody has takes the work of one that was revoked, or has expired.
+const lookupQuery = `SELECT found.n IS NOT NULL, k.id, k.name, k.last4, k.revoked, k.created, k.expires, r.spend_cap,
+	a.id, a.name, a.plan, a.state, a.created, ` + settingColumns + `
+	FROM (SELECT max(n) AS n FROM keys) AS newest LEFT JOIN keys AS found ON found.hash = ?
+	JOIN keys AS k ON k.n = coalesce(found.n, newest.n)
+	JOIN accounts AS a ON a.n = k.account JOIN keys AS r ON r.n = k.root`

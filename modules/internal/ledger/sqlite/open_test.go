@@ -1,6 +1,7 @@
 package sqlite
 
 import (
+	"errors"
 	"fmt"
 	"os"
 	"path/filepath"
@@ -60,6 +61,9 @@ func TestOpenRefuses(t *testing.T) {
 			require.ErrorIs(t, err, c.kind)
 			require.ErrorContains(t, err, c.want)
 			require.NotContains(t, err.Error(), "\n", "one line")
+			if errors.Is(err, ErrVersion) {
+				require.ErrorContains(t, CheckVersion(path), c.want, "and whoever only asks hears the same")
+			}
 			after, _ := os.ReadFile(path)
 			require.Equal(t, before, after, "and the file is left as it was")
 			_, err = Open(Options{Path: path})
@@ -70,6 +74,18 @@ func TestOpenRefuses(t *testing.T) {
 	require.ErrorContains(t, err, "make its folder first")
 	_, err = Open(Options{})
 	require.ErrorContains(t, err, "path is empty")
+}
+
+// TestCheckVersion: whether a program can take up a ledger is known while another process has it.
+func TestCheckVersion(t *testing.T) {
+	t.Parallel()
+	path := filepath.Join(t.TempDir(), "fareway.db")
+	require.NoError(t, CheckVersion(path), "it need not be there")
+	s, err := Open(Options{Path: path})
+	require.NoError(t, err)
+	require.NoError(t, CheckVersion(path))
+	require.NoError(t, s.Close())
+	require.Error(t, CheckVersion(""))
 }
 
 func TestOpenLocks(t *testing.T) {

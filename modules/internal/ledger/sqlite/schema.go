@@ -4,6 +4,8 @@ import (
 	"embed"
 	"errors"
 	"fmt"
+	"io/fs"
+	"os"
 
 	"zombiezen.com/go/sqlite"
 	"zombiezen.com/go/sqlite/sqlitex"
@@ -56,6 +58,25 @@ func schemaVersion(conn *sqlite.Conn) (int, error) {
 			"run the newer fareway, or restore the backup from before the upgrade", ErrVersion, version, len(migrations))
 	}
 	return version, nil
+}
+
+// CheckVersion is an ErrVersion where this program cannot take up the ledger at a path. Another process may have it,
+// and it need not be there yet.
+func CheckVersion(path string) error {
+	path, err := resolve(path)
+	if err != nil {
+		return err
+	}
+	if _, err := os.Stat(path); errors.Is(err, fs.ErrNotExist) {
+		return nil
+	}
+	conn, err := sqlite.OpenConn(path, sqlite.OpenReadOnly)
+	if err != nil {
+		return failure(err)
+	}
+	conn.SetBusyTimeout(patience)
+	_, err = schemaVersion(conn)
+	return errors.Join(err, conn.Close())
 }
 
 // migrate brings the database to the newest version, one transaction a step: a crash leaves it at a step.

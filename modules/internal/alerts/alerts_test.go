@@ -1,0 +1,347 @@
+package alerts
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"net/http"
+	"net/http/httptest"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"sync"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+	"pgregory.net/rapid"
+
+	"github.com/fareway/fareway/config"
+)
+
+// receiver is one of webhooks whose answers tests set.
+type receiver struct {
+	*httptest.Server
+
+	mu     sync.Mutex
+	answer int
+	got    []string // "id type", those that were taken
+}
+
+func openReceiver(t *testing.T) *receiver {
+	t.Helper()
+	r := &receiver{answer: 204}
+	r.Server = httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, req *http.Request) {
+		body, _ := io.ReadAll(req.Body)
+		var p payload
+		_ = json.Unmarshal(body, &p)
+		r.mu.Lock()
+		defer r.mu.Unlock()
+		w.WriteHeader(r.answer)
+		if r.answer < 300 {
+			r.got = append(r.got, req.Header.Get("webhook-id")+" "+p.Type)
+		}
+	}))
+	t.Cleanup(r.Close)
+	return r
+}
+
+func (r *receiver) says(answer int) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.answer = answer
+}
+
+func (r *receiver) types() (all []string) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	for _, g := range r.got {
+		_, kind, _ := strings.Cut(g, " ")
+		all = append(all, kind)
+	}
+	return all
+}
+
+func hooks(all ...config.Webhook) config.Alerts { return config.Alerts{Webhooks: all} }
+
+// TestAnAlertArrives: raised, and over.
+func TestAnAlertArrives(t *testing.T) {
+	t.Parallel()
+	r := openReceiver(t)
+	b := newBench(t, t.TempDir(), hooks(hook("ops", r.URL)))
+	b.finds("provider_down", Finding{Subject: "openai", Text: "It is down."})
+	b.begin(t)
+	b.untilTrue(t, lookEvery, func() bool { return len(r.types()) == 1 })
+	require.GreaterOrEqual(t, b.clock.Now().Sub(begin), 2*time.Minute)
+	s := b.Standing()
+	require.True(t, s.Active)
+	require.Len(t, s.Alerts, 1)
+	require.Equal(t, "openai", s.Alerts[0].Subject)
+	b.finds("provider_down")
+	b.untilTrue(t, lookEvery, func() bool { return len(r.types()) == 2 })
+	require.Equal(t, []string{"provider_down.raised", "provider_down.resolved"}, r.types())
+	require.Eventually(t, func() bool {
+		s := b.Standing()
+		return len(s.Alerts) == 0 && s.Counts[Count{"webhook ops", "delivered"}] == 2 && s.Destinations[0].Waiting == 0
+	}, 10*time.Second, 5*time.Millisecond)
+}
+
+// TestADestinationHearsItsEvents only, and the others go to the others.
+func TestADestinationHearsItsEvents(t *testing.T) {
+	t.Parallel()
+	one, other := openReceiver(t), openReceiver(t)
+	some := hook("some", other.URL)
+	some.Events = []string{"ledger_loss"}
+	b := newBench(t, t.TempDir(), hooks(hook("all", one.URL), some))
+	b.finds("ledger_loss", Finding{})
+	b.finds("backup_failed", Finding{Subject: "backup"})
+	b.begin(t)
+	require.Eventually(t, func() bool { return len(one.types()) == 2 && len(other.types()) == 1 }, 10*time.Second,
+		5*time.Millisecond)
+	require.Equal(t, []string{"ledger_loss.raised"}, other.types())
+}
+
+// TestPauses are those of the specification, with jitter, and the last one for ever.
+func TestPauses(t *testing.T) {
+	t.Parallel()
+	var sum time.Duration
+	for n := 1; n <= len(pauses); n++ {
+		require.Equal(t, pauses[n-1], pauseAfter(n, func() float64 { return 0 }))
+		require.Equal(t, pauses[n-1]*12/10, pauseAfter(n, func() float64 { return 1 }))
+		sum += pauses[n-1]
+	}
+	require.InDelta(t, 75, sum.Hours(), 1)
+	require.Equal(t, pauses[8], pauseAfter(1000, func() float64 { return 0 }))
+	require.Equal(t, pauses[0], pauseAfter(0, func() float64 { return 0 }))
+}
+
+// TestTheNextProcessGoesOn: what one process has not delivered the next one does, under the same id; what was told is
+// not told again; and while one has the file, another one waits.
+func TestTheNextProcessGoesOn(t *testing.T) {
+	t.Parallel()
+	dir, r := t.TempDir(), openReceiver(t)
+	r.says(500)
+	first := newBench(t, dir, hooks(hook("ops", r.URL)))
+	first.finds("backup_failed", Finding{Subject: "backup"})
+	ctx, drain := context.WithCancel(t.Context())
+	first.Start(ctx)
+	require.Eventually(t, func() bool { return first.Standing().Destinations[0].Attempts == 1 }, 10*time.Second,
+		5*time.Millisecond)
+	r.says(204)
+
+	second := newBench(t, dir, hooks(hook("ops", r.URL)))
+	second.finds("backup_failed", Finding{Subject: "backup"})
+	second.begin(t)
+	for range 20 {
+		second.clock.turn(time.Hour)
+	}
+	require.False(t, second.Standing().Active)
+	require.Empty(t, r.types())
+	drain()
+	first.Close()
+	require.False(t, first.Standing().Active)
+	second.untilTrue(t, time.Second, func() bool { return len(r.types()) == 1 })
+	require.Equal(t, []string{"backup_failed.raised"}, r.types())
+	second.finds("backup_failed")
+	second.untilTrue(t, lookEvery, func() bool { return len(r.types()) == 2 })
+	require.Equal(t, []string{"backup_failed.raised", "backup_failed.resolved"}, r.types())
+}
+
+// TestTheNextProcessKnowsWhatFails: a restart does not begin the pauses anew.
+func TestTheNextProcessKnowsWhatFails(t *testing.T) {
+	t.Parallel()
+	dir := t.TempDir()
+	o, m := newOutbox(dir), &Message{ID: "msg_1", Time: begin, Body: []byte("{}")}
+	o.put(m, []string{"webhook ops", "webhook well"}, begin)
+	m.To["webhook ops"].Attempts, m.To["webhook ops"].Error = 6, "it answered 500"
+	content, err := o.encode(newWatch())
+	require.NoError(t, err)
+	require.NoError(t, writeFile(o.path, content))
+	b := newBench(t, dir, hooks(hook("ops", "http://127.0.0.1:1"), hook("well", "http://127.0.0.1:1")))
+	b.open()
+	s := b.Standing()
+	require.Equal(t, begin, *s.Destinations[0].Failing)
+	require.Equal(t, "it answered 500", s.Destinations[0].Error)
+	require.Nil(t, s.Destinations[1].Failing)
+	require.Equal(t, 6, b.failures["webhook ops"])
+}
+
+// TestTheDiskIsFull: what somebody must hear of that is told nevertheless.
+func TestTheDiskIsFull(t *testing.T) {
+	t.Parallel()
+	r := openReceiver(t)
+	b := newBench(t, t.TempDir(), hooks(hook("ops", r.URL)))
+	var full, written = true, 0
+	var mu sync.Mutex
+	b.outbox.write = func(path string, content []byte) error {
+		mu.Lock()
+		defer mu.Unlock()
+		if full {
+			return fmt.Errorf("creating %s: %w", path, syscall.ENOSPC)
+		}
+		written++
+		return writeFile(path, content)
+	}
+	b.finds("backup_failed", Finding{Subject: "backup"})
+	b.begin(t)
+	require.Eventually(t, func() bool { return len(r.types()) == 1 }, 10*time.Second, 5*time.Millisecond)
+	require.Eventually(t, func() bool { return b.Standing().Problem != "" }, 10*time.Second, 5*time.Millisecond)
+	require.Contains(t, b.Standing().Problem, "no space left")
+	mu.Lock()
+	full = false
+	mu.Unlock()
+	b.untilTrue(t, lookEvery, func() bool { return b.Standing().Problem == "" })
+	mu.Lock()
+	defer mu.Unlock()
+	require.Positive(t, written)
+}
+
+// TestAnUnusableFile is put aside, and what is so is told again.
+func TestAnUnusableFile(t *testing.T) {
+	t.Parallel()
+	for name, content := range map[string]string{"damaged": `{"version":1,`, "of another version": `{"version":99}`,
+		"empty": "", "of nothing": `{"version":1,"alerts":[null],"messages":[null,{"to":{"x":null}},{}]}`} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			dir, r := t.TempDir(), openReceiver(t)
+			require.NoError(t, os.WriteFile(filepath.Join(dir, fileName), []byte(content), 0o600))
+			b := newBench(t, dir, hooks(hook("ops", r.URL)))
+			b.finds("backup_failed", Finding{Subject: "backup"})
+			b.begin(t)
+			require.Eventually(t, func() bool { return len(r.types()) == 1 }, 10*time.Second, 5*time.Millisecond)
+			if name != "of nothing" {
+				require.FileExists(t, filepath.Join(dir, fileName+".unusable"))
+			}
+		})
+	}
+}
+
+// TestTheOutboxIsBounded: the oldest is given up, and said.
+func TestTheOutboxIsBounded(t *testing.T) {
+	t.Parallel()
+	o := newOutbox(t.TempDir())
+	for i := range maxMessages + 20 {
+		lost := o.put(&Message{ID: fmt.Sprint(i)}, []string{"webhook ops"}, begin)
+		require.Len(t, lost, max(0, min(1, i-maxMessages+1)))
+	}
+	require.Len(t, o.messages, maxMessages)
+	require.Equal(t, "20", o.messages[0].ID)
+	require.Len(t, o.givenUp, 20)
+}
+
+// TestNothingIsLostByACrash: whatever is told, delivered and not, and at which write of the file the process dies, each
+// destination gets every message whose write succeeded, in the order of their writing; one that it gets again has the
+// same id.
+func TestNothingIsLostByACrash(t *testing.T) {
+	t.Parallel()
+	rapid.Check(t, func(t *rapid.T) {
+		var disk []byte // what the file has
+		destinations := []string{"webhook a", "mail b"}
+		delivered := map[string][]string{}
+		durable := map[string]bool{} // messages that the file has had
+		crash := errors.New("the process dies")
+		var o *outbox
+		w := newWatch()
+		open := func() {
+			o = newOutbox("/nowhere")
+			o.messages = nil
+			if disk != nil {
+				var k kept
+				if err := json.Unmarshal(disk, &k); err != nil {
+					t.Fatal(err)
+				}
+				o.messages = k.Messages
+			}
+		}
+		open()
+		save := func() error {
+			content, err := o.encode(w)
+			if err != nil {
+				t.Fatal(err)
+			}
+			switch rapid.IntRange(0, 5).Draw(t, "write") {
+			case 0: // it dies before the file has its name
+				return crash
+			case 1: // and after
+				disk = content
+				err = crash
+			default:
+				disk = content
+			}
+			for _, m := range o.messages {
+				durable[m.ID] = true
+			}
+			return err
+		}
+		deliver := func(to string) bool {
+			waiting := o.waiting(to, 1)
+			if len(waiting) == 0 {
+				return false
+			}
+			delivered[to] = append(delivered[to], waiting[0].ID)
+			o.done(waiting[0], to)
+			return true
+		}
+		next := 0
+		for range rapid.IntRange(1, 40).Draw(t, "steps") {
+			if rapid.Bool().Draw(t, "put") {
+				o.put(&Message{ID: fmt.Sprintf("%04d", next), Body: []byte("{}")}, destinations, begin)
+				next++
+			} else {
+				deliver(rapid.SampledFrom(destinations).Draw(t, "to"))
+			}
+			if errors.Is(save(), crash) {
+				open()
+			}
+		}
+		for _, to := range destinations {
+			for deliver(to) {
+			}
+			var first []string
+			for _, id := range delivered[to] {
+				if !slices.Contains(first, id) {
+					first = append(first, id)
+				}
+			}
+			if !slices.IsSorted(first) {
+				t.Fatalf("%s got them out of order: %v", to, first)
+			}
+			for id := range durable {
+				if !slices.Contains(first, id) {
+					t.Fatalf("%s has not got %s", to, id)
+				}
+			}
+		}
+	})
+}
+
+// TestTheFileHasNoSecret.
+func TestTheFileHasNoSecret(t *testing.T) {
+	t.Parallel()
+	dir, r := t.TempDir(), openReceiver(t)
+	r.says(500)
+	w := hook("ops", r.URL+"/secret-path")
+	b := newBench(t, dir, hooks(w))
+	b.finds("backup_failed", Finding{Subject: "backup"})
+	b.begin(t)
+	require.Eventually(t, func() bool { return b.Standing().Destinations[0].Attempts == 1 }, 10*time.Second,
+		5*time.Millisecond)
+	require.Eventually(t, func() bool {
+		content, err := os.ReadFile(filepath.Join(dir, fileName))
+		return err == nil && len(content) > 100
+	}, 10*time.Second, 5*time.Millisecond)
+	content, err := os.ReadFile(filepath.Join(dir, fileName))
+	require.NoError(t, err)
+	require.NotContains(t, string(content), "secret-path")
+	require.NotContains(t, string(content), secret[6:])
+	info, err := os.Stat(filepath.Join(dir, fileName))
+	require.NoError(t, err)
+	require.Equal(t, os.FileMode(0o600), info.Mode().Perm())
+	standing, err := json.Marshal(b.Standing())
+	require.NoError(t, err)
+	require.NotContains(t, string(standing), "secret-path")
+}

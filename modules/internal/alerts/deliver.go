@@ -1,0 +1,124 @@
+package alerts
+
+import (
+	"context"
+	"math/rand/v2"
+	"slices"
+	"time"
+)
+
+// pauses are those between attempts, by Standard Webhooks' specification: about three days in all.
+var pauses = []time.Duration{5 * time.Second, 5 * time.Minute, 30 * time.Minute, 2 * time.Hour, 5 * time.Hour,
+	10 * time.Hour, 14 * time.Hour, 20 * time.Hour, 24 * time.Hour}
+
+const (
+	// freshly is how long after an attempt a new message has a destination tried again, whatever the pause.
+	freshly = 5 * time.Minute
+	// longestWish bounds what a receiver asks for by Retry-After.
+	longestWish = 24 * time.Hour
+	// maxRefused is after how many refusals of the message itself it is given up, so that those behind it get through.
+	maxRefused = 3
+)
+
+// pauseAfter is how long is waited after so many attempts that failed, with jitter: receivers that come back are not
+// asked by everybody at once.
+func pauseAfter(attempts int, random func() float64) time.Duration {
+	d := pauses[min(max(attempts, 1), len(pauses))-1]
+	return d + time.Duration(float64(d)*0.2*random())
+}
+
+// Outcome is what came of an attempt.
+type Outcome struct {
+	Delivered bool          `json:"delivered"`
+	Status    int           `json:"status,omitempty"` // of HTTP, or of SMTP
+	TLS       string        `json:"tls,omitempty"`    // which version, "" for none
+	Took      time.Duration `json:"-"`
+	Error     string        `json:"error,omitempty"` // why it was not delivered, without a secret
+	// Gone: the destination says that it is none any more. Refused: what it said is about the message.
+	Gone    bool          `json:"gone,omitempty"`
+	Refused bool          `json:"-"`
+	After   time.Duration `json:"-"` // when it wants to be asked again; 0: it did not say
+}
+
+// sender delivers messages to a destination, all of them together or none.
+type sender interface {
+	send(ctx context.Context, messages []*Message, now time.Time) Outcome
+	// batch is how many it takes together, and pause how long is waited after it has taken some.
+	batch() int
+	pause() time.Duration
+}
+
+// destination is somebody who is told, by a block of the configuration.
+type destination struct {
+	key     string // "webhook ops"
+	kind    string
+	name    string
+	address string // for people
+	digest  string // of the block
+	events  []string
+	hears   func(event string) bool
+	timeout time.Duration
+	sender
+}
+
+// courier delivers a destination's messages one after the other.
+type courier struct {
+	destination
+	s    *Service
+	stop context.CancelFunc
+	wake chan struct{} // capacity 1: there is something new
+	done chan struct{}
+}
+
+func (c *courier) wakeUp() {
+	select {
+	case c.wake <- struct{}{}:
+	default:
+	}
+}
+
+// isSame reports whether nothing of it has changed.
+func (c *courier) isSame(d *destination) bool {
+	return c.digest == d.digest && c.timeout == d.timeout && slices.Equal(c.events, d.events)
+}
+
+// run delivers until ctx ends. before is the one whose place it takes, nil for none.
+func (c *courier) run(ctx context.Context, before *courier) {
+	defer close(c.done)
+	if before != nil {
+		<-before.done
+	}
+	for {
+		messages, wait := c.s.due(c)
+		if len(messages) == 0 {
+			var timer <-chan time.Time
+			if wait > 0 {
+				timer = c.s.o.After(wait)
+			}
+			select {
+			case <-ctx.Done():
+				return
+			case <-c.wake:
+			case <-timer:
+			}
+			continue
+		}
+		if ctx.Err() != nil {
+			return
+		}
+		// One that is on its way gets there, also when ctx ends: it would be sent twice else.
+		sending, cancel := context.WithTimeout(c.s.sending, c.timeout)
+		out := c.send(sending, messages, c.s.o.Now())
+		cancel()
+		c.s.conclude(c, messages, out)
+		if out.Delivered && c.pause() > 0 {
+			select {
+			case <-ctx.Done():
+				return
+			case <-c.s.o.After(c.pause()):
+			}
+		}
+	}
+}
+
+func jitter() float64 { return rand.Float64() }

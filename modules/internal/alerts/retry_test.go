@@ -1,0 +1,290 @@
+package alerts
+
+import (
+	"context"
+	"log/slog"
+	"maps"
+	"slices"
+	"sync"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/fareway/fareway/config"
+)
+
+// scripted is a destination that answers as a test says, in the time of a synctest bubble.
+type scripted struct {
+	name    string
+	outcome Outcome
+
+	mu       sync.Mutex
+	digest   string
+	gone     bool // from the configuration
+	attempts []time.Time
+	got      []string // types
+	ids      map[string]int
+}
+
+// set changes it.
+func (s *scripted) set(change func(s *scripted)) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	change(s)
+}
+
+// takes has it take messages from now on.
+func (s *scripted) takes() { s.set(func(s *scripted) { s.outcome = taken }) }
+
+// types are those of the messages that it took, and tried when it was asked to.
+func (s *scripted) types() []string {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return slices.Clone(s.got)
+}
+
+func (s *scripted) tried() []time.Time {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return slices.Clone(s.attempts)
+}
+
+func (s *scripted) batch() int           { return 1 }
+func (s *scripted) pause() time.Duration { return 0 }
+
+func (s *scripted) send(_ context.Context, messages []*Message, _ time.Time) Outcome {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.attempts = append(s.attempts, time.Now())
+	s.ids[messages[0].ID]++
+	if s.outcome.Delivered {
+		s.got = append(s.got, messages[0].Type)
+	}
+	return s.outcome
+}
+
+var taken = Outcome{Delivered: true, Status: 204}
+
+// inBubble runs a service with such destinations, for which nothing is found but what finds says, until the test ends.
+func inBubble(t *testing.T, test func(t *testing.T, s *Service, finds func(event string, f ...Finding)),
+	to ...*scripted) {
+	t.Helper()
+	dir := t.TempDir()
+	synctest.Test(t, func(t *testing.T) {
+		var mu sync.Mutex
+		found := make(map[string]Seen)
+		for _, event := range config.AlertEventNames() {
+			if event != undelivered {
+				found[event] = Seen{}
+			}
+		}
+		s := New(Options{Dir: dir, Gateway: "desk", Now: time.Now, After: time.After, Log: slog.New(slog.DiscardHandler),
+			Config: func() config.Alerts { return config.Alerts{} },
+			Look: func(context.Context, func(string) []string) map[string]Seen {
+				mu.Lock()
+				defer mu.Unlock()
+				return maps.Clone(found)
+			}})
+		s.destinations = func(config.Alerts) (all []destination) {
+			for _, d := range to {
+				d.set(func(d *scripted) {
+					if !d.gone {
+						all = append(all, destination{key: d.name, name: d.name, digest: d.digest, hears: everybody,
+							timeout: time.Second, sender: d})
+					}
+				})
+			}
+			return all
+		}
+		for _, d := range to {
+			d.ids = make(map[string]int)
+		}
+		s.Start(t.Context())
+		defer s.Close()
+		pass(0)
+		test(t, s, func(event string, f ...Finding) {
+			mu.Lock()
+			defer mu.Unlock()
+			found[event] = Seen{Findings: f}
+		})
+	})
+}
+
+// pass lets the time pass, until everybody waits again.
+func pass(d time.Duration) {
+	if d > 0 {
+		<-time.After(d)
+	}
+	synctest.Wait()
+}
+
+// TestRetries: an attempt that fails is repeated for three days at the pauses of the specification, under one id; then
+// the message is given up. The others hear of it meanwhile, and all of it is seen.
+func TestRetries(t *testing.T) {
+	t.Parallel()
+	bad := &scripted{name: "bad", outcome: Outcome{Status: 500, Error: "it answered 500"}}
+	good := &scripted{name: "good", outcome: taken}
+	inBubble(t, func(t *testing.T, s *Service, finds func(string, ...Finding)) {
+		finds("backup_failed", Finding{Subject: "backup"})
+		pass(lookEvery)
+		require.Len(t, bad.tried(), 1)
+		require.Equal(t, []string{"backup_failed.raised"}, good.types())
+		require.Equal(t, "it answered 500", s.Standing().Destinations[0].Error)
+		require.NotNil(t, s.Standing().Destinations[0].Failing)
+		pass(event(undelivered).For + lookEvery)
+		require.Equal(t, []string{"backup_failed.raised", "alerts_undelivered.raised"}, good.types())
+		pass(23 * time.Hour) // before the reminder, which would be tried soon
+		bad.set(func(d *scripted) { require.Len(t, d.ids, 1) })
+		require.Len(t, bad.tried(), 7)
+		tried := bad.tried()
+		for i := range tried[1:] {
+			pause := tried[i+1].Sub(tried[i])
+			require.GreaterOrEqual(t, pause, pauses[i])
+			require.Less(t, pause, pauses[i]*13/10)
+		}
+		pass(keepFor - 23*time.Hour)
+		lost := s.Standing().GivenUp
+		require.Len(t, lost, 1)
+		require.Equal(t, "backup_failed.raised", lost[0].Type)
+		require.Equal(t, "bad", lost[0].Destination)
+		require.Equal(t, "it was tried for three days: it answered 500", lost[0].Why)
+		require.InDelta(t, keepFor.Hours(), lost[0].At.Sub(lost[0].Written).Hours(), 0.1)
+		bad.takes()
+		pass(30 * time.Hour)
+		require.NotEmpty(t, bad.types(), "what was written since")
+		require.Zero(t, s.Standing().Destinations[0].Waiting)
+		require.Nil(t, s.Standing().Destinations[0].Failing)
+		require.EqualValues(t, 1, s.Standing().Counts[Count{"bad", "given_up"}])
+		pass(2 * clearFor)
+		require.Contains(t, good.types(), "alerts_undelivered.resolved")
+	}, bad, good)
+}
+
+// TestRetryAfterIsHonoured, up to a day.
+func TestRetryAfterIsHonoured(t *testing.T) {
+	t.Parallel()
+	for after, want := range map[time.Duration]time.Duration{time.Hour: time.Hour, time.Millisecond: pauses[0],
+		1000 * time.Hour: longestWish} {
+		d := &scripted{name: "ops", outcome: Outcome{Status: 429, Error: "it answered 429", After: after}}
+		inBubble(t, func(t *testing.T, _ *Service, finds func(string, ...Finding)) {
+			finds("backup_failed", Finding{Subject: "backup"})
+			pass(lookEvery)
+			require.Len(t, d.tried(), 1)
+			pass(want)
+			require.Len(t, d.tried(), 2)
+			require.Equal(t, want, d.tried()[1].Sub(d.tried()[0]))
+		}, d)
+	}
+}
+
+// TestWhatIsNewIsTriedSoon, also with a destination that has failed for long, and in order.
+func TestWhatIsNewIsTriedSoon(t *testing.T) {
+	t.Parallel()
+	d := &scripted{name: "ops", outcome: Outcome{Status: 500, Error: "it answered 500"}}
+	inBubble(t, func(t *testing.T, _ *Service, finds func(string, ...Finding)) {
+		finds("backup_failed", Finding{Subject: "backup"})
+		pass(4 * time.Hour) // the next attempt would be in an hour at least
+		tried := len(d.tried())
+		d.takes()
+		finds("ledger_loss", Finding{})
+		pass(freshly + lookEvery)
+		require.Len(t, d.tried(), tried+2)
+		require.Equal(t, []string{"backup_failed.raised", "ledger_loss.raised"}, d.types())
+	}, d)
+}
+
+// TestGone: a destination that says so is told nothing, until its block changes or a test succeeds.
+func TestGone(t *testing.T) {
+	t.Parallel()
+	for name, back := range map[string]func(t *testing.T, s *Service, d *scripted){
+		"its block changes": func(_ *testing.T, _ *Service, d *scripted) {
+			d.set(func(d *scripted) { d.digest = "another" })
+		},
+		"a test succeeds": func(t *testing.T, s *Service, _ *scripted) {
+			tested, err := s.Test(t.Context(), "")
+			require.NoError(t, err)
+			require.True(t, tested[0].Delivered)
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			d := &scripted{name: "ops", outcome: Outcome{Status: 410, Error: "it answered 410", Gone: true}}
+			inBubble(t, func(t *testing.T, s *Service, finds func(string, ...Finding)) {
+				finds("backup_failed", Finding{Subject: "backup"})
+				pass(lookEvery)
+				require.NotNil(t, s.Standing().Destinations[0].Disabled)
+				d.takes()
+				finds("ledger_loss", Finding{})
+				pass(70 * time.Hour)
+				require.Len(t, d.tried(), 1)
+				back(t, s, d)
+				pass(lookEvery)
+				require.Contains(t, d.types(), "backup_failed.raised", "what waited")
+				require.Contains(t, d.types(), "ledger_loss.raised", "what nobody was told")
+				require.Nil(t, s.Standing().Destinations[0].Disabled)
+			}, d)
+		})
+	}
+}
+
+// TestAPoisonedMessage does not keep those behind it.
+func TestAPoisonedMessage(t *testing.T) {
+	t.Parallel()
+	d := &scripted{name: "ops", outcome: Outcome{Status: 422, Error: "it answered 422", Refused: true}}
+	inBubble(t, func(t *testing.T, s *Service, finds func(string, ...Finding)) {
+		finds("backup_failed", Finding{Subject: "backup"})
+		pass(time.Hour)
+		require.Len(t, d.tried(), maxRefused)
+		require.Len(t, s.Standing().GivenUp, 1)
+		require.Equal(t, "it answered 422", s.Standing().GivenUp[0].Why)
+		d.takes()
+		finds("ledger_loss", Finding{})
+		pass(lookEvery)
+		require.Equal(t, []string{"ledger_loss.raised"}, d.types())
+	}, d)
+}
+
+// TestARemovedDestination: what waits for it is given up, and said; the others get theirs, and one that is added hears
+// of what is new.
+func TestARemovedDestination(t *testing.T) {
+	t.Parallel()
+	bad, good := &scripted{name: "bad", outcome: Outcome{Status: 500}}, &scripted{name: "good", outcome: taken}
+	inBubble(t, func(t *testing.T, s *Service, finds func(string, ...Finding)) {
+		finds("backup_failed", Finding{Subject: "backup"})
+		pass(lookEvery)
+		bad.set(func(d *scripted) { d.gone = true })
+		pass(lookEvery)
+		require.Len(t, s.Standing().GivenUp, 1)
+		require.Equal(t, "bad", s.Standing().GivenUp[0].Destination)
+		require.Contains(t, s.Standing().GivenUp[0].Why, "does not have its destination any more")
+		require.Len(t, s.Standing().Destinations, 1)
+		bad.set(func(d *scripted) { d.gone, d.outcome = false, taken })
+		finds("ledger_loss", Finding{})
+		pass(2 * lookEvery)
+		require.Equal(t, []string{"ledger_loss.raised"}, bad.types())
+		require.Equal(t, []string{"backup_failed.raised", "ledger_loss.raised"}, good.types())
+	}, bad, good)
+}
+
+// TestTheClockIsTurnedBack: what waits does not wait until the old time comes again. (The bubble's clock cannot be
+// turned, but a message that was written by one that was ahead can be there.)
+func TestTheClockIsTurnedBack(t *testing.T) {
+	t.Parallel()
+	d := &scripted{name: "ops", outcome: taken}
+	inBubble(t, func(t *testing.T, s *Service, _ func(string, ...Finding)) {
+		ahead := time.Now().Add(365 * 24 * time.Hour)
+		s.mu.Lock()
+		s.outbox.put(&Message{ID: "msg_ahead", Type: "no_route.raised", Time: ahead, Body: []byte("{}")}, []string{"ops"},
+			ahead)
+		s.mu.Unlock()
+		pass(lookEvery)
+		require.Equal(t, []string{"no_route.raised"}, d.types())
+	}, d)
+}
+
+func event(name string) *config.AlertEvent {
+	i := slices.IndexFunc(config.AlertEvents, func(e config.AlertEvent) bool { return e.Name == name })
+	return &config.AlertEvents[i]
+}
