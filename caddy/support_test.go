@@ -37,7 +37,8 @@ func TestSupportBundleHasNoSecrets(t *testing.T) {
 		"a field of the log that nobody knows": "marker-field-d4", "a password in an error": "marker-error-password-e5",
 		"a variable of the shell": "marker-shell-variable-f6", "a webhook's secret": "whsec_MfKQ9r8GKYqrTwjUPD8ILPZIo2LaLaSw",
 		"a key that is written out": "marker-written-out-07", "a client's address": "203.0.113.77",
-		"a header of a provider": "marker-provider-header-18", "a short header of a provider": "mrk19",
+		"a header of a provider":              "marker-provider-header-18",
+		"a short header of a provider":        "mrk19",
 		"a prompt in other fields of the log": "marker-field-prompt-2a", "a prompt that a plugin wrote": "marker-plugin-prompt-3b",
 		"a PEM file": "MIIEvQIBADANBgkqhkiG9w0BAQEFAASCBKcwggSjAgEAAoIBAQ",
 	}
@@ -53,8 +54,8 @@ func TestSupportBundleHasNoSecrets(t *testing.T) {
 		return upstream.Say(secrets["a reply"])
 	}})
 	config := "# " + secrets["a comment of the HCL file"] + "\n" + strings.Replace(hcl(up), "base_url",
-		`api_key = "${env("SUPPORT_TEST_KEY")}${file("upstream.key")}"`+"\n    headers = { \"X-Title\" = \""+secrets["a header of a provider"]+
-			"\", X-Short = \""+secrets["a short header of a provider"]+"\" }\n    base_url", 1)
+		`api_key = "${env("SUPPORT_TEST_KEY")}${file("upstream.key")}"`+"\n    headers = { \"X-Title\" = \""+
+			secrets["a header of a provider"]+"\", X-Short = \""+secrets["a short header of a provider"]+"\" }\n    base_url", 1)
 	g := &gateway{Dir: t.TempDir(), ended: make(chan struct{}),
 		Env: []string{"SUPPORT_TEST_KEY=" + secrets["a key by env()"]}}
 	files{"gateway.hcl": config, "upstream.key": secrets["a key by file()"], "Caddyfile": fmt.Sprintf(`{

@@ -159,7 +159,7 @@ func (s *section) setting(a *settings.Attribute, d decoded) {
 	}
 	at := attr.Expr.Range()
 	switch {
-	case a.Type == settings.MapString && !a.Secret: // what stands behind a name in it may be a key: of headers it often is
+	case a.Type == settings.MapString && !a.Secret: // what stands behind a name may be a key: of headers it often is
 		s.showNames(attr.Expr)
 		fallthrough
 	case a.Secret, userInfo.Match(s.textOf(at)):
