@@ -37,16 +37,25 @@ func TestSupportBundleHasNoSecrets(t *testing.T) {
 		"a field of the log that nobody knows": "marker-field-d4", "a password in an error": "marker-error-password-e5",
 		"a variable of the shell": "marker-shell-variable-f6", "a webhook's secret": "whsec_MfKQ9r8GKYqrTwjUPD8ILPZIo2LaLaSw",
 		"a key that is written out": "marker-written-out-07", "a client's address": "203.0.113.77",
+		"a header of a provider":              "marker-provider-header-18",
+		"a short header of a provider":        "mrk19",
+		"a prompt in other fields of the log": "marker-field-prompt-2a", "a prompt that a plugin wrote": "marker-plugin-prompt-3b",
 		"a PEM file": "MIIEvQIBADANBgkqhkiG9w0BAQEFAASCBKcwggSjAgEAAoIBAQ",
 	}
 	up := upstream.Start(t, upstream.Options{Script: func(req *upstream.Request) upstream.Reply {
 		if strings.Contains(req.LastUser(), "refuse") {
 			return upstream.Refuse(upstream.BadRequest("cannot read: "+req.LastUser(), "messages"))
 		}
+		if strings.Contains(req.LastUser(), "break") {
+			broken := upstream.ServerError()
+			broken.Message = "cannot do: " + req.LastUser()
+			return upstream.Refuse(broken)
+		}
 		return upstream.Say(secrets["a reply"])
 	}})
 	config := "# " + secrets["a comment of the HCL file"] + "\n" + strings.Replace(hcl(up), "base_url",
-		`api_key = "${env("SUPPORT_TEST_KEY")}${file("upstream.key")}"`+"\n    base_url", 1)
+		`api_key = "${env("SUPPORT_TEST_KEY")}${file("upstream.key")}"`+"\n    headers = { \"X-Title\" = \""+
+			secrets["a header of a provider"]+"\", X-Short = \""+secrets["a short header of a provider"]+"\" }\n    base_url", 1)
 	g := &gateway{Dir: t.TempDir(), ended: make(chan struct{}),
 		Env: []string{"SUPPORT_TEST_KEY=" + secrets["a key by env()"]}}
 	files{"gateway.hcl": config, "upstream.key": secrets["a key by file()"], "Caddyfile": fmt.Sprintf(`{
@@ -94,6 +103,7 @@ http://:{$FAREWAY_PORT} {
 	require.Equal(t, http.StatusOK, reply.StatusCode)
 	id := reply.Header.Get("X-Request-Id")
 	readAll(t, shapes[0].request(t, g.URL, key.Key, secrets["a prompt"]+" refuse", true))
+	readAll(t, shapes[0].request(t, g.URL, key.Key, secrets["a prompt"]+" break", false))
 	readAll(t, shapes[0].request(t, g.URL, mistyped(key.Key), secrets["a prompt"], true))
 	g.settled(t)
 	log, err := os.OpenFile(filepath.Join(g.Dir, "fareway.log"), os.O_APPEND|os.O_WRONLY, 0)
@@ -106,6 +116,18 @@ http://:{$FAREWAY_PORT} {
 			" of " + name + " is not " + secrets["a key by env()"] + " and " + secrets["a webhook's secret"],
 		"reason": "-----BEGIN PRIVATE KEY-----\n" + secrets["a PEM file"] + "\n-----END PRIVATE KEY-----"})
 	require.NoError(t, err)
+	other, byPlugin := secrets["a prompt in other fields of the log"], secrets["a prompt that a plugin wrote"]
+	for _, fields := range []map[string]any{
+		{"level": "info", "msg": "planted", "text": other, "message": other, "name": other, "request_id": id,
+			"body": map[string]any{"text": other, "error": other}},
+		{"level": "info", "msg": byPlugin, "from": "stderr", "error": byPlugin, "request_id": id},
+		{"level": "info", "msg": byPlugin, "from": "plugin", "reason": byPlugin, "model": byPlugin},
+	} {
+		more, err := json.Marshal(fields)
+		require.NoError(t, err)
+		_, err = fmt.Fprintf(log, "%s\n", more)
+		require.NoError(t, err)
+	}
 	_, err = fmt.Fprintf(log, "%s\n%s\n", line, secrets["a line of the log that is no JSON"])
 	require.NoError(t, err)
 	require.NoError(t, log.Close())
@@ -168,6 +190,7 @@ nonsense %q {
 	broken := search(t, shell)
 	require.Contains(t, broken["check.json"], `"ok": false`)
 
+	g.says = "(?s:.*)" // it may have seen by now that the saved file is refused
 	g.stop(t)
 	offline := search(t, shell, id)
 	require.Contains(t, offline["README.txt"], "status.json: no gateway is running")

@@ -158,10 +158,14 @@ func (s *section) setting(a *settings.Attribute, d decoded) {
 		return
 	}
 	at := attr.Expr.Range()
-	if !a.Secret && !userInfo.Match(s.textOf(at)) {
-		s.show(at)
-	} else {
+	switch {
+	case a.Type == settings.MapString && !a.Secret: // what stands behind a name may be a key: of headers it often is
+		s.showNames(attr.Expr)
+		fallthrough
+	case a.Secret, userInfo.Match(s.textOf(at)):
 		s.showReferences(attr.Expr)
+	default:
+		s.show(at)
 	}
 	raw, ok := s.evaluate(attr.Expr)
 	if !ok {
@@ -195,8 +199,32 @@ func (s *section) setting(a *settings.Attribute, d decoded) {
 	}
 	d.real[a.Name] = real
 	d.shown[a.Name] = real
-	if a.Secret || v.outside {
+	texts, isMap := real.(map[string]string)
+	switch {
+	case a.Secret, v.outside:
 		d.shown[a.Name] = hidden
+	case isMap:
+		names := make(map[string]string, len(texts))
+		for name := range texts {
+			names[name] = hidden
+		}
+		d.shown[a.Name] = names
+	}
+}
+
+// nameInMap is what a name in a map of texts may be to be shown: that of a header.
+var nameInMap = regexp.MustCompile(`^"?[A-Za-z][A-Za-z0-9-]{0,39}"?$`)
+
+// showNames permits the names in a map that is written out.
+func (s *section) showNames(expr hclsyntax.Expression) {
+	object, ok := expr.(*hclsyntax.ObjectConsExpr)
+	if !ok {
+		return
+	}
+	for _, item := range object.Items {
+		if at := item.KeyExpr.Range(); nameInMap.Match(s.textOf(at)) {
+			s.show(at)
+		}
 	}
 }
 

@@ -8,6 +8,8 @@ import (
 	"testing"
 
 	"github.com/stretchr/testify/require"
+
+	"github.com/fareway/fareway/plugins/llm/settings"
 )
 
 // TestShownFiles: what nobody has said to be harmless is hidden, also where the file is refused, and lines keep their
@@ -61,4 +63,27 @@ locals {
 
 	_, diags = Load(context.Background(), filepath.Join(t.TempDir(), "none.hcl"), Options{})
 	require.Empty(t, diags.Shown())
+}
+
+// What stands behind the names of a map of texts is hidden, wherever a configuration is shown: the values of headers
+// are keys as often as not.
+func TestValuesInMapsAreHidden(t *testing.T) {
+	t.Parallel()
+	schema := settings.Schema{Attributes: []settings.Attribute{{Name: "headers", Type: settings.MapString}}}
+	path := filepath.Join(t.TempDir(), "gateway.hcl")
+	for _, headers := range []string{`{ "X-Api-Key" = "planted-secret", Title = "planted-secret" }`,
+		`merge({ X-Api-Key = "planted-secret" }, local.more)`, `{ "X-Api-Key" = "a${local.more.x}planted-secret" }`} {
+		require.NoError(t, os.WriteFile(path, []byte("locals {\n  more = { x = \"planted-secret\" }\n}\n"+
+			"provider \"p\" {\n  plugin = \"p\"\n  config {\n    headers = "+headers+"\n  }\n}\n"), 0o600))
+		_, diags := Load(context.Background(), path, Options{
+			Schema: func(context.Context, PluginRef) (settings.Schema, error) { return schema, nil }})
+		require.Len(t, diags.Shown(), 1)
+		text := diags.Shown()[0].Text
+		require.NotContains(t, text, "planted")
+		require.Contains(t, text, "headers =")
+		if strings.HasPrefix(headers, "{") {
+			require.Contains(t, text, "X-Api-Key", "a name is no secret")
+		}
+		require.NotContains(t, diags.Err().Error(), "planted") // it has no route
+	}
 }

@@ -51,7 +51,9 @@ Accounts, keys and clients' addresses stand as account-1, key-1, client-1, unles
 --names keeps them. Names of routes, providers and plans, and upstreams' addresses
 without users and passwords, are left.
 
---list shows what would be in it, and writes nothing. While the gateway does not run
+--list shows what would be in it, and writes nothing. Unless the gateway answers, and
+serves the file as it is saved, each provider is started for a moment, as "check"
+does, for what its plugin says of the file. While the gateway does not run
 it has what the disk tells, and says what is missing. --profiles adds the goroutines
 and the heap (where Caddy's admin endpoint is asked, not with "admin" of the option).`,
 		Example: "  fareway gateway support-bundle\n" +
@@ -73,7 +75,7 @@ and the heap (where Caddy's admin endpoint is asked, not with "admin" of the opt
 			if err := c.collect(cmd, b); err != nil {
 				return err
 			}
-			packed, manifest, err := b.Pack(c.request)
+			packed, manifest, err := b.Pack(cmd.Context(), c.request)
 			if err != nil {
 				return err
 			}

@@ -1,8 +1,10 @@
 package command
 
 import (
+	"errors"
 	"fmt"
 	"os"
+	"path/filepath"
 	"regexp"
 	"slices"
 	"strings"
@@ -22,57 +24,124 @@ var shownDirectives = strings.Fields(`
 `)
 
 // plainArgument is of a number, a size, a duration, a brace or a switch.
-var plainArgument = regexp.MustCompile(`^([{}]|\d[\d.]*[a-zA-Z%]{0,3}|on|off|true|false|private_ranges|` +
+var plainArgument = regexp.MustCompile(`^([{}]|\d[\d.]{0,4}[a-zA-Z%]{0,3}|on|off|true|false|private_ranges|` +
 	`\{\$[A-Z_0-9]+\})$`)
+
+// siteAddress is of an address of a site, or of the name of a snippet or a named route.
+var siteAddress = regexp.MustCompile(`^((https?://)?(localhost|\[[0-9a-f:]+\]|\{\$[A-Z_0-9]+\}|` +
+	`(\*\.)?([a-z0-9-]{1,63}\.)+[a-z0-9-]{1,63})?(:(\d{1,5}|\{\$[A-Z_0-9]+\}))?/?\*?,?|&?\([a-z0-9_-]{1,40}\))$`)
+
+// jsonStart is of a file that is no Caddyfile.
+var jsonStart = regexp.MustCompile(`^\s*(\[|\{\s*("|\}\s*$))`)
+
+var errNoCaddyfile = errors.New("it is no Caddyfile, and of another form nobody knows what may be shown")
+
+// caddyfileView is what is shown of a Caddyfile.
+type caddyfileView struct {
+	lines  []string
+	hidden int
+	blocks []string // the directives whose blocks are open
+}
 
 // showCaddyfile is a Caddyfile as it may be shown, line by line as it is: without comments, and with *** for arguments
 // that may be secret.
 func showCaddyfile(content []byte, name string) (text string, hidden int, err error) {
+	if slices.Contains([]string{".json", ".json5", ".jsonc", ".yaml", ".yml", ".toml"},
+		strings.ToLower(filepath.Ext(name))) || jsonStart.Match(content) {
+		return "", 0, errNoCaddyfile
+	}
 	tokens, err := caddyfile.Tokenize(content, name)
 	if err != nil {
 		return "", 0, fmt.Errorf("reading the Caddyfile: %w", err)
 	}
-	var lines []string
-	depth, directive := 0, ""
+	var v caddyfileView
+	for len(tokens) > 0 {
+		n := 1 // a text of several lines does not end the one that it stands in
+		for n < len(tokens) && tokens[n-1].Line+tokens[n-1].NumLineBreaks() >= tokens[n].Line {
+			n++
+		}
+		v.add(tokens[:n])
+		tokens = tokens[n:]
+	}
+	return strings.Join(v.lines, "\n") + "\n", v.hidden, nil
+}
+
+// add adds the words of one line.
+func (v *caddyfileView) add(tokens []caddyfile.Token) {
+	words := make([]string, len(tokens))
 	for i := range tokens {
-		token := &tokens[i]
-		first := i == 0 || tokens[i-1].Line != token.Line
-		for len(lines) < token.Line {
-			lines = append(lines, "")
+		words[i] = tokens[i].Text
+	}
+	for len(words) > 0 && words[0] == "}" && len(v.blocks) > 0 {
+		v.blocks = v.blocks[:len(v.blocks)-1]
+		if len(words) > 1 {
+			break // Caddy refuses it
 		}
-		word := token.Text
+		words = nil
+	}
+	depth := len(v.blocks)
+	opens := len(words) > 0 && words[len(words)-1] == "{"
+	if opens {
+		words = words[:len(words)-1]
+	}
+	directive := ""
+	if len(words) > 0 {
+		directive = words[0]
+	}
+	if depth > 0 || !areAddresses(words) {
+		v.hide(words, directive)
+	}
+	line := strings.Join(words, " ")
+	switch {
+	case opens:
+		line = strings.TrimLeft(line+" {", " ")
+		v.blocks = append(v.blocks, directive)
+	case len(words) == 0:
+		line = "}"
+	}
+	for len(v.lines) < tokens[0].Line {
+		v.lines = append(v.lines, "")
+	}
+	v.lines[tokens[0].Line-1] = strings.Repeat("\t", depth) + line
+}
+
+// areAddresses reports whether a line outside of all blocks is of a site, a snippet or a named route. In a Caddyfile
+// without braces the lines of its one site stand there, too.
+func areAddresses(words []string) bool {
+	return !slices.ContainsFunc(words, func(word string) bool { return !siteAddress.MatchString(word) })
+}
+
+// hide hides of a directive's words what may be secret.
+func (v *caddyfileView) hide(words []string, directive string) {
+	known := slices.Contains(shownDirectives, directive)
+	for i, word := range words {
 		switch {
-		case strings.ContainsAny(word, "\n"):
-			word = hiddenArgument
-			hidden++
-		case word == "{":
-			depth++
-		case word == "}":
-			depth--
-		case first:
-			directive = word
-			if depth == 0 || isDirective.MatchString(word) {
-				break // the address of a site, or a name
-			}
-			word = hiddenArgument
-			hidden++
-		case depth == 0, plainArgument.MatchString(word), slices.Contains(shownDirectives, directive):
+		case i == 0 && (known || v.isName(word, len(words) == 1)):
+		case i == 0, strings.Contains(word, "\n"):
+			words[i] = hiddenArgument
+			v.hidden++
+		case directive == "import" && i > 1: // what a snippet is filled with
+			words[i] = hiddenArgument
+			v.hidden++
+		case plainArgument.MatchString(word), known:
 		default:
-			word = hiddenArgument
-			hidden++
-		}
-		line := &lines[token.Line-1]
-		if first {
-			indent := depth
-			if word == "{" {
-				indent--
-			}
-			*line = strings.Repeat("\t", max(0, indent)) + word
-		} else {
-			*line += " " + word
+			words[i] = hiddenArgument
+			v.hidden++
 		}
 	}
-	return strings.Join(lines, "\n") + "\n", hidden, nil
+}
+
+// isName reports whether the first word of a line is the name of a directive, a matcher or a setting. In the block of a
+// directive that nobody knows it may be a user's name or a token in a list, too.
+func (v *caddyfileView) isName(word string, alone bool) bool {
+	if !isDirective.MatchString(word) {
+		return false
+	}
+	if len(v.blocks) < 2 || slices.Contains(shownDirectives, v.blocks[len(v.blocks)-1]) {
+		return true
+	}
+	parent := v.blocks[len(v.blocks)-1]
+	return !alone && !strings.ContainsAny(word, "0123456789@") && parent != "basic_auth" && parent != "basicauth"
 }
 
 // hiddenArgument stands for what may not be shown.

@@ -34,6 +34,7 @@ type collection struct {
 
 	bundle *bundle.Bundle
 	data   string
+	config string // the Caddyfile that was named, "" for none
 	client *admin.Client
 	status *admin.Status // nil: nobody answers
 }
@@ -44,9 +45,13 @@ const answerPatience = 20 * time.Second
 // collect fills a bundle with all that can be had. Only what says where the gateway is can fail: of the rest it is said
 // that it is missing.
 func (c *collection) collect(cmd *cobra.Command, b *bundle.Bundle) (err error) {
-	c.bundle = b
+	c.bundle, c.config = b, c.to.config
 	if c.data, err = c.to.dir(); err != nil {
-		return err
+		if c.data = c.folderWithout(); c.data == "" {
+			return err
+		}
+		b.Miss("what "+filepath.Base(c.config)+" says; the data folder is taken to be "+c.data, err)
+		c.to.config, c.to.data = "", c.data
 	}
 	if c.client, err = c.to.client(); err != nil {
 		return err
@@ -90,6 +95,21 @@ func (c *collection) collect(cmd *cobra.Command, b *bundle.Bundle) (err error) {
 	c.collectLog()
 	c.collectProfiles(cmd, gone)
 	return nil
+}
+
+// folderWithout is the data folder where the Caddyfile that should name it can't be read: its own folder, where a gateway
+// has been, or else the usual one; "" for none.
+func (c *collection) folderWithout() string {
+	if !isThere(c.config) {
+		return "" // another one was meant
+	}
+	for _, folder := range []string{filepath.Dir(c.config), c.to.data} {
+		abs, err := filepath.Abs(folder)
+		if err == nil && (isThere(filepath.Join(abs, hclFile)) || isThere(filepath.Join(abs, "admin.token"))) {
+			return abs
+		}
+	}
+	return ""
 }
 
 // add adds a value.
@@ -166,9 +186,16 @@ func (c *collection) learnEnvironment() func(name string) (string, bool) {
 	}
 }
 
-// isPlainValue reports whether a value is a path or a number: no secret, and found in much that is none.
+// isPlainValue reports whether a value is a path or a short number: no secret, and found in much that is none.
 func isPlainValue(value string) bool {
-	return filepath.IsAbs(value) || strings.Trim(value, "0123456789.") == "" || len(value) < 6
+	if len(value) < 6 || len(value) < 8 && strings.Trim(value, "0123456789.") == "" {
+		return true
+	}
+	if !filepath.IsAbs(value) {
+		return false
+	}
+	_, err := os.Lstat(value) // a secret may begin with a slash, too
+	return err == nil
 }
 
 // programView is this program, and what it is made of.
@@ -191,6 +218,7 @@ func programView() any {
 
 // collectConfiguration adds the files of the configuration as they may be shown, and what is wrong with them.
 func (c *collection) collectConfiguration(cmd *cobra.Command) {
+	defer c.collectCaddyfile() // of itself: what is wrong with the one does not hide the other
 	hcl := ""
 	if c.status != nil {
 		hcl = c.status.Config
@@ -198,17 +226,24 @@ func (c *collection) collectConfiguration(cmd *cobra.Command) {
 	if hcl == "" {
 		var err error
 		if hcl, err = c.to.hcl(c.data); err != nil {
-			c.bundle.Miss("configuration", err)
-			return
+			hcl = filepath.Join(c.data, hclFile)
+			c.bundle.Miss("which configuration the Caddyfile names; "+hcl+" is taken", err)
 		}
 	}
 	ctx, cancel := context.WithTimeout(cmd.Context(), 3*answerPatience)
 	defer cancel()
-	cfg, diags := engine.TryConfigAs(ctx, hcl, slog.New(slog.DiscardHandler), c.learnEnvironment(), func(value string) {
-		if !isPlainValue(value) {
-			c.bundle.Secret(value, "value from outside")
-		}
-	})
+	read := func(try bool) (*config.Config, *config.Diagnostics) {
+		return engine.ReadConfigAs(ctx, hcl, slog.New(slog.DiscardHandler), try, c.learnEnvironment(), func(value string) {
+			if !isPlainValue(value) {
+				c.bundle.Secret(value, "value from outside")
+			}
+		})
+	}
+	cfg, diags := read(false)
+	// What serves need not be tried, which starts its providers.
+	if c.status == nil || cfg == nil || cfg.Hash != c.status.ConfigHash {
+		cfg, diags = read(true)
+	}
 	c.add("check.json", "what `gateway check` says of the file as it is saved", struct {
 		OK          bool                `json:"ok"`
 		File        string              `json:"file"`
@@ -233,13 +268,12 @@ func (c *collection) collectConfiguration(cmd *cobra.Command) {
 		c.bundle.Miss("the configuration that serves", errors.New("the saved one is refused; `gateway history` and `gateway "+
 			"diff` show the one before"))
 	}
-	c.collectCaddyfile()
 }
 
 // caddyfile is the Caddyfile of the gateway, "" where that is not known.
 func (c *collection) caddyfile() string {
-	if c.to.config != "" {
-		return c.to.config
+	if c.config != "" {
+		return c.config
 	}
 	if file := filepath.Join(c.data, caddyFile); isThere(file) {
 		return file

@@ -61,7 +61,7 @@ NO_COLOR is honored.`,
 			if err != nil {
 				return err
 			}
-			source := gatewaySource{c}
+			source := gatewaySource{client: c}
 			if once || out.json {
 				return topOnce(cmd, source, interval, out)
 			}
@@ -69,9 +69,9 @@ NO_COLOR is honored.`,
 				return err
 			}
 			// Who cannot reach it at all is told so as by any other command, and not in a view.
-			if _, err := source.Read(cmd.Context(), 0, nil); err != nil {
+			if _, err := source.Read(cmd.Context(), 0, nil); err != nil && !errors.Is(err, context.DeadlineExceeded) {
 				return err
-			}
+			} // one that hangs may come back: the view waits for it
 			_, err = tea.NewProgram(top.New(cmd.Context(), source, interval, time.Now), tea.WithContext(cmd.Context()),
 				tea.WithInput(cmd.InOrStdin()), tea.WithOutput(cmd.OutOrStdout()), tea.WithFPS(topFramesPerSecond),
 				tea.WithEnvironment(quietEnvironment(os.Environ()))).Run()
@@ -159,10 +159,26 @@ func terminalWidth(w io.Writer) int {
 }
 
 // gatewaySource reads by the admin API what `top` shows.
-type gatewaySource struct{ client *admin.Client }
+type gatewaySource struct {
+	client  *admin.Client
+	timeout time.Duration // 0: top.AnswerTimeout
+}
 
-// Read implements top.Source.
+// Read implements top.Source. It waits no longer than top.AnswerTimeout for a gateway that hangs.
 func (g gatewaySource) Read(ctx context.Context, after uint64, accounts []string) (*top.Snapshot, error) {
+	bounded, cancel := context.WithTimeout(ctx, g.patience())
+	defer cancel()
+	s, err := g.read(bounded, after, accounts)
+	if err != nil && errors.Is(bounded.Err(), context.DeadlineExceeded) && ctx.Err() == nil {
+		return nil, fmt.Errorf(gateway.Own("asking the gateway: it does not answer within %s; see what it does with "+
+			"`fareway gateway support-bundle --profiles`, and its log: %w"), g.patience(), context.DeadlineExceeded)
+	}
+	return s, err
+}
+
+func (g gatewaySource) patience() time.Duration { return cmp.Or(g.timeout, top.AnswerTimeout) }
+
+func (g gatewaySource) read(ctx context.Context, after uint64, accounts []string) (*top.Snapshot, error) {
 	s := &top.Snapshot{At: time.Now(), Accounts: map[string]admin.Account{}}
 	get := func(path string, out any) error { return g.client.Call(ctx, "GET", path, nil, out) }
 	if err := get("/fareway/status", &s.Status); err != nil {

@@ -1,7 +1,13 @@
 package command
 
 import (
+	"context"
 	"fmt"
+	"net"
+	"net/http"
+	"net/http/httptest"
+	"os"
+	"path/filepath"
 	"strings"
 	"testing"
 	"time"
@@ -75,4 +81,26 @@ func TestTopNeedsATerminal(t *testing.T) {
 	require.NoError(t, err)
 	require.ErrorContains(t, c.Call(t.Context(), "GET", "/fareway/requests?after=x", nil, new(admin.Recent)),
 		`after "x": write the number of a request`)
+}
+
+// TestTopOfAHungGateway: one that takes connections and never answers is given up, with what to do next.
+func TestTopOfAHungGateway(t *testing.T) {
+	t.Parallel()
+	data := t.TempDir()
+	release := make(chan struct{})
+	hung := httptest.NewUnstartedServer(http.HandlerFunc(func(http.ResponseWriter, *http.Request) { <-release }))
+	socket := filepath.Join(data, "s")
+	l, err := (&net.ListenConfig{}).Listen(t.Context(), "unix", socket)
+	require.NoError(t, err)
+	hung.Listener.Close()
+	hung.Listener = l
+	hung.Start()
+	t.Cleanup(func() { close(release); hung.Close() })
+	require.NoError(t, os.WriteFile(filepath.Join(data, "admin.token"), []byte("x"), 0o600))
+	c, err := admin.NewClient(data, "unix/"+socket)
+	require.NoError(t, err)
+	_, err = gatewaySource{c, 50 * time.Millisecond}.Read(t.Context(), 0, nil)
+	require.ErrorIs(t, err, context.DeadlineExceeded)
+	require.ErrorContains(t, err, "it does not answer within 50ms; see what it does with `fareway gateway support-bundle")
+	require.Equal(t, top.AnswerTimeout, gatewaySource{client: c}.patience())
 }

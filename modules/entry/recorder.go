@@ -70,7 +70,8 @@ func (h *Handler) finish(r *http.Request, rec *recorder, call *gateway.Call) {
 		if !call.Record.Held {
 			e.LogRequest(requestRecord(call, rec.status))
 		}
-		e.NoteEnded(endedRequest(call, rec, first, now))
+		ended := endedRequest(call, rec, first, now)
+		e.NoteEnded(&ended)
 	}
 	traceID := describeSpan(r, call)
 	room := fieldsPool.Get().(*[]zap.Field)
@@ -175,13 +176,13 @@ func requestRecord(call *gateway.Call, status int) requestlog.Record {
 }
 
 // endedRequest is a request for who looks at what has ended just now.
-func endedRequest(call *gateway.Call, rec *recorder, first time.Duration, now time.Time) *engine.Ended {
+func endedRequest(call *gateway.Call, rec *recorder, first time.Duration, now time.Time) engine.Ended {
 	c, p := &call.Record, &call.Principal
 	reason := c.Reason
 	if reason == "" {
 		reason = c.KeyState
 	}
-	return &engine.Ended{
+	return engine.Ended{
 		ID: call.ID, Endpoint: call.Endpoint, Status: rec.status, At: now, Took: now.Sub(call.Start), First: first,
 		Account: p.Account.Name, AccountID: p.Account.ID, Last4: p.Key.Last4, Stream: c.Stream, Profile: c.Profile,
 		Route: c.Route, Attempts: c.Attempts, Input: c.Input, Output: c.Output, Charged: c.Microcents,

@@ -112,7 +112,7 @@ func (l *stderrLog) attributes(fields map[string]any) []any {
 	for _, name := range names {
 		out = append(out, l.scrub.clean(name), l.scrub.cleanValue(fields[name]))
 	}
-	return out
+	return append(out, "from", "plugin") // at the end: what a plugin calls so does not count
 }
 
 func isPanic(line string) bool {

@@ -41,3 +41,15 @@ func TestFloodOfLog(t *testing.T) {
 	lines.close(log)
 	require.Equal(t, 1, strings.Count(out.String(), "lines_left_out=200"))
 }
+
+// What a plugin has written is marked so, whatever it calls so itself: a support bundle leaves such lines out.
+func TestPluginsLinesAreMarked(t *testing.T) {
+	t.Parallel()
+	var out bytes.Buffer
+	log := slog.New(slog.NewTextHandler(&out, nil))
+	newStderrLog(new(scrubber)).write(log, `{"@level":"info","@message":"x","from":"me","zz":"y"}`)
+	require.Contains(t, out.String(), "zz=y from=plugin\n")
+	out.Reset()
+	newStderrLog(new(scrubber)).write(log, "x")
+	require.Contains(t, out.String(), "from=stderr\n")
+}

@@ -4,6 +4,7 @@ import (
 	"archive/tar"
 	"bytes"
 	"compress/gzip"
+	"context"
 	"fmt"
 	"maps"
 	"slices"
@@ -22,10 +23,10 @@ type Bundle struct {
 	missing []Missing
 }
 
-// entry is a file in it.
+// entry is a file in it. What it has is written when all is known that is secret, or a name.
 type entry struct {
 	File
-	content []byte
+	content func(found map[string]int) []byte
 }
 
 // File says what a file in a bundle is.
@@ -62,99 +63,93 @@ func (b *Bundle) Name() string { return b.name + ".tar.gz" }
 
 // AddJSON adds a value, of which only fields that are on the list are left.
 func (b *Bundle) AddJSON(name, what string, v any) error {
-	found := map[string]int{}
-	content, err := b.JSON(v, found)
+	tree, err := parse(v)
 	if err != nil {
 		return err
 	}
-	b.add(name, what, content, found)
+	b.learn(tree)
+	b.add(name, what, func(found map[string]int) []byte { return b.write(tree, "  ", found) })
 	return nil
 }
 
-// AddLines adds lines of JSON. Of another line it is only said that there was one.
+// AddLines adds lines of log in JSON. Of another line it is only said that there was one.
 func (b *Bundle) AddLines(name, what string, lines [][]byte) {
-	found := map[string]int{}
-	var content bytes.Buffer
-	for _, line := range lines {
-		clean, ok := b.Line(line, found)
-		if !ok {
-			found["lines that are no JSON"]++
-			clean = []byte(`{"` + "msg" + `":"` + leftOut + `"}` + "\n")
-		}
-		content.Write(clean)
+	trees := make([]map[string]any, len(lines))
+	for i, line := range lines {
+		trees[i], _ = b.readLine(line)
 	}
-	b.add(name, what, content.Bytes(), found)
-}
-
-// AddText adds a text.
-func (b *Bundle) AddText(name, what, text string) {
-	found := map[string]int{}
-	b.add(name, what, []byte(b.Text(text, found)), found)
+	b.add(name, what, func(found map[string]int) []byte {
+		var content bytes.Buffer
+		for _, tree := range trees {
+			if tree == nil {
+				found["lines that are no JSON"]++
+				tree = map[string]any{"msg": leftOut}
+			}
+			content.Write(b.line(tree, found))
+		}
+		return content.Bytes()
+	})
 }
 
 // AddShown adds a text in which stands only what may be shown, and says of hidden that it was taken out before.
 func (b *Bundle) AddShown(name, what, text string, hidden map[string]int) {
-	found := maps.Clone(hidden)
-	if found == nil {
-		found = map[string]int{}
-	}
-	b.add(name, what, []byte(b.shown(text, found)), found)
+	b.add(name, what, func(found map[string]int) []byte {
+		maps.Copy(found, hidden)
+		return []byte(b.Text(text, found))
+	})
 }
 
 // AddBytes adds what is no text and has no secrets in it: a profile.
-func (b *Bundle) AddBytes(name, what string, content []byte) { b.add(name, what, content, nil) }
+func (b *Bundle) AddBytes(name, what string, content []byte) {
+	b.add(name, what, func(map[string]int) []byte { return content })
+}
 
 // Miss notes what could not be had.
 func (b *Bundle) Miss(what string, why error) {
-	b.missing = append(b.missing, Missing{what, b.Text(why.Error(), map[string]int{})})
+	b.missing = append(b.missing, Missing{what, why.Error()})
 }
 
-func (b *Bundle) add(name, what string, content []byte, found map[string]int) {
-	if len(found) == 0 {
-		found = nil
+func (b *Bundle) add(name, what string, content func(found map[string]int) []byte) {
+	b.entries = append(b.entries, entry{File{Name: name, What: what}, content})
+}
+
+// Pack is the bundle as a file. Each part is written twice: names that stand only in the last one are called otherwise
+// in the first, too.
+func (b *Bundle) Pack(ctx context.Context, request string) ([]byte, Manifest, error) {
+	type file struct {
+		name    string
+		content []byte
 	}
-	b.entries = append(b.entries, entry{File{name, len(content), what, found}, content})
-}
-
-// Manifest is what is in it.
-func (b *Bundle) Manifest(request string) Manifest {
-	m := Manifest{Made: b.made, Request: request, Names: b.KeepNames, Files: []File{},
-		Missing: append([]Missing{}, b.missing...)}
-	for i := range b.entries {
-		m.Files = append(m.Files, b.entries[i].File)
-	}
-	return m
-}
-
-// Pack is the bundle as a file. What was learned to be secret or a name while it was filled is taken out of what came
-// before, too.
-func (b *Bundle) Pack(request string) ([]byte, Manifest, error) {
-	for i := range b.entries {
-		e := &b.entries[i]
-		if e.Redacted == nil && !isText(e.Name) {
-			continue
-		}
-		again := map[string]int{}
-		e.content = []byte(b.known(string(e.content), again))
-		for what, n := range again {
-			if e.Redacted == nil {
-				e.Redacted = map[string]int{}
+	var all []file
+	m := Manifest{Made: b.made, Request: request, Names: b.KeepNames}
+	for range 2 {
+		all, m.Files, m.Missing = nil, []File{}, []Missing{}
+		for i := range b.entries {
+			if err := context.Cause(ctx); err != nil {
+				return nil, m, fmt.Errorf("writing the bundle: %w", err)
 			}
-			e.Redacted[what] += n
+			f, found := b.entries[i].File, map[string]int{}
+			content := b.entries[i].content(found)
+			if f.Bytes = len(content); len(found) > 0 {
+				f.Redacted = found
+			}
+			m.Files = append(m.Files, f)
+			all = append(all, file{f.Name, content})
 		}
-		e.Bytes = len(e.content)
+		for _, one := range b.missing {
+			m.Missing = append(m.Missing, Missing{one.What, b.Text(one.Why, map[string]int{})})
+		}
 	}
-	m := b.Manifest(request)
 	list, err := b.JSON(m, map[string]int{})
 	if err != nil {
 		return nil, m, err
 	}
-	all := append([]entry{{File{Name: "README.txt"}, []byte(m.text())}, {File{Name: "manifest.json"}, list}}, b.entries...)
+	all = append([]file{{"README.txt", []byte(b.Text(m.text(), map[string]int{}))}, {"manifest.json", list}}, all...)
 	var out bytes.Buffer
 	zip := gzip.NewWriter(&out)
 	archive := tar.NewWriter(zip)
 	for _, e := range all {
-		err = archive.WriteHeader(&tar.Header{Name: b.name + "/" + e.Name, Mode: 0o600, Size: int64(len(e.content)),
+		err = archive.WriteHeader(&tar.Header{Name: b.name + "/" + e.name, Mode: 0o600, Size: int64(len(e.content)),
 			ModTime: b.made, Typeflag: tar.TypeReg})
 		if err == nil {
 			_, err = archive.Write(e.content)
@@ -171,9 +166,6 @@ func (b *Bundle) Pack(request string) ([]byte, Manifest, error) {
 	}
 	return out.Bytes(), m, nil
 }
-
-// isText reports whether a file can be looked at.
-func isText(name string) bool { return !strings.HasSuffix(name, ".pprof") }
 
 // Write makes the file, for its owner alone. It changes no file that is there.
 func Write(path string, packed []byte) error { return files.CreateFile(path, packed, 0o600) }

@@ -7,9 +7,11 @@ import (
 	"encoding/json"
 	"fmt"
 	"maps"
+	"net/netip"
 	"net/url"
 	"regexp"
 	"slices"
+	"strconv"
 	"strings"
 	"unicode"
 )
@@ -24,6 +26,10 @@ type Redactor struct {
 	counts  map[kind]int
 	texts   map[string]string // names that are looked for in texts, and what stands for them
 	paths   []path
+
+	longestSecrets []string         // the longest first; nil once another is known
+	lengths        map[string][]int // of texts, by the word that they begin with, the longest first; nil likewise
+	public         bool             // any public address is a client's: it stands in a line of log
 }
 
 // kind is of what is called by another name.
@@ -52,7 +58,11 @@ func (r *Redactor) Secret(text, what string) {
 			r.secrets = make(map[string]string)
 		}
 		quoted, _ := json.Marshal(text) // a string always can be
+		plain := strings.NewReplacer(`\u003c`, "<", `\u003e`, ">", `\u0026`, "&").Replace(string(quoted))
+		again := strconv.Quote(text)
+		r.longestSecrets = nil
 		for _, form := range []string{text, url.QueryEscape(text), url.PathEscape(text), string(quoted[1 : len(quoted)-1]),
+			plain[1 : len(plain)-1], again[1 : len(again)-1],
 			base64.StdEncoding.EncodeToString([]byte(text)), base64.RawURLEncoding.EncodeToString([]byte(text)),
 			hex.EncodeToString([]byte(text))} {
 			r.secrets[form] = "[" + what + "]"
@@ -81,7 +91,7 @@ const leastName = 3
 
 // name is what something is called in the bundle.
 func (r *Redactor) name(k kind, text string) string {
-	if text == "" || r.KeepNames && k != machine {
+	if text == "" || r.KeepNames && k != machine || k == client && isLocal(text) {
 		return text
 	}
 	if r.names == nil {
@@ -95,11 +105,24 @@ func (r *Redactor) name(k kind, text string) string {
 		r.counts[k]++
 		as = fmt.Sprintf("%s-%d", k, r.counts[k])
 		r.names[k][text] = as
-		if len(text) >= leastName {
-			r.texts[text] = as
+		if k != client { // those are found by what addresses look like
+			r.lookFor(text, as)
 		}
 	}
 	return as
+}
+
+// isLocal reports whether a client is the machine itself, which upstreams and listeners are, too.
+func isLocal(text string) bool {
+	addr, err := netip.ParseAddr(text)
+	return err == nil && (addr.Unmap().IsLoopback() || addr.IsUnspecified())
+}
+
+// lookFor has a name looked for in texts.
+func (r *Redactor) lookFor(name, as string) {
+	if len(name) >= leastName && r.texts[name] != as {
+		r.texts[name], r.lengths = as, nil
+	}
 }
 
 // alias has two texts stand for the same: an account's id and its name.
@@ -109,9 +132,7 @@ func (r *Redactor) alias(k kind, id, name string) {
 	}
 	as := r.name(k, id)
 	r.names[k][name] = as
-	if len(name) >= leastName {
-		r.texts[name] = as
-	}
+	r.lookFor(name, as)
 }
 
 // Accounts are what the accounts in the bundle are called there, by their names and ids.
@@ -130,6 +151,9 @@ const namedSecrets = "named secrets"
 // patterns are in the order in which they are looked for. They are the second line: what is on no list does not come as
 // far as here.
 var patterns = []pattern{
+	// What a plugin has said may be what it was asked.
+	{"plugins' last words", regexp.MustCompile(`its last words: (?s:.*)`), "its last words: " + leftOut},
+	{"what plugins have written", regexp.MustCompile(`(it printed|its handshake is) "(?:[^"\\]|\\.)*"`), "$1 " + leftOut},
 	{"private keys", regexp.MustCompile(`-----BEGIN [A-Z0-9 ]+-----(?s:.*?)(-----END [A-Z0-9 ]+-----|$)`), "[PEM]"},
 	{"clients' keys", regexp.MustCompile(`\bfwk?[_-][A-Za-z0-9_-]{8,}`), "[client's key]"},
 	{"keys of services", regexp.MustCompile(`\b(sk|pk|rk|gsk|hf|r8|xai|whsec|whpk|gh[pousr]|github_pat|glpat|` +
@@ -162,23 +186,96 @@ func (r *Redactor) Text(text string, found map[string]int) string {
 	return r.rename(r.guess(r.known(text, found), found))
 }
 
-// shown is Text of what was written out by permission: where it says "api_key", it says where that comes from.
-func (r *Redactor) shown(text string, found map[string]int) string {
-	return r.rename(r.guessBut(namedSecrets, r.known(text, found), found))
-}
-
 // rename calls names and paths otherwise.
 func (r *Redactor) rename(text string) string {
-	for _, name := range slices.SortedFunc(maps.Keys(r.texts), longest) {
-		if !strings.Contains(text, name) {
-			continue
-		}
-		text = replaceWord(text, name, r.texts[name])
-	}
+	text = r.renameWords(r.ids(r.addresses(text)))
 	for _, p := range r.paths {
 		text = strings.ReplaceAll(text, p.text, p.as)
 	}
 	return text
+}
+
+// idOf finds ids of accounts and keys.
+var idOf = regexp.MustCompile(`\b(acct|key)_[0-9a-f]{20,}`)
+
+// ids calls accounts and keys otherwise that stand as ids.
+func (r *Redactor) ids(text string) string {
+	if !strings.Contains(text, "acct_") && !strings.Contains(text, "key_") {
+		return text
+	}
+	return idOf.ReplaceAllStringFunc(text, func(id string) string {
+		if strings.HasPrefix(id, "acct_") {
+			return r.name(account, id)
+		}
+		return r.name(key, id)
+	})
+}
+
+// addressOf finds what may be an address.
+var addressOf = regexp.MustCompile(`\b\d{1,3}(?:\.\d{1,3}){3}\b|(?i)[0-9a-f]{0,4}(?::[0-9a-f]{0,4}){2,7}`)
+
+// addresses calls clients otherwise that stand as addresses.
+func (r *Redactor) addresses(text string) string {
+	if r.KeepNames || len(r.names[client]) == 0 && !r.public || !strings.ContainsAny(text, ".:") {
+		return text
+	}
+	return addressOf.ReplaceAllStringFunc(text, func(found string) string {
+		addr, err := netip.ParseAddr(found)
+		if err != nil {
+			return found
+		}
+		if as, ok := r.names[client][found]; ok {
+			return as
+		}
+		if r.public && addr.IsGlobalUnicast() && !addr.IsPrivate() {
+			return r.name(client, found)
+		}
+		return found
+	})
+}
+
+// startOf is the word that a text begins with, or its first byte.
+func startOf(text string) string {
+	n := 0
+	for n < len(text) && isWord(text[n]) {
+		n++
+	}
+	return text[:max(n, 1)]
+}
+
+// renameWords calls names otherwise where they are words, and no parts of others. It looks at each place once, however
+// many names there are.
+func (r *Redactor) renameWords(text string) string {
+	if len(r.texts) == 0 {
+		return text
+	}
+	if r.lengths == nil {
+		r.lengths = make(map[string][]int)
+		for name := range r.texts {
+			start := startOf(name)
+			at, there := slices.BinarySearchFunc(r.lengths[start], len(name), func(a, b int) int { return b - a })
+			if !there {
+				r.lengths[start] = slices.Insert(r.lengths[start], at, len(name))
+			}
+		}
+	}
+	var b strings.Builder
+	for text != "" {
+		n := len(startOf(text))
+		as := text[:n]
+		for _, length := range r.lengths[as] {
+			if length > len(text) || length < len(text) && isWord(text[length-1]) && isWord(text[length]) {
+				continue
+			}
+			if other, ok := r.texts[text[:length]]; ok {
+				n, as = length, other
+				break
+			}
+		}
+		b.WriteString(as)
+		text = text[n:]
+	}
+	return b.String()
 }
 
 func longest(a, b string) int {
@@ -187,7 +284,10 @@ func longest(a, b string) int {
 
 // known takes out what is known to be secret.
 func (r *Redactor) known(text string, found map[string]int) string {
-	for _, secret := range slices.SortedFunc(maps.Keys(r.secrets), longest) {
+	if r.longestSecrets == nil {
+		r.longestSecrets = slices.SortedFunc(maps.Keys(r.secrets), longest)
+	}
+	for _, secret := range r.longestSecrets {
 		if n := strings.Count(text, secret); n > 0 {
 			found["values that are secret"] += n
 			text = strings.ReplaceAll(text, secret, r.secrets[secret])
@@ -196,19 +296,28 @@ func (r *Redactor) known(text string, found map[string]int) string {
 	return text
 }
 
+// reference is of a value that says where a secret is, or that one was taken out.
+var reference = regexp.MustCompile(`^(["']?(\$\{)?(env|file)\(|["']?(\*\*\*|\[)|(var|local)\.\w+$|["']{2}$)`)
+
 // guess takes out what looks like a secret.
 func (r *Redactor) guess(text string, found map[string]int) string {
-	return r.guessBut("", text, found)
-}
-
-// guessBut is guess without one of the patterns.
-func (r *Redactor) guessBut(left, text string, found map[string]int) string {
+	if len(text) < leastSecret {
+		return text
+	}
 	for _, p := range patterns {
-		if p.what == left {
-			continue
-		}
-		if n := len(p.find.FindAllStringIndex(text, -1)); n > 0 {
-			found[p.what] += n
+		switch {
+		case !p.find.MatchString(text):
+		case p.what == namedSecrets:
+			text = p.find.ReplaceAllStringFunc(text, func(whole string) string {
+				parts := p.find.FindStringSubmatch(whole)
+				if reference.MatchString(parts[2]) {
+					return whole
+				}
+				found[p.what]++
+				return parts[1] + "[redacted]"
+			})
+		default:
+			found[p.what] += len(p.find.FindAllStringIndex(text, -1))
 			text = p.find.ReplaceAllString(text, p.replace)
 		}
 	}
@@ -219,25 +328,6 @@ func (r *Redactor) guessBut(left, text string, found map[string]int) string {
 		found["what looks like a key"]++
 		return "[opaque]"
 	})
-}
-
-// replaceWord replaces a word where it is one, and no part of another one.
-func replaceWord(text, word, as string) string {
-	var b strings.Builder
-	for {
-		at := strings.Index(text, word)
-		if at < 0 {
-			break
-		}
-		end := at + len(word)
-		if at > 0 && isWord(text[at-1]) || end < len(text) && isWord(text[end]) {
-			b.WriteString(text[:end])
-		} else {
-			b.WriteString(text[:at] + as)
-		}
-		text = text[end:]
-	}
-	return b.String() + text
 }
 
 func isWord(c byte) bool {

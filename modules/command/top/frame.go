@@ -41,9 +41,15 @@ type Watch struct {
 	ended    []admin.EndedRequest
 	last     uint64
 	covered  time.Time // from when on all requests are in ended, but for those that were missed
-	missed   uint64
+	missed   []missed  // within longSpan
 	accounts map[string]admin.Account
 	restart  time.Time
+}
+
+// missed are requests that had ended and were no longer kept when they were asked for.
+type missed struct {
+	at time.Time
+	n  uint64
 }
 
 // Last is the number of the newest request that was seen.
@@ -74,7 +80,9 @@ func (w *Watch) takeEnded(s *Snapshot) {
 	fresh := slices.DeleteFunc(slices.Clone(s.Recent.Requests), func(r admin.EndedRequest) bool { return r.N <= w.last })
 	switch {
 	case !first:
-		w.missed += s.Recent.Missed
+		if s.Recent.Missed > 0 {
+			w.missed = append(w.missed, missed{s.At, s.Recent.Missed})
+		}
 	case s.Recent.Missed == 0:
 		w.covered = s.Recent.Since
 	case len(fresh) > 0: // what is kept of each kind begins elsewhere: of customers' with the oldest that went well
@@ -88,8 +96,20 @@ func (w *Watch) takeEnded(s *Snapshot) {
 	w.ended = append(fresh, w.ended...)
 	if len(w.ended) > keptEnded {
 		w.ended = w.ended[:keptEnded]
+		if oldest := w.ended[keptEnded-1].Time; oldest.After(w.covered) {
+			w.covered = oldest
+		}
 	}
 	w.last = max(w.last, s.Recent.Last)
+	w.missed = slices.DeleteFunc(w.missed, func(m missed) bool { return s.At.Sub(m.at) > longSpan })
+}
+
+// missedLately is how many requests were missed in the time that accounts are summed up over.
+func (w *Watch) missedLately() (sum uint64) {
+	for _, m := range w.missed {
+		sum += m.n
+	}
+	return sum
 }
 
 func served(r *admin.EndedRequest) bool { return r.AccountID != "" && !failed(r) }
@@ -154,7 +174,7 @@ type Gateway struct {
 // Rates are those of all together.
 type Rates struct {
 	Requests      *float64 `json:"requests_per_second"`
-	Failed        *float64 `json:"failed_per_second"`  // with 5xx
+	Failed        *float64 `json:"failed_per_second"`  // with 5xx, or broken off after another status
 	Refused       *float64 `json:"refused_per_second"` // with 4xx
 	Limited       *float64 `json:"limited_per_second"` // of these, for a limit
 	Running       float64  `json:"running"`            // charged requests in progress
@@ -239,7 +259,7 @@ func (w *Watch) Frame() *Frame {
 		return nil
 	}
 	s, now := w.snapshot, w.newest()
-	f := &Frame{Time: s.At, Requests: w.ended, Missed: w.missed,
+	f := &Frame{Time: s.At, Requests: w.ended, Missed: w.missedLately(),
 		Gateway: Gateway{Version: s.Status.Version, PID: s.Status.PID, Since: s.Recent.Since, Ready: s.Status.Ready,
 			Reason: s.Status.Reason, Memory: now.memory, Files: now.files, MaxFiles: now.maxFiles,
 			Restarted: !w.restart.IsZero() && s.At.Sub(w.restart) < restartShown}}
@@ -306,10 +326,14 @@ func (w *Watch) fillRates(f *Frame, now *reading) {
 		}
 		return sum
 	}
+	failures := per(now, short, func(r *reading) float64 { return r.failed })
+	if failures != nil {
+		*failures += float64(w.brokenOff(short.at)) / now.at.Sub(short.at).Seconds()
+	}
 	f.Gateway.CPU = per(now, short, func(r *reading) float64 { return r.cpu })
 	f.Rates = Rates{
 		Requests: per(now, short, func(r *reading) float64 { return r.answered }),
-		Failed:   per(now, short, func(r *reading) float64 { return r.failed }),
+		Failed:   failures,
 		Refused:  per(now, short, func(r *reading) float64 { return r.refused }),
 		Limited:  per(now, short, func(r *reading) float64 { return r.limited }),
 		Running:  now.running, Connections: now.connections, Held: now.held,
@@ -319,6 +343,17 @@ func (w *Watch) fillRates(f *Frame, now *reading) {
 		FirstTokenP50: w.quantileOf(0.5, first), FirstTokenP95: w.quantileOf(0.95, first),
 		LedgerP95: w.quantileOf(0.95, func(r *reading) histogram { return r.ledger }),
 	}
+}
+
+// brokenOff is how many replies have broken off since then that had a good status, which is all that metrics count them
+// by. With so many requests that some were missed there are more.
+func (w *Watch) brokenOff(since time.Time) (n int) {
+	for i := range w.ended {
+		if r := &w.ended[i]; r.Aborted && r.Status < 500 && r.Time.After(since) {
+			n++
+		}
+	}
+	return n
 }
 
 func (w *Watch) fillRoutes(f *Frame, now *reading) {

@@ -18,8 +18,8 @@ type Source interface {
 }
 
 const (
-	// answerTimeout is how long the gateway has to answer before it is said to be gone.
-	answerTimeout = 5 * time.Second
+	// AnswerTimeout is how long the gateway has to answer before it is said to be gone.
+	AnswerTimeout = 5 * time.Second
 	// Shortest and Longest are how often the gateway is asked.
 	Shortest = 500 * time.Millisecond
 	Longest  = time.Minute
@@ -116,7 +116,7 @@ func (m *Model) ask() tea.Cmd {
 		accounts = m.frame.Spenders()
 	}
 	return func() tea.Msg {
-		ctx, cancel := context.WithTimeout(m.ctx, answerTimeout)
+		ctx, cancel := context.WithTimeout(m.ctx, AnswerTimeout)
 		defer cancel()
 		s, err := m.source.Read(ctx, after, accounts)
 		return answer{s, err, m.now()}
@@ -322,7 +322,7 @@ func (m *Model) open() tea.Cmd {
 	}
 	ui.Note = "asking the gateway ..."
 	return func() tea.Msg {
-		ctx, cancel := context.WithTimeout(m.ctx, answerTimeout)
+		ctx, cancel := context.WithTimeout(m.ctx, AnswerTimeout)
 		defer cancel()
 		text, err := m.source.Describe(ctx, t, key)
 		return described{Detail{Title: title, Text: text}, err}

@@ -208,3 +208,33 @@ func TestWhoSpends(t *testing.T) {
 	require.True(t, strings.HasPrefix(render(f, UI{Tab: Accounts}, 100, 30).lines[29], "\x1b[2m[last 1m01s][120 of 260"),
 		render(f, UI{Tab: Accounts}, 100, 30).lines[29])
 }
+
+// TestLongWatch: what is cut off does not count as looked at, what was missed long ago does not count as missed, and
+// replies that have broken off count as failed.
+func TestLongWatch(t *testing.T) {
+	t.Parallel()
+	w := new(Watch)
+	w.Take(readAt(t, begun, 60, 0))
+	w.Take(readAt(t, begun.Add(2*time.Second), 200, w.Last()))
+	require.EqualValues(t, 80, w.Frame().Missed)
+	later := readAt(t, begun.Add(3*time.Minute), 220, w.Last())
+	r := later.Recent.Requests[0]
+	later.Recent.Requests = nil
+	for i := range keptEnded + 1000 { // ten a millisecond
+		one := r
+		one.N, one.Time, one.Status, one.Aborted = uint64(21_300-i), later.At.Add(-time.Duration(i)*100*time.Microsecond), 200, false
+		later.Recent.Requests = append(later.Recent.Requests, one)
+	}
+	later.Recent.Last = 21_300
+	later.Recent.Requests[5].Aborted = true
+	w.Take(later)
+	f := w.Frame()
+	require.Equal(t, later.At.Add(-(keptEnded-1)*100*time.Microsecond), f.AccountsSince, "the oldest that is left")
+	require.EqualValues(t, keptEnded, f.Seen)
+	require.Equal(t, 1, w.brokenOff(begun.Add(time.Minute)))
+	require.InDelta(t, 1.0/178, *f.Rates.Failed-*per(w.readings[2], w.readings[1],
+		func(r *reading) float64 { return r.failed }), 1e-9)
+	require.Len(t, f.requestGrid(false).rows, shownRequests)
+	w.Take(readAt(t, begun.Add(6*time.Minute), 21_310, w.Last()))
+	require.Zero(t, w.Frame().Missed, "it was longer ago")
+}

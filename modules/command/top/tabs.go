@@ -142,6 +142,10 @@ func statusText(r *admin.EndedRequest) (string, style) {
 // shortID is the end of a request's id: it begins with the time, as all of them do.
 const shortID = 8
 
+// shownRequests is how many requests can be scrolled, sorted and filtered: the table is made anew with each key. All
+// that are remembered count for who spends.
+const shownRequests = 2000
+
 func (f *Frame) requestGrid(onlyFailed bool) grid {
 	g := grid{empty: "No request has ended yet.", columns: []column{
 		{title: "TIME"}, {title: "ST", least: 3}, {title: "ACCOUNT", least: 10, shrink: 10},
@@ -155,6 +159,9 @@ func (f *Frame) requestGrid(onlyFailed bool) grid {
 		g.empty = "No request has failed of those that are remembered. e shows all."
 	}
 	for i := range f.Requests {
+		if len(g.rows) == shownRequests {
+			break
+		}
 		r := &f.Requests[i]
 		if onlyFailed && !failed(r) {
 			continue

@@ -399,18 +399,21 @@ func CheckConfig(ctx context.Context, path string, logger *slog.Logger) (*config
 // TryConfig is CheckConfig, and starts each provider with its settings for a moment, so that what its plugin alone can
 // know of them is found, too.
 func TryConfig(ctx context.Context, path string, logger *slog.Logger) (*config.Config, *config.Diagnostics) {
-	return TryConfigAs(ctx, path, logger, nil, nil)
+	return ReadConfigAs(ctx, path, logger, true, nil, nil)
 }
 
-// TryConfigAs is TryConfig with the environment of another process; nil: that of this one. outside is told of what
-// comes from there or from other files, each of which may be a secret, also where the configuration is refused; nil:
-// nobody is.
-func TryConfigAs(ctx context.Context, path string, logger *slog.Logger, env func(name string) (string, bool),
-	outside func(value string)) (*config.Config, *config.Diagnostics) {
+// ReadConfigAs is CheckConfig, or TryConfig, with the environment of another process; nil: that of this one. outside is
+// told of what comes from there or from other files, each of which may be a secret, also where the configuration is
+// refused; nil: nobody is.
+func ReadConfigAs(ctx context.Context, path string, logger *slog.Logger, try bool,
+	env func(name string) (string, bool), outside func(value string)) (*config.Config, *config.Diagnostics) {
 	h := host.New(host.Options{Builtin: selfCommand, Logger: logger})
 	defer h.Close()
 	o := optionsOf(h)
-	o.Try, o.Env, o.Outside = tryOn(h), env, outside
+	o.Env, o.Outside = env, outside
+	if try {
+		o.Try = tryOn(h)
+	}
 	return config.Load(ctx, path, o)
 }
 
