@@ -72,7 +72,7 @@ type Service struct {
 	ours     bool                 // this process has the file
 	begun    bool                 // or not to begin any more
 	troubled map[string]time.Time // destinations whose attempts fail, since when
-	latest   map[string]time.Time // by destination, the latest attempt
+	rests    map[string]time.Time // by destination that fails, until when it is not tried
 	failures map[string]int       // attempts in a row that failed
 }
 
@@ -82,7 +82,7 @@ type Count struct{ Destination, Result string }
 // New makes a service that begins with Start.
 func New(o Options) *Service {
 	s := &Service{o: o, watch: newWatch(), outbox: newOutbox(o.Dir), couriers: make(map[string]*courier),
-		counts: make(map[Count]int64), troubled: make(map[string]time.Time), latest: make(map[string]time.Time),
+		counts: make(map[Count]int64), troubled: make(map[string]time.Time), rests: make(map[string]time.Time),
 		failures: make(map[string]int), stop: func() {}}
 	s.watch.shared, s.destinations = o.Claim != nil, destinationsOf
 	s.sending, s.abandon = context.WithCancel(context.Background())
@@ -310,14 +310,6 @@ func (s *Service) tell(n *note, now time.Time) {
 		}
 	}
 	s.lose(s.outbox.put(m, to, now))
-	for _, key := range to {
-		if s.failures[key] > 0 { // it may be back: what is new does not wait for the end of a long pause
-			first := s.outbox.waiting(key, 1)[0].To[key]
-			if soon := s.latest[key].Add(freshly); soon.Before(first.Next) {
-				first.Next = soon
-			}
-		}
-	}
 }
 
 // expire gives up what was tried for too long, and reports whether there was something.
@@ -398,8 +390,7 @@ func (s *Service) follow(ctx context.Context, all []destination) {
 		if !known[key] {
 			c.stop()
 			delete(s.couriers, key)
-			delete(s.troubled, key)
-			delete(s.failures, key)
+			s.recover(key)
 		}
 	}
 	lost := s.outbox.keepOnly(func(key string) bool { return known[key] }, s.o.Now())
@@ -412,11 +403,20 @@ func (s *Service) follow(ctx context.Context, all []destination) {
 
 // forgive has a destination tried at once.
 func (s *Service) forgive(key string) {
+	s.recover(key)
+	delete(s.outbox.disabled, key)
+}
+
+// recover forgets that a destination has failed: what waits for it is tried at once.
+func (s *Service) recover(key string) {
 	delete(s.troubled, key)
 	delete(s.failures, key)
-	delete(s.outbox.disabled, key)
-	for _, m := range s.outbox.waiting(key, 1) {
-		m.To[key].Next = s.o.Now()
+	delete(s.rests, key)
+	now := s.o.Now()
+	for _, m := range s.outbox.messages {
+		if d := m.To[key]; d != nil && d.Next.After(now) {
+			d.Next = now
+		}
 	}
 }
 
@@ -428,19 +428,32 @@ func (s *Service) due(c *courier) (messages []*Message, wait time.Duration) {
 	if _, disabled := s.outbox.disabled[c.key]; disabled || s.couriers[c.key] != c {
 		return nil, 0
 	}
-	waiting := s.outbox.waiting(c.key, c.batch())
-	if len(waiting) == 0 {
-		return nil, 0
-	}
 	now := s.o.Now()
-	next := waiting[0].To[c.key].Next
-	if wait = next.Sub(now); wait > pauses[len(pauses)-1]*2 { // the clock was turned back
-		wait = 0
+	until := func(t time.Time, longest time.Duration) time.Duration {
+		if d := t.Sub(now); d <= 2*longest {
+			return max(d, 0)
+		}
+		return 0 // the clock was turned back
 	}
-	if wait > 0 {
-		return nil, wait
+	if rest := until(s.rests[c.key], freshly); rest > 0 {
+		return nil, rest
 	}
-	return waiting, 0
+	for _, m := range s.outbox.inTurn(c.key) {
+		switch pause := until(m.To[c.key].Next, pauses[len(pauses)-1]); {
+		case pause > 0:
+			if wait == 0 || pause < wait {
+				wait = pause
+			}
+		case len(messages) > 0 && (m.To[c.key].Refused > 0 || messages[0].To[c.key].Refused > 0):
+			// One that was refused goes alone: it may be what those with it were refused for.
+		case len(messages) < c.batch():
+			messages = append(messages, m)
+		}
+	}
+	if len(messages) > 0 {
+		return messages, 0
+	}
+	return nil, wait
 }
 
 // conclude notes what came of an attempt.
@@ -453,13 +466,14 @@ func (s *Service) note(c *courier, messages []*Message, out Outcome) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	now := s.o.Now()
-	s.latest[c.key] = now
 	if out.Delivered {
 		if s.failures[c.key] > 0 {
 			s.o.Log.Info("a destination of alerts takes messages again", "destination", c.key)
+			s.recover(c.key)
 		}
-		delete(s.failures, c.key)
-		delete(s.troubled, c.key)
+		if out.Error != "" {
+			s.o.Log.Warn("a destination of alerts has taken messages in part", "destination", c.key, "error", out.Error)
+		}
 		for _, m := range messages {
 			s.outbox.done(m, c.key)
 			s.counts[Count{c.key, "delivered"}]++
@@ -472,26 +486,42 @@ func (s *Service) note(c *courier, messages []*Message, out Outcome) {
 			"address", c.address, "error", out.Error)
 		s.troubled[c.key] = now
 	}
-	first := messages[0].To[c.key]
-	if first == nil { // it was given up meanwhile
-		return
+	rest := pauses[0]
+	if s.failures[c.key] > stuckAfter { // it is not the one message
+		rest = freshly
 	}
-	first.Attempts++
-	first.Error = plain(out.Error, maxError)
-	pause := pauseAfter(s.failures[c.key], jitter)
-	if out.After > 0 {
-		pause = min(max(out.After, pauses[0]), longestWish)
-	}
-	first.Next = now.Add(pause)
-	switch {
-	case out.Gone:
+	s.rests[c.key] = now.Add(min(max(out.After, rest), freshly))
+	if out.Gone {
 		s.o.Log.Error("a destination of alerts says that it is gone: it is told nothing until its block changes, or "+
 			"`fareway gateway hook test` succeeds", "destination", c.key, "address", c.address)
 		s.outbox.disabled[c.key] = Disabled{Why: "it answered that it is gone (410)", Since: now.UTC(), Digest: c.digest}
-	case out.Refused:
-		if first.Refused++; first.Refused >= maxRefused {
-			s.lose([]GivenUp{s.outbox.giveUp(messages[0], c.key, now, out.Error)})
-		}
+	}
+	for _, m := range messages {
+		s.noteFailed(m, m.To[c.key], c.key, &out, len(messages) == 1, now)
+	}
+}
+
+// noteFailed notes of a message that an attempt has failed, of it alone or of several. d is nil when it was given up
+// meanwhile.
+func (s *Service) noteFailed(m *Message, d *Delivery, key string, out *Outcome, single bool, now time.Time) {
+	if d == nil {
+		return
+	}
+	d.Attempts++
+	d.Error = plain(out.Error, maxError)
+	pause := pauseAfter(d.Attempts, jitter)
+	switch {
+	case out.After > 0:
+		pause = min(max(out.After, pauses[0]), longestWish)
+	case out.Refused && !single:
+		pause = 0 // alone
+	}
+	d.Next = now.Add(pause)
+	if !out.Refused {
+		return
+	}
+	if d.Refused++; single && d.Refused >= maxRefused {
+		s.lose([]GivenUp{s.outbox.giveUp(m, key, now, out.Error)})
 	}
 }
 

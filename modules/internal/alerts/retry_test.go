@@ -19,6 +19,7 @@ import (
 type scripted struct {
 	name    string
 	outcome Outcome
+	minds   string // the type of message that it does not take, however it answers others
 
 	mu       sync.Mutex
 	digest   string
@@ -59,6 +60,9 @@ func (s *scripted) send(_ context.Context, messages []*Message, _ time.Time) Out
 	defer s.mu.Unlock()
 	s.attempts = append(s.attempts, time.Now())
 	s.ids[messages[0].ID]++
+	if s.minds == messages[0].Type {
+		return Outcome{Status: 403, Error: "it answered 403"}
+	}
 	if s.outcome.Delivered {
 		s.got = append(s.got, messages[0].Type)
 	}
@@ -179,7 +183,7 @@ func TestRetryAfterIsHonoured(t *testing.T) {
 	}
 }
 
-// TestWhatIsNewIsTriedSoon, also with a destination that has failed for long, and in order.
+// TestWhatIsNewIsTriedSoon, also with a destination that has failed for long, and a page before what failed.
 func TestWhatIsNewIsTriedSoon(t *testing.T) {
 	t.Parallel()
 	d := &scripted{name: "ops", outcome: Outcome{Status: 500, Error: "it answered 500"}}
@@ -191,7 +195,7 @@ func TestWhatIsNewIsTriedSoon(t *testing.T) {
 		finds("ledger_loss", Finding{})
 		pass(freshly + lookEvery)
 		require.Len(t, d.tried(), tried+2)
-		require.Equal(t, []string{"backup_failed.raised", "ledger_loss.raised"}, d.types())
+		require.Equal(t, []string{"ledger_loss.raised", "backup_failed.raised"}, d.types())
 	}, d)
 }
 
@@ -243,6 +247,50 @@ func TestAPoisonedMessage(t *testing.T) {
 		finds("ledger_loss", Finding{})
 		pass(lookEvery)
 		require.Equal(t, []string{"ledger_loss.raised"}, d.types())
+	}, d)
+}
+
+// TestOneThatFailsDoesNotSilenceOthers: those behind a message that only it does not take get through soon, pages first;
+// but none about the same passes it.
+func TestOneThatFailsDoesNotSilenceOthers(t *testing.T) {
+	t.Parallel()
+	d := &scripted{name: "ops", outcome: taken, minds: "backup_failed.raised"}
+	inBubble(t, func(t *testing.T, s *Service, finds func(string, ...Finding)) {
+		finds("backup_failed", Finding{Subject: "backup"})
+		pass(lookEvery)
+		finds("config_refused", Finding{})
+		finds("ledger_loss", Finding{})
+		pass(event("config_refused").For + time.Minute)
+		require.Equal(t, []string{"ledger_loss.raised", "config_refused.raised"}, d.types())
+		finds("backup_failed")
+		pass(time.Hour)
+		require.Len(t, d.types(), 2, "the end of an alert before its beginning")
+		require.Equal(t, 2, s.Standing().Destinations[0].Waiting)
+		d.set(func(d *scripted) { d.minds = "" })
+		pass(6 * time.Hour)
+		require.Equal(t, []string{"backup_failed.raised", "backup_failed.resolved"}, d.types()[2:])
+	}, d)
+}
+
+// TestManyThatFailAreTriedInTurns: a destination that takes nothing is tried once in freshly, however much waits.
+func TestManyThatFailAreTriedInTurns(t *testing.T) {
+	t.Parallel()
+	d := &scripted{name: "ops", outcome: Outcome{Status: 500, Error: "it answered 500"}}
+	inBubble(t, func(t *testing.T, s *Service, _ func(string, ...Finding)) {
+		s.mu.Lock()
+		for i := range 200 {
+			n := note{event("backup_failed"), Raised, []Alert{{Event: "backup_failed", Subject: string(rune('a' + i))}}}
+			m, err := n.write("desk", time.Now())
+			require.NoError(t, err)
+			s.outbox.put(m, []string{"ops"}, time.Now())
+		}
+		s.mu.Unlock()
+		pass(10 * time.Hour)
+		require.InDelta(t, 10*time.Hour/freshly, len(d.tried()), 5)
+		d.set(func(d *scripted) { require.Greater(t, len(d.ids), 20) })
+		d.takes()
+		pass(freshly + lookEvery)
+		require.Len(t, d.types(), 200)
 	}, d)
 }
 
