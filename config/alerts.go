@@ -94,6 +94,21 @@ func (w *Webhook) Hears(event string) bool { return hears(w.Events, event) }
 // Hears reports whether they are told of an event.
 func (m *Mail) Hears(event string) bool { return hears(m.Events, event) }
 
+// Hear reports whether any destination is told of an event.
+func (a *Alerts) Hear(event string) bool {
+	for i := range a.Webhooks {
+		if a.Webhooks[i].Hears(event) {
+			return true
+		}
+	}
+	for i := range a.Mails {
+		if a.Mails[i].Hears(event) {
+			return true
+		}
+	}
+	return false
+}
+
 // Address is where the webhook is, without what may be a secret: the path of a url that came from elsewhere.
 func (w Webhook) Address() string {
 	if w.written {

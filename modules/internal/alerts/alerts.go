@@ -223,7 +223,7 @@ func (s *Service) claim(ctx context.Context) {
 		return
 	}
 	s.mu.Lock()
-	unclaimed := s.watch.unclaimed(s.o.Now())
+	unclaimed := s.watch.unclaimed(s.o.Now(), s.isHeard)
 	s.mu.Unlock()
 	for _, k := range unclaimed {
 		ours, err := s.o.Claim(ctx, "alert "+k.event+" "+k.subject, claimFor)
@@ -241,7 +241,7 @@ func (s *Service) tellAll() bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	now := s.o.Now()
-	notes := s.watch.tell(now, func(event string) bool { return len(s.hearers(event, nil)) > 0 })
+	notes := s.watch.tell(now, s.isHeard)
 	for i := range notes {
 		s.tell(&notes[i], now)
 	}
@@ -274,6 +274,9 @@ func (s *Service) findTroubled() (seen Seen) {
 	}
 	return seen
 }
+
+// isHeard reports whether anybody is told of an event.
+func (s *Service) isHeard(event string) bool { return len(s.hearers(event, nil)) > 0 }
 
 // hearers are the destinations that are told of an event; about are those whom it is about, which are not told.
 func (s *Service) hearers(event string, about []Alert) (keys []string) {

@@ -35,16 +35,16 @@ type noted struct {
 // costs a request next to nothing: the account is read later, beside requests.
 func (g *Generation) NoteCharged(account *ledger.Account, charge ledger.Charge) {
 	a, r := &g.Config.Alerts, g.requests
-	if len(a.Webhooks)+len(a.Mails) == 0 {
+	if a.BalanceLow > 0 && charge.Balance.Net() < a.BalanceLow*ledger.MicrocentsPerCredit && a.Hear("balance_low") {
+		r.noteCharged(account.ID)
 		return
 	}
-	if a.BalanceLow <= 0 || charge.Balance.Net() >= a.BalanceLow*ledger.MicrocentsPerCredit {
-		terms := account.Limits.Over(r.plans.of(account.Plan))
-		if terms.SpendCap <= 0 && terms.TokenBudget <= 0 {
-			return
-		}
+	if !a.Hear("cap_near") && !a.Hear("cap_reached") {
+		return
 	}
-	r.noteCharged(account.ID)
+	if terms := account.Limits.Over(r.plans.of(account.Plan)); terms.SpendCap > 0 || terms.TokenBudget > 0 {
+		r.noteCharged(account.ID)
+	}
 }
 
 func (r *requests) noteCharged(account string) {

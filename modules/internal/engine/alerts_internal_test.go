@@ -211,6 +211,12 @@ func TestAccountsAreLookedAtWhenCharged(t *testing.T) {
 	cfg.Alerts = config.Alerts{BalanceLow: 1000, CapNear: 80, Webhooks: []config.Webhook{{Name: "ops",
 		URL: "http://127.0.0.1:1", Timeout: time.Second, Events: []string{"ledger_loss"}}}}
 	o.load(t, cfg)
+	o.Current().NoteCharged(&account, low)
+	require.Empty(t, o.lookAtAccounts(t.Context(), nobody)["balance_low"].Examined, "nobody hears of accounts")
+	cfg = o.config()
+	cfg.Alerts = config.Alerts{BalanceLow: 1000, CapNear: 80, Webhooks: []config.Webhook{{Name: "ops",
+		URL: "http://127.0.0.1:1", Timeout: time.Second, Events: []string{"balance_low", "cap_near"}}}}
+	o.load(t, cfg)
 	o.Current().NoteCharged(&account, ledger.Charge{Balance: ledger.Balance{Credits: 1000}})
 	require.Empty(t, o.lookAtAccounts(t.Context(), nobody)["balance_low"].Examined, "it has enough, and no cap")
 	capped := account
