@@ -376,7 +376,7 @@ func (s *Service) follow(ctx context.Context, all []destination) {
 			delete(s.outbox.disabled, d.key)
 		}
 		before := s.couriers[d.key]
-		if before != nil && before.isSame(&d) {
+		if before != nil && before.digest == d.digest {
 			continue
 		}
 		c := &courier{destination: d, s: s, wake: make(chan struct{}, 1), done: make(chan struct{})}

@@ -105,6 +105,36 @@ func TestADestinationHearsItsEvents(t *testing.T) {
 	require.Equal(t, []string{"ledger_loss.raised"}, other.types())
 }
 
+// TestAReloadTakesUpEachAttribute: also the one by which a receiver's certificate is trusted.
+func TestAReloadTakesUpEachAttribute(t *testing.T) {
+	t.Parallel()
+	for name, change := range map[string]func(w *config.Webhook){
+		"url":     func(w *config.Webhook) { w.URL += "/other" },
+		"secret":  func(w *config.Webhook) { w.Secrets = append(w.Secrets, secret) },
+		"timeout": func(w *config.Webhook) { w.Timeout++ },
+		"ca":      func(w *config.Webhook) { w.CA = "another" },
+		"events":  func(w *config.Webhook) { w.Events = []string{"disk_full"} },
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			w := hook("ops", "http://127.0.0.1:1")
+			b := newBench(t, t.TempDir(), hooks(w))
+			ctx, stop := context.WithCancel(t.Context())
+			follow := func(w config.Webhook) *courier {
+				b.follow(ctx, destinationsOf(hooks(w)))
+				return b.couriers["webhook ops"]
+			}
+			first := follow(w)
+			require.Same(t, first, follow(w))
+			change(&w)
+			second := follow(w)
+			require.NotSame(t, first, second)
+			stop()
+			<-second.done
+		})
+	}
+}
+
 // TestPauses are those of the specification, with jitter, and the last one for ever.
 func TestPauses(t *testing.T) {
 	t.Parallel()

@@ -3,7 +3,6 @@ package alerts
 import (
 	"context"
 	"math/rand/v2"
-	"slices"
 	"time"
 )
 
@@ -78,11 +77,6 @@ func (c *courier) wakeUp() {
 	case c.wake <- struct{}{}:
 	default:
 	}
-}
-
-// isSame reports whether nothing of it has changed.
-func (c *courier) isSame(d *destination) bool {
-	return c.digest == d.digest && c.timeout == d.timeout && slices.Equal(c.events, d.events)
 }
 
 // run delivers until ctx ends. before is the one whose place it takes, nil for none.
