@@ -28,6 +28,8 @@ const (
 	lockName  = "alerts.lock"
 	// closeGrace is how long what is on its way has to get there when the process ends.
 	closeGrace = 3 * time.Second
+	// asideFor is how long looking elsewhere, and asking the other nodes, may take at a time.
+	asideFor = 3 * time.Second
 )
 
 // ErrUnknown: no block of the configuration has that name, or there is none at all.
@@ -44,6 +46,9 @@ type Options struct {
 	// Look finds what is so now, by event. An event that is missing was not looked at: what was so stays. known are the
 	// subjects of an event that are alerts already, or may become ones.
 	Look func(ctx context.Context, known func(event string) []string) map[string]Seen
+	// LookAside is as Look, for what is read from elsewhere, which may take its time: nothing else waits for it. It ends
+	// with ctx, after what it has found by then. It may be nil.
+	LookAside func(ctx context.Context, known func(event string) []string) map[string]Seen
 	// Claim makes telling of an alert this node's for a time, where several see it. nil: there is one.
 	Claim func(ctx context.Context, name string, d time.Duration) (bool, error)
 	Log   *slog.Logger
@@ -131,13 +136,21 @@ func (s *Service) run(ctx context.Context) {
 	}
 	defer lock.Close()
 	s.open()
+	var aside sync.WaitGroup
+	aside.Go(func() { s.repeat(ctx, s.lookAside) })
+	s.repeat(ctx, s.look)
+	aside.Wait()
+	s.leave()
+}
+
+// repeat looks again and again.
+func (s *Service) repeat(ctx context.Context, look func(ctx context.Context)) {
 	for {
-		s.look(ctx)
+		look(ctx)
 		if !s.pause(ctx, lookEvery) {
-			break
+			return
 		}
 	}
-	s.leave()
 }
 
 func (s *Service) pause(ctx context.Context, d time.Duration) bool {
@@ -187,16 +200,39 @@ func (s *Service) leave() {
 // look looks once, and writes what is to be told.
 func (s *Service) look(ctx context.Context) {
 	s.follow(ctx, s.destinations(s.o.Config()))
-	seen := s.o.Look(ctx, func(event string) []string {
-		s.mu.Lock()
-		defer s.mu.Unlock()
-		return s.watch.subjects(event)
-	})
+	seen := s.o.Look(ctx, s.known)
 	if ctx.Err() != nil {
 		return // what was found may be the end of it
 	}
 	s.take(seen)
-	s.claim(ctx)
+	s.pass()
+}
+
+// lookAside is look for what may take its time, and asks who tells of what other nodes see as well.
+func (s *Service) lookAside(ctx context.Context) {
+	bounded, cancel := context.WithTimeout(ctx, asideFor)
+	defer cancel()
+	if s.o.LookAside != nil {
+		seen := s.o.LookAside(bounded, s.known)
+		if ctx.Err() != nil {
+			return
+		}
+		s.mu.Lock()
+		s.watch.take(s.o.Now(), seen)
+		s.mu.Unlock()
+	}
+	s.claim(bounded)
+	s.pass()
+}
+
+func (s *Service) known(event string) []string {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.watch.subjects(event)
+}
+
+// pass passes what is to be told to the couriers.
+func (s *Service) pass() {
 	if s.tellAll() {
 		s.save()
 	}

@@ -316,6 +316,55 @@ func TestARemovedDestination(t *testing.T) {
 	}, bad, good)
 }
 
+// TestNothingWaitsForTheLedger: what is read from there, and asking the other nodes, keeps no page, and is bounded.
+func TestNothingWaitsForTheLedger(t *testing.T) {
+	t.Parallel()
+	dir := t.TempDir()
+	synctest.Test(t, func(t *testing.T) {
+		d := &scripted{name: "ops", outcome: taken, ids: make(map[string]int)}
+		var looked, claimed []time.Duration
+		stall := func(ctx context.Context, took *[]time.Duration) {
+			start := time.Now()
+			<-ctx.Done()
+			*took = append(*took, time.Since(start))
+		}
+		s := New(Options{Dir: dir, Gateway: "desk", Now: time.Now, After: time.After, Log: slog.New(slog.DiscardHandler),
+			Config: func() config.Alerts { return config.Alerts{} },
+			Look: func(context.Context, func(string) []string) map[string]Seen {
+				return map[string]Seen{"ledger_loss": {Findings: []Finding{{}}}}
+			},
+			LookAside: func(ctx context.Context, _ func(string) []string) map[string]Seen {
+				if len(looked) < 3 {
+					stall(ctx, &looked)
+				}
+				return map[string]Seen{"balance_low": {Findings: []Finding{{Subject: "ann"}}}}
+			},
+			Claim: func(ctx context.Context, _ string, _ time.Duration) (bool, error) {
+				if len(claimed) < 3 {
+					stall(ctx, &claimed)
+					return false, ctx.Err()
+				}
+				return true, nil
+			}})
+		s.destinations = func(config.Alerts) []destination {
+			return []destination{{key: d.name, name: d.name, hears: everybody, timeout: time.Second, sender: d}}
+		}
+		start := time.Now()
+		s.Start(t.Context())
+		defer s.Close()
+		pass(0)
+		require.Equal(t, []string{"ledger_loss.raised"}, d.types())
+		require.Zero(t, d.tried()[0].Sub(start))
+		pass(2 * time.Minute)
+		require.Equal(t, []string{"ledger_loss.raised", "balance_low.raised"}, d.types())
+		require.Equal(t, []time.Duration{asideFor, asideFor, asideFor}, looked)
+		require.Len(t, claimed, 3)
+		for _, took := range claimed {
+			require.LessOrEqual(t, took, asideFor)
+		}
+	})
+}
+
 // TestTheClockIsTurnedBack: what waits does not wait until the old time comes again. (The bubble's clock cannot be
 // turned, but a message that was written by one that was ahead can be there.)
 func TestTheClockIsTurnedBack(t *testing.T) {

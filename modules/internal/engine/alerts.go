@@ -3,7 +3,6 @@ package engine
 import (
 	"context"
 	"fmt"
-	"maps"
 	"os"
 	"strings"
 	"sync/atomic"
@@ -82,7 +81,8 @@ func (e *Engine) openAlerts(o *Options, cfg *config.Config) {
 		name = "unknown"
 	}
 	service := alerts.Options{Dir: o.DataDir, Gateway: name, Log: e.Logger(), Now: o.Now, After: o.After,
-		Config: func() config.Alerts { return e.configOr(cfg).Alerts }, Look: e.lookAtAlerts}
+		Config: func() config.Alerts { return e.configOr(cfg).Alerts }, Look: e.lookAtAlerts,
+		LookAside: e.lookAtAccounts}
 	if e.shared != nil {
 		service.Claim = e.shared.ClaimChore
 	}
@@ -93,15 +93,14 @@ func (e *Engine) openAlerts(o *Options, cfg *config.Config) {
 // Alerts tell operators what they must hear of.
 func (e *Engine) Alerts() *alerts.Service { return e.alerting.service }
 
-// lookAtAlerts looks for all of them.
-func (e *Engine) lookAtAlerts(ctx context.Context, known func(event string) []string) map[string]alerts.Seen {
+// lookAtAlerts looks for all of them but those of accounts.
+func (e *Engine) lookAtAlerts(ctx context.Context, _ func(event string) []string) map[string]alerts.Seen {
 	seen := make(map[string]alerts.Seen)
 	for event, look := range alertLooks {
 		if findings, ok := look(e, ctx); ok {
 			seen[event] = alerts.Seen{Findings: findings}
 		}
 	}
-	maps.Copy(seen, e.lookAtAccounts(ctx, known))
 	return seen
 }
 

@@ -227,17 +227,22 @@ func TestAccountsAreLookedAtWhenCharged(t *testing.T) {
 	require.Len(t, o.lookAtAccounts(t.Context(), nobody)["cap_near"].Examined, 1, "it has a cap")
 
 	o.Current().NoteCharged(&account, low)
-	ctx, cancel := context.WithCancel(t.Context())
-	cancel()
 	store := o.store
-	o.store = awayStore{store}
-	seen = o.lookAtAccounts(ctx, nobody)
-	require.Empty(t, seen["balance_low"].Examined)
-	require.Empty(t, seen["balance_low"].Findings)
-	o.store = store
+	ended, cancel := context.WithCancel(t.Context())
+	cancel()
+	for ctx, why := range map[context.Context]error{t.Context(): ledger.ErrUnavailable, ended: ended.Err()} {
+		o.store = awayStore{store, why, o.account}
+		seen = o.lookAtAccounts(ctx, nobody)
+		require.Empty(t, seen["balance_low"].Examined)
+		require.Empty(t, seen["balance_low"].Findings)
+	}
+	o.store = awayStore{store, errors.New("its row is damaged"), "acct_damaged"}
+	o.noteCharged("acct_damaged")
+	o.noteSuspended("acct_damaged")
 	seen = o.lookAtAccounts(t.Context(), nobody)
-	require.Equal(t, map[string]bool{o.account: true}, seen["balance_low"].Examined)
+	require.Equal(t, map[string]bool{o.account: true}, seen["balance_low"].Examined, "the others are not in its way")
 	require.Len(t, seen["balance_low"].Findings, 1)
+	o.store = store
 	require.Contains(t, seen["balance_low"].Findings[0].Text, "The balance of the account acme is 100 credits (US$1.00).")
 	require.Empty(t, o.lookAtAccounts(t.Context(), nobody)["balance_low"].Examined, "once")
 
@@ -290,11 +295,18 @@ func TestAccountsTakeTurns(t *testing.T) {
 	require.Equal(t, told[:10], a.inTurn(told[:10]))
 }
 
-// awayStore is one that is away.
-type awayStore struct{ ledger.Store }
+// awayStore is one that says why instead of an account.
+type awayStore struct {
+	ledger.Store
+	why     error
+	account string
+}
 
-func (awayStore) Account(context.Context, string) (ledger.Account, error) {
-	return ledger.Account{}, ledger.ErrUnavailable
+func (s awayStore) Account(ctx context.Context, id string) (ledger.Account, error) {
+	if id == s.account {
+		return ledger.Account{}, s.why
+	}
+	return s.Store.Account(ctx, id)
 }
 
 // TestAlertMetrics: what is raised is seen by the metrics alone.
