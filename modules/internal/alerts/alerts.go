@@ -210,10 +210,10 @@ func (s *Service) look(ctx context.Context) {
 
 // lookAside is look for what may take its time, and asks who tells of what other nodes see as well.
 func (s *Service) lookAside(ctx context.Context) {
-	bounded, cancel := context.WithTimeout(ctx, asideFor)
-	defer cancel()
 	if s.o.LookAside != nil {
+		bounded, cancel := context.WithTimeout(ctx, asideFor)
 		seen := s.o.LookAside(bounded, s.known)
+		cancel()
 		if ctx.Err() != nil {
 			return
 		}
@@ -221,7 +221,7 @@ func (s *Service) lookAside(ctx context.Context) {
 		s.watch.take(s.o.Now(), seen)
 		s.mu.Unlock()
 	}
-	s.claim(bounded)
+	s.claim(ctx)
 	s.pass()
 }
 
@@ -258,6 +258,8 @@ func (s *Service) claim(ctx context.Context) {
 	if s.o.Claim == nil {
 		return
 	}
+	ctx, cancel := context.WithTimeout(ctx, asideFor)
+	defer cancel()
 	s.mu.Lock()
 	unclaimed := s.watch.unclaimed(s.o.Now(), s.isHeard)
 	s.mu.Unlock()
