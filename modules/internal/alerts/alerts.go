@@ -192,6 +192,8 @@ func (s *Service) leave() {
 		<-c.done
 	}
 	s.save()
+	s.saving.Lock() // whoever writes has ended, and nobody begins
+	defer s.saving.Unlock()
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.ours = false
@@ -385,6 +387,7 @@ func (s *Service) save() {
 	s.mu.Lock()
 	ours, before := s.ours, s.outbox.unsaved
 	content, err := s.outbox.encode(s.watch)
+	messages := slices.Clone(s.outbox.messages)
 	s.mu.Unlock()
 	if !ours {
 		return
@@ -393,7 +396,11 @@ func (s *Service) save() {
 		err = s.outbox.write(s.outbox.path, content)
 	}
 	s.mu.Lock()
-	s.outbox.unsaved = err
+	if s.outbox.unsaved = err; err == nil {
+		for _, m := range messages {
+			m.onDisk = true
+		}
+	}
 	s.mu.Unlock()
 	switch {
 	case err != nil && before == nil:
@@ -480,6 +487,9 @@ func (s *Service) due(c *courier) (messages []*Message, wait time.Duration) {
 		return nil, rest
 	}
 	for _, m := range s.outbox.inTurn(c.key) {
+		if !m.onDisk && s.outbox.unsaved == nil {
+			continue // a crash would forget it, and tell it again under another id
+		}
 		switch pause := until(m.To[c.key].Next, pauses[len(pauses)-1]); {
 		case pause > 0:
 			if wait == 0 || pause < wait {

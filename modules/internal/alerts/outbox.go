@@ -108,6 +108,7 @@ func (o *outbox) load(w *watch, now time.Time) error {
 		if m == nil {
 			return true
 		}
+		m.onDisk = true
 		maps.DeleteFunc(m.To, func(_ string, d *Delivery) bool { return d == nil })
 		return len(m.To) == 0
 	})

@@ -285,6 +285,7 @@ func TestManyThatFailAreTriedInTurns(t *testing.T) {
 			s.outbox.put(m, []string{"ops"}, time.Now())
 		}
 		s.mu.Unlock()
+		s.save()
 		pass(10 * time.Hour)
 		require.InDelta(t, 10*time.Hour/freshly, len(d.tried()), 5)
 		d.set(func(d *scripted) { require.Greater(t, len(d.ids), 20) })
@@ -365,6 +366,32 @@ func TestNothingWaitsForTheLedger(t *testing.T) {
 	})
 }
 
+// TestNothingGoesOutBeforeItIsOnTheDisk, however long that takes.
+func TestNothingGoesOutBeforeItIsOnTheDisk(t *testing.T) {
+	t.Parallel()
+	d := &scripted{name: "ops", outcome: taken}
+	inBubble(t, func(t *testing.T, s *Service, finds func(string, ...Finding)) {
+		written := make(chan struct{})
+		s.saving.Lock()
+		s.outbox.write = func(path string, content []byte) error {
+			<-written
+			return writeFile(path, content)
+		}
+		s.saving.Unlock()
+		finds("ledger_loss", Finding{})
+		pass(lookEvery)
+		s.mu.Lock()
+		require.Equal(t, 1, s.outbox.count("ops"))
+		s.couriers["ops"].wakeUp() // as whatever else may
+		s.mu.Unlock()
+		pass(time.Minute)
+		require.Empty(t, d.tried())
+		close(written)
+		pass(lookEvery)
+		require.Equal(t, []string{"ledger_loss.raised"}, d.types())
+	}, d)
+}
+
 // TestTheClockIsTurnedBack: what waits does not wait until the old time comes again. (The bubble's clock cannot be
 // turned, but a message that was written by one that was ahead can be there.)
 func TestTheClockIsTurnedBack(t *testing.T) {
@@ -376,6 +403,7 @@ func TestTheClockIsTurnedBack(t *testing.T) {
 		s.outbox.put(&Message{ID: "msg_ahead", Type: "no_route.raised", Time: ahead, Body: []byte("{}")}, []string{"ops"},
 			ahead)
 		s.mu.Unlock()
+		s.save()
 		pass(lookEvery)
 		require.Equal(t, []string{"no_route.raised"}, d.types())
 	}, d)
