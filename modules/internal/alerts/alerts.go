@@ -135,7 +135,9 @@ func (s *Service) run(ctx context.Context) {
 		}
 	}
 	defer lock.Close()
-	s.open()
+	if !s.open(ctx) {
+		return
+	}
 	var aside sync.WaitGroup
 	aside.Go(func() { s.repeat(ctx, s.lookAside) })
 	s.repeat(ctx, s.look)
@@ -162,14 +164,34 @@ func (s *Service) pause(ctx context.Context, d time.Duration) bool {
 	}
 }
 
-// open takes up what an earlier process has left.
-func (s *Service) open() {
+// open takes up what an earlier process has left, and reports whether ctx has let it. A file that cannot be read is
+// neither put aside nor written over: it is read again until it can.
+func (s *Service) open(ctx context.Context) bool {
+	for said := false; ; said = true {
+		err := s.load()
+		if !errors.Is(err, errUnread) {
+			if err != nil {
+				s.o.Log.Error("the outbox of alerts begins anew", "error", err)
+			}
+			return true
+		}
+		if !said {
+			s.o.Log.Error("alerts are told by nobody yet: their outbox cannot be read, which is tried again", "error", err)
+		}
+		if !s.pause(ctx, lockEvery) {
+			return false
+		}
+	}
+}
+
+func (s *Service) load() error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	s.ours = true
-	if err := s.outbox.load(s.watch, s.o.Now()); err != nil {
-		s.o.Log.Error("the outbox of alerts begins anew", "error", err)
+	err := s.outbox.load(s.watch, s.o.Now())
+	if errors.Is(err, errUnread) {
+		return err
 	}
+	s.ours = true
 	for _, m := range s.outbox.messages { // destinations that failed before go on from there
 		for key, d := range m.To {
 			if _, known := s.troubled[key]; !known && d.Attempts > 0 {
@@ -177,6 +199,7 @@ func (s *Service) open() {
 			}
 		}
 	}
+	return err
 }
 
 // leave ends the couriers, and leaves the rest to the next process.
@@ -363,6 +386,9 @@ func (s *Service) expire(now time.Time) bool {
 			continue
 		}
 		for key, d := range m.To {
+			if _, disabled := s.outbox.disabled[key]; !disabled && d.Attempts < stuckAfter {
+				continue // the clock has jumped, or the gateway was away
+			}
 			lost = append(lost, s.outbox.giveUp(m, key, now, "it was tried for three days: "+cmp.Or(d.Error, "never")))
 		}
 	}

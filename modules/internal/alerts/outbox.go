@@ -68,6 +68,9 @@ type kept struct {
 
 const fileVersion = 1
 
+// errUnread: the file may be as good as ever.
+var errUnread = errors.New("the outbox of alerts cannot be read")
+
 func newOutbox(dir string) *outbox {
 	return &outbox{path: filepath.Join(dir, fileName), write: writeFile, disabled: make(map[string]Disabled)}
 }
@@ -83,10 +86,11 @@ func (o *outbox) load(w *watch, now time.Time) error {
 	if errors.Is(err, fs.ErrNotExist) {
 		return nil
 	}
-	var k kept
-	if err == nil {
-		err = json.Unmarshal(content, &k)
+	if err != nil {
+		return fmt.Errorf("%w: %w", errUnread, err)
 	}
+	var k kept
+	err = json.Unmarshal(content, &k)
 	if err == nil && k.Version != fileVersion {
 		err = fmt.Errorf("it is of version %d, and this program knows version %d", k.Version, fileVersion)
 	}

@@ -250,7 +250,7 @@ func TestAPoisonedMessage(t *testing.T) {
 	}, d)
 }
 
-// TestOneThatFailsDoesNotSilenceOthers: those behind a message that only it does not take get through soon, pages first;
+// TestOneThatFailsDoesNotSilenceOthers: those behind a message that is not taken get through soon, pages first;
 // but none about the same passes it.
 func TestOneThatFailsDoesNotSilenceOthers(t *testing.T) {
 	t.Parallel()

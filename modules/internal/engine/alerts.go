@@ -96,8 +96,8 @@ func (e *Engine) openAlerts(o *Options, cfg *config.Config) {
 // Alerts tell operators what they must hear of.
 func (e *Engine) Alerts() *alerts.Service { return e.alerting.service }
 
-// alertUnsure reports of a subject whether it is unknown how it is, by event: a process that has begun knows nothing yet
-// of what only memory has. What an earlier one has told of it stays.
+// alertUnsure reports of a subject whether it is unknown how it is, by event: a process that has begun knows nothing
+// yet of what only memory has. What an earlier one has told of it stays.
 var alertUnsure = map[string]func(e *Engine, subject string) bool{
 	"provider_key":        (*Engine).isKeyUnsure,
 	"certificate_failing": (*Engine).isCertificateUnsure,

@@ -47,6 +47,15 @@ func (g *Generation) NoteCharged(account *ledger.Account, charge ledger.Charge) 
 	}
 }
 
+// NoteRefused notes an account whose credits or limits did not cover a request: it may have come to that without a
+// charge, by a lower limit, or one that was not noted.
+func (g *Generation) NoteRefused(account *ledger.Account) {
+	a := &g.Config.Alerts
+	if a.Hear("balance_low") || a.Hear("cap_near") || a.Hear("cap_reached") {
+		g.requests.noteCharged(account.ID)
+	}
+}
+
 func (r *requests) noteCharged(account string) {
 	r.noted.mu.Lock()
 	defer r.noted.mu.Unlock()

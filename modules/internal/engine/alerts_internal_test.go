@@ -341,6 +341,7 @@ func TestAccountsAreLookedAtWhenCharged(t *testing.T) {
 		URL: "http://127.0.0.1:1", Timeout: time.Second, Events: []string{"ledger_loss"}}}}
 	o.load(t, cfg)
 	o.Current().NoteCharged(&account, low)
+	o.Current().NoteRefused(&account)
 	require.Empty(t, o.lookAtAccounts(t.Context(), nobody)["balance_low"].Examined, "nobody hears of accounts")
 	cfg = o.config()
 	cfg.Alerts = config.Alerts{BalanceLow: 1000, CapNear: 80, Webhooks: []config.Webhook{{Name: "ops",
@@ -354,6 +355,9 @@ func TestAccountsAreLookedAtWhenCharged(t *testing.T) {
 	capped.Limits = limits
 	o.Current().NoteCharged(&capped, ledger.Charge{Balance: ledger.Balance{Credits: 1000}})
 	require.Len(t, o.lookAtAccounts(t.Context(), nobody)["cap_near"].Examined, 1, "it has a cap")
+
+	o.Current().NoteRefused(&account)
+	require.Len(t, o.lookAtAccounts(t.Context(), nobody)["balance_low"].Findings, 1, "it was refused")
 
 	o.Current().NoteCharged(&account, low)
 	store := o.store
