@@ -68,7 +68,11 @@ func (c *benchClient) once() error {
 	if _, err := io.Copy(&c.body, resp.Body); err != nil {
 		return err
 	}
-	if c.refused != (resp.StatusCode/100 == 4) || resp.StatusCode >= 500 || !bytes.HasSuffix(c.body.Bytes(), []byte(c.end)) {
+	want := 2
+	if c.refused {
+		want = 4
+	}
+	if resp.StatusCode/100 != want || !bytes.HasSuffix(c.body.Bytes(), []byte(c.end)) {
 		return fmt.Errorf("got %s: %q", resp.Status, c.body.Bytes())
 	}
 	c.took, c.first = append(c.took, time.Since(start)), append(c.first, first)

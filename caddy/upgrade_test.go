@@ -451,8 +451,8 @@ func TestUpgradeWhenTimeIsOver(t *testing.T) {
 	require.Equal(t, []int64{0}, readBook(t, g.Dir).requests[stream.Header.Get("X-Request-Id")].entries)
 }
 
-// TestUpgradeWhenAClientReadsNothing: one that takes nothing of what the process before relays, over HTTP/2 with a window
-// of nothing, keeps that from no end.
+// TestUpgradeWhenAClientReadsNothing: one that takes nothing of what the process before relays, over HTTP/2 with a
+// window of nothing, keeps that from no end.
 func TestUpgradeWhenAClientReadsNothing(t *testing.T) {
 	t.Parallel()
 	up := upstream.Start(t, upstream.Options{Script: gated})

@@ -37,7 +37,7 @@ func (h *Handler) ServeHTTP(w http.ResponseWriter, r *http.Request, next caddyht
 	}
 	if refusal := identifyCaller(r, call); refusal != nil {
 		if call.Record.KeyState == gateway.KeyProbe {
-			return gateway.AnswerProbe(w, r, call)
+			return gateway.AnswerProbe(call.Work.Leaving(), w, r, call)
 		}
 		return call.Refuse(w, refusal)
 	}
@@ -54,7 +54,8 @@ func identifyCaller(r *http.Request, call *gateway.Call) *families.Error {
 	}
 	principal, refusal := authenticate(r, call)
 	call.Principal = principal
-	if refusal != nil && refusal.Status == http.StatusUnauthorized && call.Record.KeyState != gateway.KeyProbe {
+	if refusal != nil && refusal.Status == http.StatusUnauthorized &&
+		!gateway.IsProbe(credential(r.Header, call.Family.APIKeyHeader())) {
 		if limited := call.Limited(call.Work.CountFailure(r.Context(), call.From)); limited != nil {
 			return limited
 		}

@@ -88,7 +88,7 @@ with 1, with --strict for notes as well.`,
 
 // look runs checks, and prints what came of them.
 func (run *doctorRun) look(cmd *cobra.Command, checks []doctor.Check) error {
-	s, err := run.subject(cmd.Context())
+	s, err := run.subject(cmd)
 	if err != nil {
 		return err
 	}
@@ -154,25 +154,32 @@ func (run *doctorRun) readOptions(s *doctor.Subject) (err error) {
 }
 
 // subject gathers what is looked at, as far as it is there.
-func (run *doctorRun) subject(ctx context.Context) (*doctor.Subject, error) {
-	s := &doctor.Subject{Caddyfile: run.config, Version: gateway.Version(), User: os.Getuid()}
+func (run *doctorRun) subject(cmd *cobra.Command) (*doctor.Subject, error) {
+	ctx := cmd.Context()
+	s := &doctor.Subject{Caddyfile: run.config, Version: gateway.Version(), User: os.Getuid(), Flags: run.flags(cmd)}
 	data, err := run.dir()
 	if err != nil && run.config != "" {
-		s.SiteError, data = err, run.data // the Caddyfile is what is wrong
+		s.SiteError = err // the Caddyfile is what is wrong
+		s.Elsewhere = "where the gateway's files are is not known: its Caddyfile cannot be read"
 	} else if err != nil {
 		return nil, err
 	}
 	s.Data = data
+	s.Fill()
 	run.askStatus(ctx, s)
-	if s.Status != nil {
+	if s.Status != nil && s.Elsewhere == "" && !s.NoProcess {
 		if s.Data = s.Status.Data; s.Caddyfile == "" {
 			s.Caddyfile = caddyfileOf(s.Status)
 		}
 	}
-	if path := filepath.Join(s.Data, caddyFile); s.Caddyfile == "" && isThere(path) {
+	if path := filepath.Join(s.Data, caddyFile); s.Elsewhere == "" && s.Caddyfile == "" && isThere(path) {
 		s.Caddyfile = path
 	}
 	readDoctorSite(ctx, s)
+	if s.Elsewhere != "" {
+		s.OfflineError = errors.New(s.Elsewhere)
+		return s, nil
+	}
 	place := target{data: s.Data, config: s.Caddyfile}
 	s.Offline, s.OfflineError = place.offline()
 	if s.Status != nil {
@@ -181,7 +188,6 @@ func (run *doctorRun) subject(ctx context.Context) (*doctor.Subject, error) {
 	} else if s.HCL, err = place.hcl(s.Data); err != nil {
 		s.HCL = filepath.Join(s.Data, hclFile)
 	}
-	s.Fill()
 	s.TakeEnvironment()
 	if isThere(s.HCL) {
 		draft := engine.Draft{Path: s.HCL, Env: s.Env}
@@ -225,11 +231,16 @@ func tryWithout(ctx context.Context, s *doctor.Subject) *config.Config {
 func (run *doctorRun) askStatus(ctx context.Context, s *doctor.Subject) {
 	ctx, cancel := context.WithTimeout(ctx, askTimeout)
 	defer cancel()
+	if s.Data == "" && run.admin == "" {
+		s.Running = errors.New(s.Elsewhere)
+		return
+	}
 	c, err := admin.NewClient(s.Data, run.admin)
 	if err == nil {
 		var v admin.Status
 		if err = c.Call(ctx, "GET", "/fareway/status", nil, &v); err == nil {
 			s.Client, s.Status = c, &v
+			s.TakeProcess(c.Network != "unix")
 			return
 		}
 	}
@@ -318,7 +329,7 @@ func printReport(w io.Writer, s *doctor.Subject, r doctor.Report, all bool) {
 	} else if s.Running != nil && !errors.Is(s.Running, admin.ErrNoGateway) {
 		state = fmt.Sprintf("the gateway on %s does not answer: %v", s.Data, s.Running)
 	}
-	fmt.Fprintf(w, "Looked at: %s.\n", state)
+	fmt.Fprintf(w, "Looked at: %s.\n", doctor.Clean(state))
 	for _, f := range r.Findings {
 		fmt.Fprintf(w, "\n%s  %s\n", strings.ToUpper(f.Severity.String()), f.Check)
 		printIndented(w, "    ", f.Seen)

@@ -226,3 +226,19 @@ func TestDoctorLists(t *testing.T) {
 		require.False(t, names[group], "%s is a group and a check", group)
 	}
 }
+
+// TestDoctorReadsBrokenCaddyfile: a mistake in the Caddyfile is found without a gateway, and no other folder is looked
+// at in place of the one that it would name.
+func TestDoctorReadsBrokenCaddyfile(t *testing.T) {
+	t.Parallel()
+	path := filepath.Join(t.TempDir(), "Caddyfile")
+	text := "{\n\tfareway {\n\t\tdata /srv\n\t}\n}\n\nlocalhost {\n\tfareway\n}\n"
+	require.NoError(t, os.WriteFile(path, []byte(text), 0o600))
+	r := examine(t, true, "configuration", "files", "ledger", "--config", path)
+	require.Len(t, r.Findings, 1, "%+v", r)
+	require.Equal(t, "configuration", r.Findings[0].Check)
+	require.Contains(t, r.Findings[0].Seen, "fareway needs the option config")
+	for _, skip := range r.Skipped {
+		require.NotContains(t, skip.Why, "no such file")
+	}
+}

@@ -25,7 +25,7 @@ import (
 
 var configurationChecks = []Check{
 	{Name: "configuration", About: "settings", Worst: Error,
-		Looks: "the HCL file as `check` does, with the variables that the gateway has",
+		Looks: "the Caddyfile, and the HCL file as `check` does, with the variables that the gateway has",
 		Why:   "a file with a mistake is not taken, and a gateway with one does not start",
 		Next:  "fareway gateway check FILE",
 		run:   checkConfiguration},
@@ -80,6 +80,15 @@ var configurationChecks = []Check{
 func isPriceFinding(d *config.Diagnostic) bool { return strings.Contains(d.Summary, "usually costs") }
 
 func checkConfiguration(_ context.Context, s *Subject, r *result) {
+	if s.SiteError != nil && s.Caddyfile != "" {
+		r.found("the Caddyfile %s cannot be read: %v", s.Caddyfile, s.SiteError).
+			because("no gateway starts with it, and one that runs takes no reload").
+			then("fareway validate --config %s", quote(s.Caddyfile))
+	}
+	if s.Diagnostics == nil && s.Elsewhere != "" {
+		r.skip("%s", s.Elsewhere)
+		return
+	}
 	if s.Diagnostics == nil {
 		r.skip("there is no configuration to read at %s", s.HCL)
 		return
@@ -87,6 +96,10 @@ func checkConfiguration(_ context.Context, s *Subject, r *result) {
 	for _, d := range s.Diagnostics.All() {
 		if isPriceFinding(&d) {
 			continue // of the check `prices`
+		}
+		if d.UnsetVariable() && s.EnvHidden != "" {
+			r.skip("%s: %s (%s)", d.Position(), d.Summary, s.EnvHidden)
+			continue
 		}
 		severity := Warning
 		if d.Severity == config.SeverityError {
@@ -117,12 +130,7 @@ func checkInForce(ctx context.Context, s *Subject, r *result) {
 		r.found("the gateway is not ready: %s", s.Status.Reason).because("load balancers send it nothing, and requests fail")
 	}
 	if s.Site == nil {
-		if s.SiteError != nil {
-			r.found("the Caddyfile %s cannot be read: %v", s.Caddyfile, s.SiteError).
-				because("the gateway does not start again with it, and takes no reload").
-				then("fareway validate --config %s", s.Caddyfile)
-		}
-		return
+		return // the check `configuration` says why
 	}
 	checkCaddyfileInForce(ctx, s, r)
 }
@@ -421,6 +429,14 @@ func checkCaddyTimeouts(s *Subject, r *result) {
 	}
 }
 
+// often is how bad it is that so many were refused since the gateway started: a scanner is refused on every gateway.
+func often(refused, requests float64) Severity {
+	if refused > 0.01*requests {
+		return Warning
+	}
+	return Note
+}
+
 func checkLimits(ctx context.Context, s *Subject, r *result) {
 	if !s.needMetrics(ctx, r) {
 		return
@@ -442,13 +458,13 @@ func checkLimits(ctx context.Context, s *Subject, r *result) {
 	}
 	if n, _ := s.metric(ctx, "fareway_connections_refused_total", "of", "address"); n > 0 {
 		r.found("%s refused, for there were too many of one address",
-			human.Count(int64(n), "connection")+" "+were(int64(n))).
+			human.Count(int64(n), "connection")+" "+were(int64(n))).as(often(n, requests)).
 			because("a load balancer has the connections of all of its clients").
 			then("listener_wrappers { fareway_connections { exempt ADDRESS } }   # if it is your proxy, in the Caddyfile")
 	}
 	if n, _ := s.metric(ctx, "fareway_connections_refused_total", "of", "all"); n > 0 {
 		r.found("%s refused, for there were too many in all", human.Count(int64(n), "connection")+" "+were(int64(n))).
-			then("raise LimitNOFILE of the unit, or `max` of fareway_connections")
+			as(often(n, requests)).then("raise LimitNOFILE of the unit, or `max` of fareway_connections")
 	}
 	if n, _ := s.metric(ctx, "fareway_stalled_clients_total"); n > 0 && n > 0.05*requests {
 		r.found("%.0f of %.0f clients took nothing for client_stall", n, requests).
@@ -477,7 +493,7 @@ func checkCollector(ctx context.Context, s *Subject, r *result) {
 	}
 	u, err := url.Parse(at)
 	if err != nil || u.Hostname() == "" {
-		r.found("OTEL_EXPORTER_OTLP_ENDPOINT is %q, which is no address", at).then("write it as in http://127.0.0.1:4318")
+		r.found("OTEL_EXPORTER_OTLP_ENDPOINT is no address").then("write it as in http://127.0.0.1:4318")
 		return
 	}
 	port := cmp.Or(u.Port(), map[string]string{"https": "443"}[u.Scheme], "80")

@@ -146,6 +146,7 @@ const atOnce = 8
 
 // Run runs checks, each within patience.
 func Run(ctx context.Context, s *Subject, checks []Check, patience time.Duration) Report {
+	s.run = ctx
 	results := make([]result, len(checks))
 	var running sync.WaitGroup
 	places := make(chan struct{}, atOnce)
@@ -165,8 +166,11 @@ var errPatience = errors.New("it took too long")
 
 // runOne waits for one check no longer than patience, whatever it hangs in.
 func runOne(ctx context.Context, s *Subject, c *Check, patience time.Duration) result {
-	if why := s.lacks(c.needs); why != "" {
+	if why := cmp.Or(s.isAway(c), s.lacks(c.needs)); why != "" {
 		return result{check: c, skipped: why}
+	}
+	if c.About == "services" || c.Name == "clock" {
+		patience *= 2 // first the upstreams are asked, and then the ways to them are tried
 	}
 	ctx, cancel := context.WithTimeoutCause(ctx, patience+s.Patience, errPatience)
 	defer cancel()
@@ -185,7 +189,13 @@ func runOne(ctx context.Context, s *Subject, c *Check, patience time.Duration) r
 	case r := <-done:
 		return r
 	case <-ctx.Done():
-		return result{check: c, skipped: fmt.Sprintf("no answer within %s", patience+s.Patience)}
+		r := result{check: c, skipped: fmt.Sprintf("no answer within %s", patience+s.Patience)}
+		if context.Cause(ctx) == errPatience { //nolint:errorlint // it is the cause as it was given
+			r.found("the check %s got no answer within %s", c.Name, patience+s.Patience).as(Warning).
+				because("DNS, a disk or a server hangs, and what is wrong with it was not looked at").
+				then("%s", s.command("doctor %s", c.Name))
+		}
+		return r
 	}
 }
 
@@ -194,7 +204,8 @@ func report(results []result) Report {
 	r := Report{Findings: []Finding{}, Skipped: []Skip{}, Passed: []string{}}
 	for _, one := range results {
 		for _, f := range one.findings {
-			f.Seen, f.Why, f.Next = clean(f.Seen), clean(f.Why), clean(f.Next)
+			// Some of what was seen came over a network: a line break in it could forge a next step.
+			f.Seen, f.Why, f.Next = flat(f.Seen), flat(f.Why), flat(f.Next)
 			r.Findings = append(r.Findings, f)
 		}
 		switch {
@@ -215,7 +226,7 @@ const maxText = 2000
 func clean(text string) string {
 	text = strings.ToValidUTF8(text, "?")
 	text = strings.Map(func(r rune) rune {
-		if r != '\n' && (unicode.IsControl(r) || unicode.Is(unicode.Cf, r)) {
+		if r != '\n' && (unicode.IsControl(r) || unicode.In(r, unicode.Cf, unicode.Zl, unicode.Zp)) {
 			return '?'
 		}
 		return r
@@ -225,6 +236,12 @@ func clean(text string) string {
 	}
 	return strings.TrimSpace(text)
 }
+
+// flat is a clean text in one line.
+func flat(text string) string { return strings.ReplaceAll(clean(text), "\n", " ") }
+
+// Clean is a text that may come from elsewhere, in one line and without what a terminal would obey.
+func Clean(text string) string { return flat(text) }
 
 // Find returns the checks of these names; all without any.
 func Find(names []string) ([]Check, error) {

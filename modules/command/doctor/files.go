@@ -13,6 +13,7 @@ import (
 	"strings"
 
 	"github.com/fareway/fareway/modules/gateway"
+	"github.com/fareway/fareway/modules/internal/human"
 	"github.com/fareway/fareway/modules/internal/stores"
 	"github.com/fareway/fareway/plugins/host/trust"
 )
@@ -201,6 +202,8 @@ func checkSecrets(_ context.Context, s *Subject, r *result) {
 	})
 	if err != nil {
 		r.skip("%v", err)
+	} else if seen > mostFiles {
+		r.skip("there are more than %s files in %s, and the first of them were looked at", human.Thousands(mostFiles), s.Data)
 	}
 	if len(open) > 0 && isReachable(s.Data) {
 		r.found("every user of this machine can read %s", some(open)).then("chmod 600 %s", strings.Join(open, " "))

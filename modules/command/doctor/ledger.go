@@ -127,7 +127,8 @@ func checkBackups(_ context.Context, s *Subject, r *result) {
 			r.found("%s", p)
 		}
 	case s.Status != nil || s.Offline.Shared:
-		return // PostgreSQL has its own, which only its tools know
+		r.skip("the ledger is in PostgreSQL, and only its own tools (pgBackRest, WAL-G) know of its backups")
+		return
 	case s.OfflineError != nil:
 		r.skip("%v", s.OfflineError)
 		return
@@ -154,8 +155,10 @@ func checkBackups(_ context.Context, s *Subject, r *result) {
 		r.found("the last backup is of %s, and nobody has said how often there is one", human.Moment(*made.Done)).
 			as(Warning).then("%s", run)
 	}
-	if made.Done != nil {
+	if made.Done != nil && s.Elsewhere == "" {
 		checkBackupFile(s, r, made)
+	} else if made.Done != nil {
+		r.skip("%s", s.Elsewhere)
 	}
 	if f := b.Trial.Failed; f != nil {
 		r.found("restoring a backup on trial failed at %s: %s", human.Moment(f.At), f.Text).

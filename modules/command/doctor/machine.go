@@ -478,11 +478,11 @@ func checkMemory(_ context.Context, s *Subject, r *result) {
 	if limit, dir, ok := s.cgroupLimit("memory.max"); ok && limit < whole {
 		whole, of = limit, "the control group "+dir
 	}
-	for _, dir := range s.cgroup() {
+	// Those above the process's own group count others' kills, too.
+	for _, dir := range s.cgroup()[:min(len(s.cgroup()), 1)] {
 		if n := numbers(filepath.Join(dir, "memory.events"))["oom_kill"]; n > 0 {
 			r.found("%s in %s for processes, because memory was full", human.Count(n, "kill"), dir).as(Warning).
 				then("journalctl -k | grep -i 'killed process'")
-			break
 		}
 	}
 	g := s.Config.Gateway

@@ -46,8 +46,12 @@ const (
 	perDollar = 100_000_000
 	mostUSD   = 1000   // no model costs so much for a million tokens
 	leastUSD  = 0.0009 // and none so little, but for free ones
+	rareUSD   = 0.005  // hardly one costs less
 	sameModel = 300    // from which factor on two prices of one model are in two units
 )
+
+// dear is what hardly a model costs, in US dollars.
+var dear = map[string]float64{"input": 200, "output": 700}
 
 func usd(microcents int64) float64 { return float64(microcents) / perDollar }
 
@@ -64,6 +68,10 @@ func checkPrices(_ context.Context, s *Subject, r *result) {
 			case dollars > mostUSD:
 				r.found("route %s has %s = %g, that is US$%g for a million tokens", route.Name, c.name, dollars, dollars).
 					because("no model costs so much: it may be the price of a billion, or in cents").
+					then("write the price of a million tokens in US dollars in %s", s.HCL)
+			case c.price > 0 && dollars < rareUSD && dollars >= leastUSD, dollars > dear[c.name]:
+				r.found("route %s has %s = %g, that is US$%g for a million tokens", route.Name, c.name, dollars, dollars).
+					as(Warning).because("hardly a model costs that: the price may be of a thousand tokens, or of a billion").
 					then("write the price of a million tokens in US dollars in %s", s.HCL)
 			case c.price > 0 && dollars < leastUSD:
 				r.found("route %s has %s = %g, that is US$%g for a million tokens", route.Name, c.name, dollars, dollars).
@@ -133,6 +141,14 @@ func checkMargins(s *Subject, r *result, route *config.Route) {
 	p := route.Price
 	if p.Input == 0 && p.Output == 0 && s.isPublic() {
 		r.found("route %s is free", route.Name).as(Note).because("whoever has a key uses it without end")
+	} else if route.MaxOutput > 0 && (p.Input == 0) != (p.Output == 0) {
+		free := "input"
+		if p.Output == 0 {
+			free = "output"
+		}
+		r.found("route %s charges nothing for %s", route.Name, free).as(Warning).
+			because("services charge for both: one of the two may be missing").
+			then("write both in the block price of route %s in %s", route.Name, s.HCL)
 	} else if p.Output > 0 && p.Input > 2*p.Output {
 		r.found("route %s charges US$%g for input and US$%g for output", route.Name, usd(p.Input), usd(p.Output)).as(Note).
 			because("services charge more for output: the two may be exchanged")
@@ -298,6 +314,7 @@ func checkBills(ctx context.Context, s *Subject, r *result) {
 	}) {
 		return
 	}
+	gone := s.goneRoutes(r, sums)
 	for _, provider := range slices.Sorted(maps.Keys(s.Bills)) {
 		billed := s.Bills[provider]
 		var cost, pending, pruned int64
@@ -313,14 +330,48 @@ func checkBills(ctx context.Context, s *Subject, r *result) {
 				then("--bill NAME=USD, where NAME is one of %s", s.HCL)
 			continue
 		}
+		before := len(r.findings)
 		judgeBill(s, r, provider, billed, usd(cost), pending, routes)
+		if len(r.findings) == before {
+			continue
+		}
+		f := &r.findings[before]
+		if gone != "" {
+			f.Why += "; or the cost of routes that are not in the configuration any more is missing here: " + gone
+		}
+		if pruned > 0 {
+			f.Why += fmt.Sprintf("; of %s only sums are left", human.Count(pruned, "request"))
+		}
 	}
+}
+
+// goneRoutes are those with a cost that the configuration does not have any more: whose upstream it was is not known.
+func (s *Subject) goneRoutes(r *result, sums map[string]admin.Usage) string {
+	var gone []string
+	for _, route := range slices.Sorted(maps.Keys(sums)) {
+		known := slices.ContainsFunc(s.Config.Routes, func(c config.Route) bool { return c.Name == route })
+		if u := sums[route]; !known && route != "" && u.Cost > 0 {
+			gone = append(gone, fmt.Sprintf("%s (US$%.2f)", route, usd(u.Cost)))
+		}
+	}
+	if len(gone) > 0 {
+		r.found("routes that are not in the configuration any more have cost: %s", some(gone)).as(Note).
+			because("that is in no provider's sum, for which of them served it is not known")
+	}
+	return some(gone)
 }
 
 // billed is the time that bills are of.
 func (s *Subject) billed() (since, until time.Time) {
 	if !s.Since.IsZero() || !s.Until.IsZero() {
-		return s.Since, s.Until
+		since, until = s.Since, s.Until
+		if until.IsZero() {
+			until = s.Now().UTC()
+		}
+		if since.IsZero() {
+			since = until.AddDate(0, -1, 0)
+		}
+		return since, until
 	}
 	now := s.Now().UTC()
 	until = time.Date(now.Year(), now.Month(), 1, 0, 0, 0, 0, time.UTC)

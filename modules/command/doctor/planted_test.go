@@ -301,6 +301,19 @@ var planted = []struct {
 	{"prices", "a thousand times", func(_ *testing.T, s *Subject) {
 		s.Config.Routes[0].Price = config.Price{Input: 250_000_000_000, Output: 1_500_000_000_000}
 	}, Error, "US$2500 for a million tokens"},
+	{"prices", "of a thousand tokens", func(_ *testing.T, s *Subject) {
+		s.Config.Routes[0].Price = config.Price{Input: 300_000, Output: 1_500_000}
+		s.Config.Routes[0].Cost = config.Price{}
+	}, Warning, "route small has input = 0.003"},
+	{"prices", "of a hundred million", func(_ *testing.T, s *Subject) {
+		s.Config.Routes[0].Price = config.Price{Input: 25_000_000_000, Output: 50_000_000_000}
+	}, Warning, "route small has input = 250"},
+	{"prices", "no output", func(_ *testing.T, s *Subject) {
+		s.Config.Routes[0].Price.Output, s.Config.Routes[0].Cost.Output = 0, 0
+	}, Warning, "route small charges nothing for output"},
+	{"limits", "connections refused", func(t *testing.T, s *Subject) {
+		s.measured(t, `fareway_connections_refused_total{of="address"} 100`+"\n")
+	}, Warning, "100 connections were refused"},
 	{"prices", "below cost", func(_ *testing.T, s *Subject) { s.Config.Routes[0].Cost.Output = 900_000_000 }, Warning,
 		"US$2 for output, which costs US$9"},
 	{"prices", "two units", func(_ *testing.T, s *Subject) {
@@ -537,7 +550,7 @@ func TestPlantedFaults(t *testing.T) {
 			require.Equal(t, fault.severity, f.Severity, "%+v", f)
 			require.NotEmpty(t, f.Next, "%+v", f)
 			require.NotEmpty(t, f.Why, "%+v", f)
-			require.NotContains(t, fmt.Sprint(r), "1234", "a secret")
+			require.NotContains(t, strings.ReplaceAll(fmt.Sprint(r), filepath.Dir(s.Data), ""), "1234", "a secret")
 		})
 	}
 	for _, c := range Checks() {
@@ -623,7 +636,7 @@ func TestChecksEnd(t *testing.T) {
 		{Name: "hangs", run: func(context.Context, *Subject, *result) { <-hung }},
 		{Name: "panics", run: func(context.Context, *Subject, *result) { panic("a mistake") }},
 		{Name: "finds", Worst: Warning, Why: "why", Next: "next", run: func(_ context.Context, _ *Subject, r *result) {
-			r.found("seen \x1b[31m %s", "\u202e").as(Error)
+			r.found("seen \x1b[31m %s", "\u202e\n    Next: rm").as(Error)
 			r.found("less")
 		}},
 		{Name: "passes", run: func(context.Context, *Subject, *result) {}},
@@ -633,8 +646,10 @@ func TestChecksEnd(t *testing.T) {
 	s.Status = nil
 	r := Run(t.Context(), s, checks, 50*time.Millisecond)
 	require.Equal(t, []string{"passes"}, r.Passed)
-	require.Equal(t, []Finding{{"finds", Error, "seen ?[31m ?", "why", "next"},
-		{"finds", Warning, "less", "why", "next"}}, r.Findings)
+	require.Equal(t, Warning, r.Findings[1].Severity)
+	require.Equal(t, "the check hangs got no answer within 50ms", r.Findings[1].Seen)
+	require.Equal(t, []Finding{{"finds", Error, "seen ?[31m ?     Next: rm", "why", "next"},
+		{"finds", Warning, "less", "why", "next"}}, []Finding{r.Findings[0], r.Findings[2]})
 	require.Len(t, r.Skipped, 3)
 	require.Equal(t, Skip{"hangs", "no answer within 50ms"}, r.Skipped[0])
 	require.Contains(t, r.Skipped[1].Why, "panicked, which is a mistake in this program: a mistake")

@@ -342,36 +342,84 @@ func environmentPaths(u unit) (list []environmentPath) {
 }
 
 // environmentFiles are those of the gateway's unit.
-func (s *Subject) environmentFiles() (paths []string) {
+func (s *Subject) environmentFiles() []string {
+	_, paths := s.environmentOfUnit()
+	return paths
+}
+
+// environmentOfUnit is the gateway's unit, with its environment files.
+func (s *Subject) environmentOfUnit() (u unit, paths []string) {
 	name := s.unitName()
 	if name == "" {
-		return nil
+		return nil, nil
 	}
 	ctx, cancel := context.WithTimeout(context.Background(), 5*time.Second)
 	defer cancel()
 	u, err := s.showUnit(ctx, name)
 	if err != nil || u["LoadState"] != "loaded" {
-		return nil
+		return nil, nil
 	}
 	for _, p := range environmentPaths(u) {
 		paths = append(paths, p.path)
 	}
-	return paths
+	return u, paths
+}
+
+// splitWords takes apart what `systemctl show` says of Environment: `A=b "C=d e"`.
+func splitWords(text string) (words []string) {
+	var word strings.Builder
+	quoted, escaped, begun := false, false, false
+	for _, c := range text {
+		switch {
+		case escaped:
+			word.WriteRune(c)
+			escaped = false
+		case c == '\\':
+			escaped = true
+		case c == '"':
+			quoted, begun = !quoted, true
+		case c == ' ' && !quoted:
+			if begun {
+				words = append(words, word.String())
+				word.Reset()
+			}
+			begun = false
+		default:
+			word.WriteRune(c)
+			begun = true
+		}
+	}
+	if begun {
+		words = append(words, word.String())
+	}
+	return words
 }
 
 // TakeEnvironment finds the variables that the gateway has: those of its process or, where none runs, of its unit.
 func (s *Subject) TakeEnvironment() {
+	if s.NoProcess {
+		s.EnvHidden = "the variables of the gateway cannot be seen from here: it may be in a container"
+	}
 	if s.pid() != 0 {
-		if text, err := os.ReadFile(s.proc("environ")); err == nil {
+		text, err := os.ReadFile(s.proc("environ"))
+		if err == nil {
 			s.useEnvironment(fmt.Sprintf("process %d", s.pid()), strings.Split(string(text), "\x00"))
 			return
 		}
+		s.EnvHidden = fmt.Sprintf("the variables of the gateway cannot be seen: %v; as root, or its user, they can", err)
 	}
-	var lines []string
-	files := s.environmentFiles()
+	u, files := s.environmentOfUnit()
+	lines := splitWords(u["Environment"])
+	of := files
+	if len(lines) > 0 {
+		of = append([]string{s.unitName()}, files...)
+	}
 	for _, path := range files {
 		text, err := os.ReadFile(path)
 		if err != nil {
+			if !errors.Is(err, fs.ErrNotExist) {
+				s.EnvHidden = fmt.Sprintf("the variables of the gateway cannot be seen: %v; as root they can", err)
+			}
 			continue
 		}
 		for line := range strings.Lines(string(text)) {
@@ -382,7 +430,7 @@ func (s *Subject) TakeEnvironment() {
 		}
 	}
 	if len(lines) > 0 {
-		s.useEnvironment(strings.Join(files, ", "), append(slices.Clone(os.Environ()), lines...))
+		s.useEnvironment(strings.Join(of, " and "), append(slices.Clone(os.Environ()), lines...))
 	}
 }
 

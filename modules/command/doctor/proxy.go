@@ -224,6 +224,9 @@ func (s *Subject) checkTrusted(r *result) {
 			if err != nil {
 				continue
 			}
+			if network.IP.IsPrivate() || network.IP.IsLoopback() {
+				continue // private_ranges has fd00::/8
+			}
 			if ones, bits := network.Mask.Size(); ones < 8 || bits == 128 && ones < 16 {
 				r.found("trusted_proxies has %s", text).
 					because("whoever likes can claim to come from anywhere, and no limit of an address holds").
@@ -254,6 +257,10 @@ func checkVersions(ctx context.Context, s *Subject, r *result) {
 			return
 		}
 		over, err := s.probe(ctx, w, order{protocol: "h3"})
+		if errors.Is(err, errNoProbe) || errors.Is(err, errOtherNode) {
+			r.skip("%s: HTTP/3: %v", w.name(), err)
+			return
+		}
 		if err != nil || !over.isOurs() {
 			r.found("%s offers HTTP/3 (Alt-Svc), and it cannot be had: %s", w.name(), orStatus(over, err)).
 				because("browsers try it first and lose time").
@@ -298,7 +305,11 @@ func checkRedirects(ctx context.Context, s *Subject, r *result) {
 			plain.dial = net.JoinHostPort(hostOf(w.dial), "80")
 		}
 		a, err := s.probe(ctx, plain, order{})
-		if err != nil {
+		switch {
+		case errors.Is(err, errNoProbe), errors.Is(err, errOtherNode):
+			r.skip("%s: %v", plain.name(), err)
+			continue
+		case err != nil:
 			continue // nobody listens for plain HTTP: the best there can be
 		}
 		switch {

@@ -5,6 +5,7 @@ package doctor
 import (
 	"bytes"
 	"compress/gzip"
+	"context"
 	"crypto/ecdsa"
 	"crypto/elliptic"
 	"crypto/rand"
@@ -46,7 +47,8 @@ func behind(t *testing.T, trusts bool, proxy func(to http.Handler) http.Handler)
 		if forwarded := r.Header.Get("X-Forwarded-For"); trusts && forwarded != "" {
 			client, _, _ = strings.Cut(forwarded, ",")
 		}
-		_ = gateway.AnswerProbe(w, r, &gateway.Call{From: netip.MustParseAddr(client)}) // it fails for nobody
+		_ = gateway.AnswerProbe(context.Background(), w, r,
+			&gateway.Call{From: netip.MustParseAddr(client)}) // it fails for nobody
 	})
 	direct := httptest.NewServer(answering)
 	t.Cleanup(direct.Close)
@@ -324,7 +326,9 @@ func TestCertificates(t *testing.T) {
 			s := healthy(t)
 			s.SiteRoots = x509.NewCertPool()
 			s.SiteRoots.AddCert(root.Leaf)
-			s.Site.Public = []Endpoint{{URL: "https://api.example.com", Dial: strings.TrimPrefix(server.URL, "https://")}}
+			s.Site.Public = []Endpoint{{URL: "https://api.example.com:" + strings.TrimPrefix(server.URL, "https://127.0.0.1:"),
+				Dial: strings.TrimPrefix(server.URL, "https://")}}
+			s.Resolver = resolver(t, map[string][]string{"api.example.com.": {"127.0.0.1"}})
 			r := find(t, s, "certificates")
 			if tc.seen == "" {
 				require.Empty(t, r.Findings)

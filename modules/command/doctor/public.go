@@ -1,9 +1,13 @@
 package doctor
 
 import (
+	"bytes"
+	"cmp"
 	"context"
 	"crypto/tls"
 	"crypto/x509"
+	"encoding/binary"
+	"encoding/hex"
 	"errors"
 	"fmt"
 	"io/fs"
@@ -115,8 +119,11 @@ func checkPorts(ctx context.Context, s *Subject, r *result) {
 	slices.Sort(listen)
 	listen = slices.Compact(listen)
 	if s.Status == nil {
-		for _, address := range listen {
-			s.tryPort(r, address)
+		for _, address := range s.tcpAddresses(listen) {
+			s.tryPort(ctx, r, address)
+		}
+		for _, port := range s.servesHTTP3() {
+			s.tryPacketPort(ctx, r, port)
 		}
 		return
 	}
@@ -141,15 +148,65 @@ func checkPorts(ctx context.Context, s *Subject, r *result) {
 	s.checkUDP(r)
 }
 
+// tcpAddresses are those at which a gateway will listen: of the sites, at port 80 where Caddy redirects from it (for no
+// site of the gateway's), and of its own listeners.
+func (s *Subject) tcpAddresses(listen []string) []string {
+	apps := s.Site.apps()
+	for _, server := range apps.HTTP.Servers {
+		secure := len(server.TLS) > 0 || slices.ContainsFunc(server.hosts(), isName)
+		if secure && !server.hasGateway() && !server.Automatic.Disable && !server.Automatic.NoRedirects {
+			listen = append(listen, fmt.Sprintf(":%d", cmp.Or(apps.HTTP.HTTPPort, 80)))
+		}
+	}
+	for _, address := range []string{s.Site.Health, s.Site.Admin} {
+		if address != "" && !strings.HasPrefix(address, "unix/") {
+			listen = append(listen, address)
+		}
+	}
+	slices.Sort(listen)
+	return slices.Compact(listen)
+}
+
+// tryPacketPort listens at a UDP port for a moment, as HTTP/3 would.
+func (s *Subject) tryPacketPort(ctx context.Context, r *result, port string) {
+	conn, err := net.ListenPacket("udp", ":"+port)
+	if err == nil {
+		_ = conn.Close()
+		return
+	}
+	if errors.Is(err, syscall.EADDRINUSE) && !s.isHeldBySystemd(ctx, s.inodesAt("udp", ":"+port)) {
+		r.found("UDP port %s is taken by %s", port, s.listener("udp", ":"+port)).because("the gateway cannot start").
+			then("sudo ss -lunp 'sport = :%s'", port)
+	}
+}
+
+// isHeldBySystemd reports whether sockets are systemd's, which gives them to the gateway when a connection comes. Only
+// root sees who has them; others have to believe the unit.
+func (s *Subject) isHeldBySystemd(ctx context.Context, inodes []string) bool {
+	pids := s.holders(inodes)
+	if len(pids) > 0 {
+		return slices.Contains(pids, 1)
+	}
+	for _, name := range []string{"fareway.socket", "fareway-http.socket", "fareway-https.socket"} {
+		if u, err := s.showUnit(ctx, name); err == nil && u["LoadState"] == "loaded" && u["ActiveState"] == "active" {
+			return true
+		}
+	}
+	return false
+}
+
 // tryPort listens at an address for a moment, as the gateway would.
-func (s *Subject) tryPort(r *result, address string) {
+func (s *Subject) tryPort(ctx context.Context, r *result, address string) {
 	ln, err := net.Listen("tcp", address)
 	port := address[strings.LastIndexByte(address, ':')+1:]
 	switch {
 	case err == nil:
 		_ = ln.Close()
-	case errors.Is(err, syscall.EADDRINUSE):
-		r.found("%s is taken by %s", address, s.listener(port)).because("the gateway cannot start").
+	case errors.Is(err, syscall.EADDRINUSE), errors.Is(err, fs.ErrPermission) && len(s.inodesAt("tcp", address)) > 0:
+		if s.isHeldBySystemd(ctx, s.inodesAt("tcp", address)) {
+			return
+		}
+		r.found("%s is taken by %s", address, s.listener("tcp", address)).because("the gateway cannot start").
 			then("sudo ss -ltnp 'sport = :%s'", port)
 	case errors.Is(err, fs.ErrPermission):
 		if s.User != s.owner() {
@@ -164,9 +221,44 @@ func (s *Subject) tryPort(r *result, address string) {
 	}
 }
 
-// sockets are the listening sockets of a kind ("tcp", "tcp6", "udp", "udp6") by their port: their inodes.
-func (s *Subject) sockets(kind string) map[string][]string {
-	list := make(map[string][]string)
+// socket is one that listens.
+type socket struct {
+	at    netip.Addr
+	inode string
+}
+
+// inodesAt are those of the sockets of "tcp" or "udp" that an address is in the way of.
+func (s *Subject) inodesAt(kind, address string) (inodes []string) {
+	host, port, err := net.SplitHostPort(address)
+	if err != nil {
+		return nil
+	}
+	wanted, _ := netip.ParseAddr(host) // a name, or none: every address
+	wanted = wanted.Unmap()
+	for _, one := range append(s.sockets(kind)[port], s.sockets(kind + "6")[port]...) {
+		if !wanted.IsValid() || wanted.IsUnspecified() || one.at.IsUnspecified() || one.at == wanted {
+			inodes = append(inodes, one.inode)
+		}
+	}
+	return inodes
+}
+
+// socketAddress reads an address of /proc/net: words of four bytes in this machine's order.
+func socketAddress(text string) netip.Addr {
+	raw, err := hex.DecodeString(text)
+	if err != nil || len(raw)%4 != 0 {
+		return netip.Addr{}
+	}
+	for i := 0; i < len(raw); i += 4 {
+		binary.BigEndian.PutUint32(raw[i:], binary.NativeEndian.Uint32(raw[i:]))
+	}
+	a, _ := netip.AddrFromSlice(raw)
+	return a.Unmap()
+}
+
+// sockets are the listening sockets of a kind ("tcp", "tcp6", "udp", "udp6") by their port.
+func (s *Subject) sockets(kind string) map[string][]socket {
+	list := make(map[string][]socket)
 	text, _ := os.ReadFile(filepath.Join(s.Proc, "net", kind))
 	for line := range strings.Lines(string(text)) {
 		f := strings.Fields(line)
@@ -179,15 +271,14 @@ func (s *Subject) sockets(kind string) map[string][]string {
 			continue
 		}
 		key := strconv.FormatUint(port, 10)
-		list[key] = append(list[key], f[9])
+		list[key] = append(list[key], socket{socketAddress(f[1][:at]), f[9]})
 	}
 	return list
 }
 
-// listener names who listens at a TCP port, as far as this user may see it.
-func (s *Subject) listener(port string) string {
-	inodes := append(s.sockets("tcp")[port], s.sockets("tcp6")[port]...)
-	if pids := s.holders(inodes); len(pids) > 0 {
+// listener names who listens at an address, as far as this user may see it.
+func (s *Subject) listener(kind, address string) string {
+	if pids := s.holders(s.inodesAt(kind, address)); len(pids) > 0 {
 		return s.describe(pids[0])
 	}
 	return "another program"
@@ -223,8 +314,7 @@ func (s *Subject) holders(inodes []string) (pids []int) {
 // whoListens looks whether another program shares a port with the gateway: by SO_REUSEPORT each gets a part of the
 // connections.
 func (s *Subject) whoListens(r *result, address, port string) {
-	inodes := append(s.sockets("tcp")[port], s.sockets("tcp6")[port]...)
-	for _, pid := range s.holders(inodes) {
+	for _, pid := range s.holders(s.inodesAt("tcp", address)) {
 		if pid != s.pid() && pid != 1 && !s.isSuccessor(pid) {
 			r.found("%s listens at the port of %s, too", s.describe(pid), address).as(Warning).
 				because("each of the two gets a part of the connections, or the kernel prefers one").
@@ -325,9 +415,13 @@ func checkDNS(ctx context.Context, s *Subject, r *result) {
 					others = append(others, a.String())
 				}
 				continue
+			case errors.Is(err, errOtherNode):
+				r.skip("%s: %v", way.name(), err)
 			case err == nil && answer.isOurs():
 				ours = append(ours, a.String())
 				continue
+			case err != nil && a.Is6() && isWithoutIPv6(err):
+				r.skip("%s leads to %s as well, and this machine has no IPv6 to look there: %v", name, a, err)
 			case err != nil:
 				r.found("%s leads to %s, and nobody answers there: %v", name, a, err).because("%s", dnsReason(a)).
 					then("nc -vz %s %s", a, way.port())
@@ -342,6 +436,12 @@ func checkDNS(ctx context.Context, s *Subject, r *result) {
 				then("start the gateway and look again: then it can be seen who answers there")
 		}
 	}
+}
+
+// isWithoutIPv6 reports whether a connection over IPv6 failed for want of a way from here.
+func isWithoutIPv6(err error) bool {
+	return errors.Is(err, syscall.ENETUNREACH) || errors.Is(err, syscall.EHOSTUNREACH) ||
+		errors.Is(err, syscall.EADDRNOTAVAIL) || errors.Is(err, syscall.EAFNOSUPPORT)
 }
 
 func dnsReason(a netip.Addr) string {
@@ -379,22 +479,25 @@ func checkCertificates(ctx context.Context, s *Subject, r *result) {
 	if why := s.lacks(sited); why != "" && len(s.URLs) == 0 {
 		r.skip("%s", why)
 	}
-	for _, way := range s.ways() {
+	judged := make(map[string][]byte)
+	for _, way := range s.allWays() {
 		if !strings.HasPrefix(way.url, "https://") {
 			continue
 		}
-		s.checkCertificate(ctx, r, way)
+		s.checkCertificate(ctx, r, way, judged)
 	}
 }
 
-// checkCertificate looks at what one address shows.
-func (s *Subject) checkCertificate(ctx context.Context, r *result, way way) {
+// checkCertificate looks at what one address shows. What the same site has shown on another way is judged already.
+func (s *Subject) checkCertificate(ctx context.Context, r *result, way way, judged map[string][]byte) {
 	host := urlHost(way.url)
 	dialer := tls.Dialer{NetDialer: &net.Dialer{Timeout: 5 * time.Second, Resolver: s.Resolver},
 		Config: &tls.Config{ServerName: host, InsecureSkipVerify: true}} //nolint:gosec // it is looked at below
 	conn, err := dialer.DialContext(ctx, "tcp", way.address())
 	if err != nil {
-		if s.Status != nil {
+		if way.outside {
+			r.skip("%s: %v (see the check `dns`)", way.url, err)
+		} else if s.Status != nil {
 			r.found("%s shows no certificate (%s): %v", way.url, way.address(), err).
 				because("clients cannot connect").then("openssl s_client -connect %s -servername %s </dev/null", way.address(),
 				host)
@@ -405,6 +508,10 @@ func (s *Subject) checkCertificate(ctx context.Context, r *result, way way) {
 	}
 	defer conn.Close()
 	chain := conn.(*tls.Conn).ConnectionState().PeerCertificates
+	if bytes.Equal(judged[way.url], chain[0].Raw) {
+		return
+	}
+	judged[way.url] = chain[0].Raw
 	judgeCertificate(s, r, way, host, chain, nil)
 }
 

@@ -36,13 +36,13 @@ var serverChecks = []Check{
 var errNoServer = errors.New("the ledger is not in PostgreSQL")
 
 // inspectLedger asks the ledger's server once how it is set up.
-func (s *Subject) inspectLedger(ctx context.Context) (stores.Inspection, error) {
+func (s *Subject) inspectLedger(context.Context) (stores.Inspection, error) {
 	s.database.Do(func() {
 		if s.Config == nil || s.Config.Store.Kind != config.Postgres {
 			s.noServer = errNoServer
 			return
 		}
-		ctx, cancel := context.WithTimeout(ctx, 10*time.Second)
+		ctx, cancel := context.WithTimeout(s.run, 10*time.Second)
 		defer cancel()
 		s.server, s.noServer = stores.Server(s.Config.Store.DSN).Inspect(ctx)
 	})

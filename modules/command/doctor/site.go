@@ -37,13 +37,17 @@ type caddyApps struct {
 }
 
 type caddyServer struct {
-	Listen        []string          `json:"listen"`
-	Routes        []json.RawMessage `json:"routes"`
-	ReadTimeout   caddy.Duration    `json:"read_timeout"`
-	WriteTimeout  caddy.Duration    `json:"write_timeout"`
-	Protocols     []string          `json:"protocols"`
-	TLS           []json.RawMessage `json:"tls_connection_policies"`
-	TrustedStrict int               `json:"trusted_proxies_strict"`
+	Listen       []string          `json:"listen"`
+	Routes       []json.RawMessage `json:"routes"`
+	ReadTimeout  caddy.Duration    `json:"read_timeout"`
+	WriteTimeout caddy.Duration    `json:"write_timeout"`
+	Protocols    []string          `json:"protocols"`
+	TLS          []json.RawMessage `json:"tls_connection_policies"`
+	Automatic    struct {
+		Disable     bool `json:"disable"`
+		NoRedirects bool `json:"disable_redirects"`
+	} `json:"automatic_https"`
+	TrustedStrict int `json:"trusted_proxies_strict"`
 	Trusted       *struct {
 		Source string   `json:"source"`
 		Ranges []string `json:"ranges"`

@@ -10,6 +10,7 @@ import (
 	"net/netip"
 	"os"
 	"path/filepath"
+	"slices"
 	"strconv"
 	"strings"
 	"sync"
@@ -36,12 +37,20 @@ type Subject struct {
 	Client  *admin.Client
 	Running error
 	Status  *admin.Status // nil where none answers
+	// Elsewhere says why the gateway's machine and files cannot be looked at from here, "" where they can. Its process
+	// may be in a container, whose numbers are others: then NoProcess is set.
+	Elsewhere string
+	NoProcess bool
+	// Flags lead a command that people are told of to this gateway; "" for its data folder's.
+	Flags string
 
 	Config      *config.Config      // nil where the HCL file cannot be used
 	Diagnostics *config.Diagnostics // of reading it
 	// Env is the environment of the gateway: of its process, of its unit, or of this program. EnvOf says which.
 	Env   func(name string) (string, bool)
 	EnvOf string
+	// EnvHidden says why variables of it cannot be seen, "" where all can.
+	EnvHidden string
 
 	Site      *Site // nil where the Caddyfile cannot be read
 	SiteError error
@@ -67,6 +76,7 @@ type Subject struct {
 	User      int            // of this program
 	SiteRoots *x509.CertPool // whom the sites' clients trust; nil: whom this machine does
 
+	run     context.Context //nolint:containedctx // of the whole run: what several checks wait for ends with none of them
 	disk    func(dir string) (disk, error)
 	metrics sync.Once
 	series  map[string]*dto.MetricFamily
@@ -100,6 +110,9 @@ type Endpoint struct {
 
 // Fill sets what was left out.
 func (s *Subject) Fill() {
+	if s.run == nil {
+		s.run = context.Background()
+	}
 	if s.Now == nil {
 		s.Now = time.Now
 	}
@@ -123,6 +136,35 @@ func (s *Subject) Fill() {
 	}
 }
 
+// farther are the checks that look at nothing of the gateway's machine, of those whose group does.
+var farther = []string{"clock", "providers"}
+
+// nearer are those that do, of the other groups.
+var nearer = []string{"in-force", "logs", "ports", "udp-buffers"}
+
+// isAway says why a check cannot look at what is elsewhere, "" where it can.
+func (s *Subject) isAway(c *Check) string {
+	here := slices.Contains([]string{"machine", "files", "processes"}, c.About) && !slices.Contains(farther, c.Name)
+	if here || slices.Contains(nearer, c.Name) {
+		return s.Elsewhere
+	}
+	return ""
+}
+
+// TakeProcess finds out whether the process that a gateway says to be is one of this machine's. By TCP it may be any
+// machine's; by a socket it is in a container whose files are here.
+func (s *Subject) TakeProcess(byTCP bool) {
+	text, err := os.ReadFile(filepath.Join(s.Proc, strconv.Itoa(s.Status.PID), "cmdline"))
+	args := strings.Split(strings.TrimSuffix(string(text), "\x00"), "\x00")
+	if err == nil && slices.Equal(args, s.Status.Command) {
+		return
+	}
+	s.NoProcess = true
+	if byTCP {
+		s.Elsewhere = "the gateway is on another machine, or in a container: give the command there"
+	}
+}
+
 // lacks says what is missing for a check, "" for nothing.
 func (s *Subject) lacks(needs need) string {
 	switch {
@@ -131,12 +173,18 @@ func (s *Subject) lacks(needs need) string {
 	case needs&gatewayRests != 0 && s.Status != nil:
 		return "a gateway runs, and this is of one that does not"
 	case needs&configured != 0 && s.Config == nil:
+		if s.Elsewhere != "" {
+			return s.Elsewhere
+		}
 		return "the configuration cannot be read (see the check `configuration`)"
 	case needs&sited != 0 && s.Site == nil && s.SiteError != nil:
 		return "the Caddyfile cannot be read: " + s.SiteError.Error()
 	case needs&sited != 0 && s.Site == nil:
 		return "no Caddyfile is known: name it with --config"
 	case needs&process != 0 && s.pid() == 0:
+		if s.NoProcess {
+			return "the gateway's process is not to be seen from here: it may be in a container"
+		}
 		return "there is no process of a gateway to look at"
 	case needs&process != 0:
 		if _, err := os.Stat(s.proc("")); err != nil {
@@ -148,7 +196,7 @@ func (s *Subject) lacks(needs need) string {
 
 // pid is of the gateway that runs, 0 for none.
 func (s *Subject) pid() int {
-	if s.Status == nil {
+	if s.Status == nil || s.NoProcess {
 		return 0
 	}
 	return s.Status.PID
@@ -247,13 +295,15 @@ func (s *Subject) each(ctx context.Context, name string, f func(m *dto.Metric, v
 }
 
 // families are the metrics of the gateway that runs; none where they cannot be had.
-func (s *Subject) families(ctx context.Context) map[string]*dto.MetricFamily {
+func (s *Subject) families(context.Context) map[string]*dto.MetricFamily {
 	s.metrics.Do(func() {
 		if s.Client == nil {
 			s.noSerie = errors.New("no gateway answers")
 			return
 		}
 		var text bytes.Buffer
+		ctx, cancel := context.WithTimeout(s.run, Patience/2)
+		defer cancel()
 		s.noSerie = s.Client.Lines(ctx, "/fareway/metrics", nil, func(line []byte) error {
 			text.Write(line)
 			return nil
@@ -275,7 +325,8 @@ func (s *Subject) needMetrics(ctx context.Context, r *result) bool {
 	return true
 }
 
-// quantile estimates one of a histogram with these labels, as Prometheus does; 0 with count 0 where it has nothing.
+// quantile is the lower bound of the bucket that one of a histogram with these labels is in, for buckets are wide: it
+// is that much or more. With count 0 the histogram has nothing.
 func (s *Subject) quantile(ctx context.Context, q float64, name, labelName, labelValue string) (value float64,
 	count uint64) {
 	for _, m := range s.families(ctx)[name].GetMetric() {
@@ -283,16 +334,12 @@ func (s *Subject) quantile(ctx context.Context, q float64, name, labelName, labe
 			continue
 		}
 		count = m.Histogram.GetSampleCount()
-		rank, below, before := q*float64(count), 0.0, 0.0
+		rank, below := q*float64(count), 0.0
 		for _, b := range m.Histogram.GetBucket() {
-			if in := float64(b.GetCumulativeCount()); in >= rank && in > before {
-				if b.GetUpperBound() > 1e300 {
-					return below, count
-				}
-				return below + (b.GetUpperBound()-below)*(rank-before)/(in-before), count
-			} else {
-				below, before = b.GetUpperBound(), in
+			if float64(b.GetCumulativeCount()) >= rank {
+				break
 			}
+			below = b.GetUpperBound()
 		}
 		return below, count
 	}
@@ -318,10 +365,24 @@ func (s *Subject) ask(ctx context.Context, r *result, question func(c *admin.Cli
 
 // flags lead a command that people are told of to the same gateway.
 func (s *Subject) flags() string {
-	if s.Status != nil && s.Status.Data != "" {
-		return " --data " + s.Status.Data
+	if s.Flags != "" {
+		return s.Flags
 	}
-	return " --data " + s.Data
+	if s.Status != nil && s.Status.Data != "" {
+		return " --data " + quote(s.Status.Data)
+	}
+	return " --data " + quote(s.Data)
+}
+
+// quote is a word for a shell.
+func quote(word string) string {
+	plain := func(c rune) bool {
+		return c >= 'a' && c <= 'z' || c >= 'A' && c <= 'Z' || c >= '0' && c <= '9' || strings.ContainsRune("-_./:@%+=,", c)
+	}
+	if word != "" && !strings.ContainsFunc(word, func(c rune) bool { return !plain(c) }) {
+		return word
+	}
+	return "'" + strings.ReplaceAll(word, "'", `'\''`) + "'"
 }
 
 // command is a command of ours, ready to be pasted.

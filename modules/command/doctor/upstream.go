@@ -46,8 +46,10 @@ func urlHost(address string) string {
 }
 
 // look asks the upstreams once for all checks.
-func (s *Subject) look(ctx context.Context) engine.Looked {
+func (s *Subject) look(context.Context) engine.Looked {
 	s.upstreams.Do(func() {
+		ctx, cancel := context.WithTimeout(s.run, Patience)
+		defer cancel()
 		s.looked = engine.LookUpstreams(ctx, s.Config, slog.New(slog.DiscardHandler))
 	})
 	return s.looked
@@ -128,8 +130,10 @@ func checkUpstreamNetwork(ctx context.Context, s *Subject, r *result) {
 }
 
 // unreached tries the way to each upstream, once for all checks, and returns by provider what tells of what is wrong.
-func (s *Subject) unreached(ctx context.Context) map[string]func(r *result) {
+func (s *Subject) unreached(context.Context) map[string]func(r *result) {
 	s.network.Do(func() {
+		ctx, cancel := context.WithTimeout(s.run, 2*Patience-time.Second)
+		defer cancel()
 		s.wrong = make(map[string]func(r *result))
 		var mu sync.Mutex
 		var going sync.WaitGroup
@@ -180,12 +184,17 @@ func (s *Subject) reach(ctx context.Context, t *target) func(r *result) {
 	if port == "" {
 		port = map[string]string{"http": "80", "https": "443"}[u.Scheme]
 	}
-	addresses, err := s.Resolver.LookupHost(ctx, host)
+	asking, cancel := context.WithTimeout(ctx, 5*time.Second)
+	defer cancel()
+	addresses, err := s.Resolver.LookupHost(asking, host)
+	if err != nil && asking.Err() != nil {
+		return told("resolvectl status; cat /etc/resolv.conf; getent hosts "+host, "%s: DNS does not answer: %v", of, err)
+	}
 	if err != nil {
 		return told("getent hosts "+host, "%s: its name has no address: %v", of, err)
 	}
 	dialer := net.Dialer{Timeout: 8 * time.Second, Resolver: s.Resolver}
-	conn, err := dialer.DialContext(ctx, "tcp", net.JoinHostPort(host, port))
+	conn, err := dialAny(ctx, &dialer, addresses, port)
 	if err != nil {
 		return told(fmt.Sprintf("nc -vz %s %s", host, port), "%s: no connection to %s: %v", of,
 			strings.Join(addresses, ", "), err)
@@ -221,6 +230,20 @@ func (s *Subject) reach(ctx context.Context, t *target) func(r *result) {
 		}
 	}
 	return nil
+}
+
+// dialAny connects to the first of some addresses that takes it.
+func dialAny(ctx context.Context, dialer *net.Dialer, addresses []string, port string) (conn net.Conn, err error) {
+	ctx, cancel := context.WithTimeout(ctx, dialer.Timeout)
+	defer cancel()
+	one := *dialer
+	one.Timeout /= time.Duration(min(len(addresses), 4))
+	for _, a := range addresses {
+		if conn, err = one.DialContext(ctx, "tcp", net.JoinHostPort(a, port)); err == nil {
+			return conn, nil
+		}
+	}
+	return nil, err
 }
 
 // reachProxy tries the proxy of an upstream.

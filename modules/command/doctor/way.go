@@ -61,7 +61,7 @@ func (w way) address() string {
 
 // ways are the addresses of the Caddyfile from this machine, and the public ones as clients reach them.
 func (s *Subject) ways() (list []way) {
-	if s.Site != nil {
+	if s.Site != nil && s.Elsewhere == "" { // what its machine's own addresses lead to is not from here
 		for _, e := range s.Site.Public {
 			list = append(list, way{url: e.URL, dial: e.Dial})
 		}
@@ -118,6 +118,18 @@ func (a *answer) isOurs() bool { return a != nil && a.ok }
 // errNoProbe: the gateway gives no credential for one.
 var errNoProbe = errors.New("no gateway answers that would take a request of its doctor")
 
+// errOtherNode: what gives out credentials and what answers are different gateways.
+var errOtherNode = errors.New("of several gateways another one has answered each time: give the command on each " +
+	"of their machines")
+
+// nodes is how many gateways share the ledger.
+func (s *Subject) nodes() int {
+	if s.Status == nil || s.Status.Ledger == nil {
+		return 1
+	}
+	return max(s.Status.Ledger.Nodes, 1)
+}
+
 // credential is for a probe.
 func (s *Subject) credential(ctx context.Context) (string, error) {
 	if s.Status == nil {
@@ -130,8 +142,19 @@ func (s *Subject) credential(ctx context.Context) (string, error) {
 	return p.Credential, nil
 }
 
-// probe sends the gateway a request of its own, on the way that clients' requests take. It costs nothing.
+// probe sends the gateway a request of its own, on the way that clients' requests take. It costs nothing. Behind a
+// balancer it may come to another gateway, which knows nothing of it: then it is sent again, over another connection.
 func (s *Subject) probe(ctx context.Context, w way, o order) (*answer, error) {
+	for range 4 * s.nodes() {
+		a, err := s.probeOnce(ctx, w, o)
+		if err != nil || s.nodes() == 1 || !strings.HasPrefix(a.status, "401") {
+			return a, err
+		}
+	}
+	return nil, errOtherNode
+}
+
+func (s *Subject) probeOnce(ctx context.Context, w way, o order) (*answer, error) {
 	credential, err := s.credential(ctx)
 	if err != nil {
 		return nil, err
