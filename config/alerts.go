@@ -94,6 +94,21 @@ func (w *Webhook) Hears(event string) bool { return hears(w.Events, event) }
 // Hears reports whether they are told of an event.
 func (m *Mail) Hears(event string) bool { return hears(m.Events, event) }
 
+// Hear reports whether any destination is told of an event.
+func (a *Alerts) Hear(event string) bool {
+	for i := range a.Webhooks {
+		if a.Webhooks[i].Hears(event) {
+			return true
+		}
+	}
+	for i := range a.Mails {
+		if a.Mails[i].Hears(event) {
+			return true
+		}
+	}
+	return false
+}
+
 // Address is where the webhook is, without what may be a secret: the path of a url that came from elsewhere.
 func (w Webhook) Address() string {
 	if w.written {
@@ -109,12 +124,15 @@ func (w Webhook) Address() string {
 // Server is host:port of the mail server.
 func (m Mail) Server() string { return net.JoinHostPort(m.Host, strconv.Itoa(int(m.Port))) }
 
-// Digest tells a webhook from one that is not what it was: another address, or other secrets.
-func (w Webhook) Digest() string { return digestText(w.URL, strings.Join(w.Secrets, "\n")) }
+// Digest tells a webhook from one of which anything is not what it was.
+func (w Webhook) Digest() string {
+	return digestText(w.Name, w.URL, strings.Join(w.Secrets, "\n"), w.Timeout.String(), w.CA, strings.Join(w.Events, "\n"))
+}
 
 // Digest is as that of a webhook.
 func (m Mail) Digest() string {
-	return digestText(m.Server(), string(m.TLS), m.From, strings.Join(m.To, "\n"), m.Username, m.Password)
+	return digestText(m.Name, m.Server(), string(m.TLS), m.From, strings.Join(m.To, "\n"), m.Username, m.Password,
+		m.Timeout.String(), m.CA, strings.Join(m.Events, "\n"))
 }
 
 func digestText(parts ...string) string {

@@ -150,6 +150,7 @@ func (a *admission) refuseUncovered(doing string, err error) *families.Error {
 	if refusal == nil {
 		return a.call.LedgerError(doing, err)
 	}
+	a.gen.NoteRefused(&a.call.Principal.Account)
 	if refused, ok := errors.AsType[*ledger.Refusal](err); ok && a.steps != nil {
 		refusal.Message += " " + a.figures(refused)
 	}

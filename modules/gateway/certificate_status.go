@@ -82,7 +82,7 @@ func findCertificates(ctx caddy.Context) []engine.Certificate {
 		for _, found := range cachedCertificates(host) {
 			if leaf := found.Leaf; leaf != nil && (c.Expires == nil || leaf.NotAfter.After(*c.Expires)) {
 				expires := leaf.NotAfter.UTC()
-				c.Expires, c.Issuer = &expires, failureText(leaf.Issuer.CommonName)
+				c.Expires, c.Begins, c.Issuer = &expires, leaf.NotBefore.UTC(), failureText(leaf.Issuer.CommonName)
 			}
 		}
 		certificateFailures.Lock()

@@ -28,6 +28,8 @@ const (
 	lockName  = "alerts.lock"
 	// closeGrace is how long what is on its way has to get there when the process ends.
 	closeGrace = 3 * time.Second
+	// asideFor is how long looking elsewhere, and asking the other nodes, may take at a time.
+	asideFor = 3 * time.Second
 )
 
 // ErrUnknown: no block of the configuration has that name, or there is none at all.
@@ -44,6 +46,9 @@ type Options struct {
 	// Look finds what is so now, by event. An event that is missing was not looked at: what was so stays. known are the
 	// subjects of an event that are alerts already, or may become ones.
 	Look func(ctx context.Context, known func(event string) []string) map[string]Seen
+	// LookAside is as Look, for what is read from elsewhere, which may take its time: nothing else waits for it. It ends
+	// with ctx, after what it has found by then. It may be nil.
+	LookAside func(ctx context.Context, known func(event string) []string) map[string]Seen
 	// Claim makes telling of an alert this node's for a time, where several see it. nil: there is one.
 	Claim func(ctx context.Context, name string, d time.Duration) (bool, error)
 	Log   *slog.Logger
@@ -72,7 +77,7 @@ type Service struct {
 	ours     bool                 // this process has the file
 	begun    bool                 // or not to begin any more
 	troubled map[string]time.Time // destinations whose attempts fail, since when
-	latest   map[string]time.Time // by destination, the latest attempt
+	rests    map[string]time.Time // by destination that fails, until when it is not tried
 	failures map[string]int       // attempts in a row that failed
 }
 
@@ -82,7 +87,7 @@ type Count struct{ Destination, Result string }
 // New makes a service that begins with Start.
 func New(o Options) *Service {
 	s := &Service{o: o, watch: newWatch(), outbox: newOutbox(o.Dir), couriers: make(map[string]*courier),
-		counts: make(map[Count]int64), troubled: make(map[string]time.Time), latest: make(map[string]time.Time),
+		counts: make(map[Count]int64), troubled: make(map[string]time.Time), rests: make(map[string]time.Time),
 		failures: make(map[string]int), stop: func() {}}
 	s.watch.shared, s.destinations = o.Claim != nil, destinationsOf
 	s.sending, s.abandon = context.WithCancel(context.Background())
@@ -130,14 +135,24 @@ func (s *Service) run(ctx context.Context) {
 		}
 	}
 	defer lock.Close()
-	s.open()
+	if !s.open(ctx) {
+		return
+	}
+	var aside sync.WaitGroup
+	aside.Go(func() { s.repeat(ctx, s.lookAside) })
+	s.repeat(ctx, s.look)
+	aside.Wait()
+	s.leave()
+}
+
+// repeat looks again and again.
+func (s *Service) repeat(ctx context.Context, look func(ctx context.Context)) {
 	for {
-		s.look(ctx)
+		look(ctx)
 		if !s.pause(ctx, lookEvery) {
-			break
+			return
 		}
 	}
-	s.leave()
 }
 
 func (s *Service) pause(ctx context.Context, d time.Duration) bool {
@@ -149,14 +164,34 @@ func (s *Service) pause(ctx context.Context, d time.Duration) bool {
 	}
 }
 
-// open takes up what an earlier process has left.
-func (s *Service) open() {
+// open takes up what an earlier process has left, and reports whether ctx has let it. A file that cannot be read is
+// neither put aside nor written over: it is read again until it can.
+func (s *Service) open(ctx context.Context) bool {
+	for said := false; ; said = true {
+		err := s.load()
+		if !errors.Is(err, errUnread) {
+			if err != nil {
+				s.o.Log.Error("the outbox of alerts begins anew", "error", err)
+			}
+			return true
+		}
+		if !said {
+			s.o.Log.Error("alerts are told by nobody yet: their outbox cannot be read, which is tried again", "error", err)
+		}
+		if !s.pause(ctx, lockEvery) {
+			return false
+		}
+	}
+}
+
+func (s *Service) load() error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	s.ours = true
-	if err := s.outbox.load(s.watch, s.o.Now()); err != nil {
-		s.o.Log.Error("the outbox of alerts begins anew", "error", err)
+	err := s.outbox.load(s.watch, s.o.Now())
+	if errors.Is(err, errUnread) {
+		return err
 	}
+	s.ours = true
 	for _, m := range s.outbox.messages { // destinations that failed before go on from there
 		for key, d := range m.To {
 			if _, known := s.troubled[key]; !known && d.Attempts > 0 {
@@ -164,6 +199,7 @@ func (s *Service) open() {
 			}
 		}
 	}
+	return err
 }
 
 // leave ends the couriers, and leaves the rest to the next process.
@@ -179,6 +215,8 @@ func (s *Service) leave() {
 		<-c.done
 	}
 	s.save()
+	s.saving.Lock() // whoever writes has ended, and nobody begins
+	defer s.saving.Unlock()
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.ours = false
@@ -187,16 +225,39 @@ func (s *Service) leave() {
 // look looks once, and writes what is to be told.
 func (s *Service) look(ctx context.Context) {
 	s.follow(ctx, s.destinations(s.o.Config()))
-	seen := s.o.Look(ctx, func(event string) []string {
-		s.mu.Lock()
-		defer s.mu.Unlock()
-		return s.watch.subjects(event)
-	})
+	seen := s.o.Look(ctx, s.known)
 	if ctx.Err() != nil {
 		return // what was found may be the end of it
 	}
 	s.take(seen)
+	s.pass()
+}
+
+// lookAside is look for what may take its time, and asks who tells of what other nodes see as well.
+func (s *Service) lookAside(ctx context.Context) {
+	if s.o.LookAside != nil {
+		bounded, cancel := context.WithTimeout(ctx, asideFor)
+		seen := s.o.LookAside(bounded, s.known)
+		cancel()
+		if ctx.Err() != nil {
+			return
+		}
+		s.mu.Lock()
+		s.watch.take(s.o.Now(), seen)
+		s.mu.Unlock()
+	}
 	s.claim(ctx)
+	s.pass()
+}
+
+func (s *Service) known(event string) []string {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.watch.subjects(event)
+}
+
+// pass passes what is to be told to the couriers.
+func (s *Service) pass() {
 	if s.tellAll() {
 		s.save()
 	}
@@ -222,8 +283,10 @@ func (s *Service) claim(ctx context.Context) {
 	if s.o.Claim == nil {
 		return
 	}
+	ctx, cancel := context.WithTimeout(ctx, asideFor)
+	defer cancel()
 	s.mu.Lock()
-	unclaimed := s.watch.unclaimed(s.o.Now())
+	unclaimed := s.watch.unclaimed(s.o.Now(), s.isHeard)
 	s.mu.Unlock()
 	for _, k := range unclaimed {
 		ours, err := s.o.Claim(ctx, "alert "+k.event+" "+k.subject, claimFor)
@@ -241,7 +304,7 @@ func (s *Service) tellAll() bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	now := s.o.Now()
-	notes := s.watch.tell(now, func(event string) bool { return len(s.hearers(event, nil)) > 0 })
+	notes := s.watch.tell(now, s.isHeard)
 	for i := range notes {
 		s.tell(&notes[i], now)
 	}
@@ -274,6 +337,9 @@ func (s *Service) findTroubled() (seen Seen) {
 	}
 	return seen
 }
+
+// isHeard reports whether anybody is told of an event.
+func (s *Service) isHeard(event string) bool { return len(s.hearers(event, nil)) > 0 }
 
 // hearers are the destinations that are told of an event; about are those whom it is about, which are not told.
 func (s *Service) hearers(event string, about []Alert) (keys []string) {
@@ -310,14 +376,6 @@ func (s *Service) tell(n *note, now time.Time) {
 		}
 	}
 	s.lose(s.outbox.put(m, to, now))
-	for _, key := range to {
-		if s.failures[key] > 0 { // it may be back: what is new does not wait for the end of a long pause
-			first := s.outbox.waiting(key, 1)[0].To[key]
-			if soon := s.latest[key].Add(freshly); soon.Before(first.Next) {
-				first.Next = soon
-			}
-		}
-	}
 }
 
 // expire gives up what was tried for too long, and reports whether there was something.
@@ -328,6 +386,9 @@ func (s *Service) expire(now time.Time) bool {
 			continue
 		}
 		for key, d := range m.To {
+			if _, disabled := s.outbox.disabled[key]; !disabled && d.Attempts < stuckAfter {
+				continue // the clock has jumped, or the gateway was away
+			}
 			lost = append(lost, s.outbox.giveUp(m, key, now, "it was tried for three days: "+cmp.Or(d.Error, "never")))
 		}
 	}
@@ -352,6 +413,7 @@ func (s *Service) save() {
 	s.mu.Lock()
 	ours, before := s.ours, s.outbox.unsaved
 	content, err := s.outbox.encode(s.watch)
+	messages := slices.Clone(s.outbox.messages)
 	s.mu.Unlock()
 	if !ours {
 		return
@@ -360,7 +422,11 @@ func (s *Service) save() {
 		err = s.outbox.write(s.outbox.path, content)
 	}
 	s.mu.Lock()
-	s.outbox.unsaved = err
+	if s.outbox.unsaved = err; err == nil {
+		for _, m := range messages {
+			m.onDisk = true
+		}
+	}
 	s.mu.Unlock()
 	switch {
 	case err != nil && before == nil:
@@ -381,7 +447,7 @@ func (s *Service) follow(ctx context.Context, all []destination) {
 			delete(s.outbox.disabled, d.key)
 		}
 		before := s.couriers[d.key]
-		if before != nil && before.isSame(&d) {
+		if before != nil && before.digest == d.digest {
 			continue
 		}
 		c := &courier{destination: d, s: s, wake: make(chan struct{}, 1), done: make(chan struct{})}
@@ -398,8 +464,7 @@ func (s *Service) follow(ctx context.Context, all []destination) {
 		if !known[key] {
 			c.stop()
 			delete(s.couriers, key)
-			delete(s.troubled, key)
-			delete(s.failures, key)
+			s.recover(key)
 		}
 	}
 	lost := s.outbox.keepOnly(func(key string) bool { return known[key] }, s.o.Now())
@@ -412,11 +477,20 @@ func (s *Service) follow(ctx context.Context, all []destination) {
 
 // forgive has a destination tried at once.
 func (s *Service) forgive(key string) {
+	s.recover(key)
+	delete(s.outbox.disabled, key)
+}
+
+// recover forgets that a destination has failed: what waits for it is tried at once.
+func (s *Service) recover(key string) {
 	delete(s.troubled, key)
 	delete(s.failures, key)
-	delete(s.outbox.disabled, key)
-	for _, m := range s.outbox.waiting(key, 1) {
-		m.To[key].Next = s.o.Now()
+	delete(s.rests, key)
+	now := s.o.Now()
+	for _, m := range s.outbox.messages {
+		if d := m.To[key]; d != nil && d.Next.After(now) {
+			d.Next = now
+		}
 	}
 }
 
@@ -428,19 +502,35 @@ func (s *Service) due(c *courier) (messages []*Message, wait time.Duration) {
 	if _, disabled := s.outbox.disabled[c.key]; disabled || s.couriers[c.key] != c {
 		return nil, 0
 	}
-	waiting := s.outbox.waiting(c.key, c.batch())
-	if len(waiting) == 0 {
-		return nil, 0
-	}
 	now := s.o.Now()
-	next := waiting[0].To[c.key].Next
-	if wait = next.Sub(now); wait > pauses[len(pauses)-1]*2 { // the clock was turned back
-		wait = 0
+	until := func(t time.Time, longest time.Duration) time.Duration {
+		if d := t.Sub(now); d <= 2*longest {
+			return max(d, 0)
+		}
+		return 0 // the clock was turned back
 	}
-	if wait > 0 {
-		return nil, wait
+	if rest := until(s.rests[c.key], freshly); rest > 0 {
+		return nil, rest
 	}
-	return waiting, 0
+	for _, m := range s.outbox.inTurn(c.key) {
+		if !m.onDisk && s.outbox.unsaved == nil {
+			continue // a crash would forget it, and tell it again under another id
+		}
+		switch pause := until(m.To[c.key].Next, pauses[len(pauses)-1]); {
+		case pause > 0:
+			if wait == 0 || pause < wait {
+				wait = pause
+			}
+		case len(messages) > 0 && (m.To[c.key].Refused > 0 || messages[0].To[c.key].Refused > 0):
+			// One that was refused goes alone: it may be what those with it were refused for.
+		case len(messages) < c.batch():
+			messages = append(messages, m)
+		}
+	}
+	if len(messages) > 0 {
+		return messages, 0
+	}
+	return nil, wait
 }
 
 // conclude notes what came of an attempt.
@@ -453,13 +543,14 @@ func (s *Service) note(c *courier, messages []*Message, out Outcome) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	now := s.o.Now()
-	s.latest[c.key] = now
 	if out.Delivered {
 		if s.failures[c.key] > 0 {
 			s.o.Log.Info("a destination of alerts takes messages again", "destination", c.key)
+			s.recover(c.key)
 		}
-		delete(s.failures, c.key)
-		delete(s.troubled, c.key)
+		if out.Error != "" {
+			s.o.Log.Warn("a destination of alerts has taken messages in part", "destination", c.key, "error", out.Error)
+		}
 		for _, m := range messages {
 			s.outbox.done(m, c.key)
 			s.counts[Count{c.key, "delivered"}]++
@@ -472,26 +563,42 @@ func (s *Service) note(c *courier, messages []*Message, out Outcome) {
 			"address", c.address, "error", out.Error)
 		s.troubled[c.key] = now
 	}
-	first := messages[0].To[c.key]
-	if first == nil { // it was given up meanwhile
-		return
+	rest := pauses[0]
+	if s.failures[c.key] > stuckAfter { // it is not the one message
+		rest = freshly
 	}
-	first.Attempts++
-	first.Error = plain(out.Error, maxError)
-	pause := pauseAfter(s.failures[c.key], jitter)
-	if out.After > 0 {
-		pause = min(max(out.After, pauses[0]), longestWish)
-	}
-	first.Next = now.Add(pause)
-	switch {
-	case out.Gone:
+	s.rests[c.key] = now.Add(min(max(out.After, rest), freshly))
+	if out.Gone {
 		s.o.Log.Error("a destination of alerts says that it is gone: it is told nothing until its block changes, or "+
 			"`fareway gateway hook test` succeeds", "destination", c.key, "address", c.address)
 		s.outbox.disabled[c.key] = Disabled{Why: "it answered that it is gone (410)", Since: now.UTC(), Digest: c.digest}
-	case out.Refused:
-		if first.Refused++; first.Refused >= maxRefused {
-			s.lose([]GivenUp{s.outbox.giveUp(messages[0], c.key, now, out.Error)})
-		}
+	}
+	for _, m := range messages {
+		s.noteFailed(m, m.To[c.key], c.key, &out, len(messages) == 1, now)
+	}
+}
+
+// noteFailed notes of a message that an attempt has failed, of it alone or of several. d is nil when it was given up
+// meanwhile.
+func (s *Service) noteFailed(m *Message, d *Delivery, key string, out *Outcome, single bool, now time.Time) {
+	if d == nil {
+		return
+	}
+	d.Attempts++
+	d.Error = plain(out.Error, maxError)
+	pause := pauseAfter(d.Attempts, jitter)
+	switch {
+	case out.After > 0:
+		pause = min(max(out.After, pauses[0]), longestWish)
+	case out.Refused && !single:
+		pause = 0 // alone
+	}
+	d.Next = now.Add(pause)
+	if !out.Refused {
+		return
+	}
+	if d.Refused++; single && d.Refused >= maxRefused {
+		s.lose([]GivenUp{s.outbox.giveUp(m, key, now, out.Error)})
 	}
 }
 

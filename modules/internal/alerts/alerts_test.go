@@ -105,6 +105,36 @@ func TestADestinationHearsItsEvents(t *testing.T) {
 	require.Equal(t, []string{"ledger_loss.raised"}, other.types())
 }
 
+// TestAReloadTakesUpEachAttribute: also the one by which a receiver's certificate is trusted.
+func TestAReloadTakesUpEachAttribute(t *testing.T) {
+	t.Parallel()
+	for name, change := range map[string]func(w *config.Webhook){
+		"url":     func(w *config.Webhook) { w.URL += "/other" },
+		"secret":  func(w *config.Webhook) { w.Secrets = append(w.Secrets, secret) },
+		"timeout": func(w *config.Webhook) { w.Timeout++ },
+		"ca":      func(w *config.Webhook) { w.CA = "another" },
+		"events":  func(w *config.Webhook) { w.Events = []string{"disk_full"} },
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			w := hook("ops", "http://127.0.0.1:1")
+			b := newBench(t, t.TempDir(), hooks(w))
+			ctx, stop := context.WithCancel(t.Context())
+			follow := func(w config.Webhook) *courier {
+				b.follow(ctx, destinationsOf(hooks(w)))
+				return b.couriers["webhook ops"]
+			}
+			first := follow(w)
+			require.Same(t, first, follow(w))
+			change(&w)
+			second := follow(w)
+			require.NotSame(t, first, second)
+			stop()
+			<-second.done
+		})
+	}
+}
+
 // TestPauses are those of the specification, with jitter, and the last one for ever.
 func TestPauses(t *testing.T) {
 	t.Parallel()
@@ -162,7 +192,7 @@ func TestTheNextProcessKnowsWhatFails(t *testing.T) {
 	require.NoError(t, err)
 	require.NoError(t, writeFile(o.path, content))
 	b := newBench(t, dir, hooks(hook("ops", "http://127.0.0.1:1"), hook("well", "http://127.0.0.1:1")))
-	b.open()
+	require.True(t, b.open(t.Context()))
 	s := b.Standing()
 	require.Equal(t, begin, *s.Destinations[0].Failing)
 	require.Equal(t, "it answered 500", s.Destinations[0].Error)
@@ -218,6 +248,41 @@ func TestAnUnusableFile(t *testing.T) {
 			}
 		})
 	}
+}
+
+// TestAFileThatCannotBeRead is not taken to be damaged: it is read when it can be.
+func TestAFileThatCannotBeRead(t *testing.T) {
+	t.Parallel()
+	dir, r := t.TempDir(), openReceiver(t)
+	o := newOutbox(dir)
+	o.put(&Message{ID: "msg_1", Type: "no_route.raised", Time: begin, Body: []byte("{}")}, []string{"webhook ops"}, begin)
+	content, err := o.encode(newWatch())
+	require.NoError(t, err)
+	require.NoError(t, os.Mkdir(o.path, 0o700)) // reading a folder fails as a bad disk does
+	b := newBench(t, dir, hooks(hook("ops", r.URL)))
+	b.begin(t)
+	for range 3 {
+		<-b.clock.asked
+		require.False(t, b.Standing().Active)
+		b.clock.turn(lockEvery)
+	}
+	require.NoError(t, os.Remove(o.path))
+	require.NoError(t, writeFile(o.path, content))
+	b.untilTrue(t, lockEvery, func() bool { return b.Standing().Active })
+	require.NoFileExists(t, o.path+".unusable")
+}
+
+// TestAJumpOfTheClockGivesNothingUp that was not tried.
+func TestAJumpOfTheClockGivesNothingUp(t *testing.T) {
+	t.Parallel()
+	b := newBench(t, t.TempDir(), config.Alerts{})
+	m := &Message{ID: "msg_1", Time: begin}
+	b.outbox.put(m, []string{"webhook ops"}, begin)
+	later := begin.Add(365 * 24 * time.Hour)
+	require.False(t, b.expire(later))
+	m.To["webhook ops"].Attempts = stuckAfter
+	require.True(t, b.expire(later))
+	require.Empty(t, b.outbox.messages)
 }
 
 // TestTheOutboxIsBounded: the oldest is given up, and said.

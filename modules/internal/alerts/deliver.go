@@ -3,7 +3,6 @@ package alerts
 import (
 	"context"
 	"math/rand/v2"
-	"slices"
 	"time"
 )
 
@@ -12,8 +11,11 @@ var pauses = []time.Duration{5 * time.Second, 5 * time.Minute, 30 * time.Minute,
 	10 * time.Hour, 14 * time.Hour, 20 * time.Hour, 24 * time.Hour}
 
 const (
-	// freshly is how long after an attempt a new message has a destination tried again, whatever the pause.
+	// freshly is how long a destination that takes nothing rests before it is tried with another message, whatever the
+	// pause of those that it was tried with.
 	freshly = 5 * time.Minute
+	// stuckAfter is after how many attempts that failed a message lets others pass it.
+	stuckAfter = 2
 	// longestWish bounds what a receiver asks for by Retry-After.
 	longestWish = 24 * time.Hour
 	// maxRefused is after how many refusals of the message itself it is given up, so that those behind it get through.
@@ -75,11 +77,6 @@ func (c *courier) wakeUp() {
 	case c.wake <- struct{}{}:
 	default:
 	}
-}
-
-// isSame reports whether nothing of it has changed.
-func (c *courier) isSame(d *destination) bool {
-	return c.digest == d.digest && c.timeout == d.timeout && slices.Equal(c.events, d.events)
 }
 
 // run delivers until ctx ends. before is the one whose place it takes, nil for none.

@@ -13,6 +13,7 @@ import (
 	"time"
 
 	gomail "github.com/wneessen/go-mail"
+	"github.com/wneessen/go-mail/smtp"
 
 	"github.com/fareway/fareway/config"
 )
@@ -33,7 +34,7 @@ func (m *mailer) pause() time.Duration { return mailEvery }
 func (m *mailer) send(ctx context.Context, messages []*Message, now time.Time) (out Outcome) {
 	start := time.Now()
 	defer func() { out.Took = time.Since(start) }()
-	text, err := m.write(messages, now)
+	text, err := m.write(messages, now, m.To...)
 	if err != nil {
 		return Outcome{Error: plain(err.Error(), maxError), Refused: true}
 	}
@@ -45,18 +46,45 @@ func (m *mailer) send(ctx context.Context, messages []*Message, now time.Time) (
 	if err != nil {
 		return m.failed(ctx, err)
 	}
+	// It has the mail, however it takes leave.
+	defer func() { _ = client.CloseWithSMTPClient(conn) }()
+	var secured string
 	if state, err := conn.GetTLSConnectionState(); err == nil {
-		out.TLS = tls.VersionName(state.Version)
+		secured = tls.VersionName(state.Version)
 	}
 	if err := client.SendWithSMTPClient(conn, text); err != nil {
-		_ = conn.Close()
-		failed := m.failed(ctx, err)
-		failed.TLS = out.TLS
-		return failed
+		out = m.failed(ctx, err)
+		if sent, ok := errors.AsType[*gomail.SendError](err); ok && sent.Reason == gomail.ErrSMTPRcptTo && len(m.To) > 1 {
+			out = m.sendToEach(ctx, client, conn, messages, now)
+		}
+		out.TLS = secured
+		return out
 	}
-	// It has the mail, however it takes leave.
-	_ = client.CloseWithSMTPClient(conn)
-	out.Delivered, out.Status = true, 250
+	return Outcome{Delivered: true, Status: 250, TLS: secured}
+}
+
+// sendToEach sends the mail to each recipient by itself, after the server has refused one of them: the others get it.
+// Whoever was refused is in the error, and is not tried again when somebody has got it.
+func (m *mailer) sendToEach(ctx context.Context, client *gomail.Client, conn *smtp.Client, messages []*Message,
+	now time.Time) (out Outcome) {
+	var refused []string
+	for _, to := range m.To {
+		text, err := m.write(messages, now, to)
+		if err == nil {
+			err = client.SendWithSMTPClient(conn, text)
+		}
+		if err == nil {
+			out.Delivered = true
+			continue
+		}
+		failed := m.failed(ctx, err)
+		refused = append(refused, to+": "+failed.Error)
+		out.Status, out.Refused = failed.Status, failed.Refused
+	}
+	if out.Delivered {
+		out.Status, out.Refused = 250, false
+	}
+	out.Error = plain(strings.Join(refused, "; "), maxError)
 	return out
 }
 
@@ -65,6 +93,10 @@ func (m *mailer) failed(ctx context.Context, err error) Outcome {
 	out := Outcome{}
 	if sent, ok := errors.AsType[*gomail.SendError](err); ok {
 		out.Status = sent.ErrorCode()
+		switch sent.Reason {
+		case gomail.ErrSMTPData, gomail.ErrSMTPDataClose, gomail.ErrWriteContent:
+			out.Refused = out.Status >= 500 // of the text, the sender and the recipients being as they should
+		}
 	}
 	out.Error = whyUnsent(ctx, err)
 	if m.Password != "" {
@@ -117,7 +149,7 @@ func (m *mailer) client(ctx context.Context) (*gomail.Client, error) {
 
 // write makes the mail. Nothing in it is anything but text: what comes from elsewhere has neither line breaks nor
 // other signs that are not letters (plain).
-func (m *mailer) write(messages []*Message, now time.Time) (*gomail.Msg, error) {
+func (m *mailer) write(messages []*Message, now time.Time, to ...string) (*gomail.Msg, error) {
 	var (
 		all     []Data
 		events  []string
@@ -140,7 +172,7 @@ func (m *mailer) write(messages []*Message, now time.Time) (*gomail.Msg, error) 
 	if err := msg.From(m.From); err != nil {
 		return nil, fmt.Errorf("writing whom the mail is from: %w", err)
 	}
-	if err := msg.To(m.To...); err != nil {
+	if err := msg.To(to...); err != nil {
 		return nil, fmt.Errorf("writing whom the mail is for: %w", err)
 	}
 	msg.Subject(plain(subjectOf(gateway, all, events, count, page), 200))

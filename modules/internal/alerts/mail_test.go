@@ -36,8 +36,10 @@ type post struct {
 
 	mu       sync.Mutex
 	mails    []letter
-	refuse   error // of recipients
-	login    bool  // needed
+	refuse   error  // of recipients
+	nobody   string // the recipient who is refused; "": each
+	minds    string // of what no mail may be
+	login    bool   // needed
 	loggedIn int
 }
 
@@ -91,7 +93,7 @@ func (s *session) Mail(from string, _ *smtp.MailOptions) error {
 func (s *session) Rcpt(to string, _ *smtp.RcptOptions) error {
 	s.post.mu.Lock()
 	defer s.post.mu.Unlock()
-	if s.post.refuse != nil {
+	if s.post.refuse != nil && (s.post.nobody == "" || s.post.nobody == to) {
 		return s.post.refuse
 	}
 	s.letter.to = append(s.letter.to, to)
@@ -106,11 +108,14 @@ func (s *session) Data(r io.Reader) error {
 	s.letter.text = string(text)
 	s.post.mu.Lock()
 	defer s.post.mu.Unlock()
+	if s.post.minds != "" && strings.Contains(s.letter.text, s.post.minds) {
+		return &smtp.SMTPError{Code: 554, EnhancedCode: smtp.EnhancedCode{5, 7, 1}, Message: "spam"}
+	}
 	s.post.mails = append(s.post.mails, s.letter)
 	return nil
 }
 
-func (s *session) Reset()        {}
+func (s *session) Reset()        { s.letter.to = nil }
 func (s *session) Logout() error { return nil }
 
 // openPost starts one. way: "starttls", "implicit", or "none".
@@ -305,6 +310,41 @@ func TestOneMailHasAllThatWaits(t *testing.T) {
 	require.GreaterOrEqual(t, b.clock.Now().Sub(sent), mailEvery)
 	require.Contains(t, p.received()[1].text, fmt.Sprintf("backup_failed (%s): resolved", config.AlertTicket))
 	require.Contains(t, p.received()[1].text, "It is over, and was so since 2026-11-27 01:00:00 UTC.")
+}
+
+// TestOneDeadRecipient does not keep the mail from the others, and is said.
+func TestOneDeadRecipient(t *testing.T) {
+	t.Parallel()
+	p := openPost(t, config.MailStartTLS)
+	p.refuse, p.nobody = &smtp.SMTPError{Code: 550, EnhancedCode: smtp.EnhancedCode{5, 1, 1}, Message: "who?"},
+		"ann@example.test"
+	block := p.block(config.MailStartTLS)
+	out := (&mailer{&block}).send(t.Context(), []*Message{message(t, "msg_1")}, time.Now())
+	require.True(t, out.Delivered)
+	require.Contains(t, out.Error, "ann@example.test: ")
+	require.Contains(t, out.Error, "who?")
+	require.Equal(t, 250, out.Status)
+	require.NotEmpty(t, out.TLS)
+	mails := p.received()
+	require.Len(t, mails, 1)
+	require.Equal(t, []string{"bob@example.test"}, mails[0].to)
+}
+
+// TestAMailThatIsSpam: what is sent with it is sent without it, and it is given up.
+func TestAMailThatIsSpam(t *testing.T) {
+	t.Parallel()
+	p := openPost(t, config.MailStartTLS)
+	p.minds = "trial"
+	b := newBench(t, t.TempDir(), config.Alerts{Mails: []config.Mail{p.block(config.MailStartTLS)}})
+	b.finds("backup_failed", Finding{Subject: "backup", Text: "It failed."},
+		Finding{Subject: "trial", Text: "It failed, too."})
+	b.finds("ledger_loss", Finding{Text: "It is gone."})
+	b.begin(t)
+	b.untilTrue(t, lookEvery, func() bool { return len(b.Standing().GivenUp) == 1 })
+	require.Contains(t, b.Standing().GivenUp[0].Why, "554")
+	b.untilTrue(t, lookEvery, func() bool { return len(p.received()) == 2 })
+	require.Contains(t, p.received()[0].text, "It is gone.")
+	require.Less(t, b.clock.Now().Sub(begin), time.Hour)
 }
 
 // TestBadMailServers: one that stalls or trickles costs one time-out in all.

@@ -22,6 +22,8 @@ type Message struct {
 	Body json.RawMessage `json:"body"`
 	// To are the destinations that have not got it yet, by their keys.
 	To map[string]*Delivery `json:"to"`
+
+	onDisk bool // the file has it
 }
 
 // Delivery is how far a message has come on its way to a destination.

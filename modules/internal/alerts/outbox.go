@@ -1,6 +1,7 @@
 package alerts
 
 import (
+	"cmp"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -11,6 +12,7 @@ import (
 	"slices"
 	"time"
 
+	"github.com/fareway/fareway/config"
 	"github.com/fareway/fareway/modules/internal/files"
 )
 
@@ -66,6 +68,9 @@ type kept struct {
 
 const fileVersion = 1
 
+// errUnread: the file may be as good as ever.
+var errUnread = errors.New("the outbox of alerts cannot be read")
+
 func newOutbox(dir string) *outbox {
 	return &outbox{path: filepath.Join(dir, fileName), write: writeFile, disabled: make(map[string]Disabled)}
 }
@@ -81,10 +86,11 @@ func (o *outbox) load(w *watch, now time.Time) error {
 	if errors.Is(err, fs.ErrNotExist) {
 		return nil
 	}
-	var k kept
-	if err == nil {
-		err = json.Unmarshal(content, &k)
+	if err != nil {
+		return fmt.Errorf("%w: %w", errUnread, err)
 	}
+	var k kept
+	err = json.Unmarshal(content, &k)
 	if err == nil && k.Version != fileVersion {
 		err = fmt.Errorf("it is of version %d, and this program knows version %d", k.Version, fileVersion)
 	}
@@ -106,6 +112,7 @@ func (o *outbox) load(w *watch, now time.Time) error {
 		if m == nil {
 			return true
 		}
+		m.onDisk = true
 		maps.DeleteFunc(m.To, func(_ string, d *Delivery) bool { return d == nil })
 		return len(m.To) == 0
 	})
@@ -150,7 +157,7 @@ func (o *outbox) put(m *Message, to []string, now time.Time) (lost []GivenUp) {
 	return lost
 }
 
-// waiting are the messages for a destination, the oldest first, at most limit.
+// waiting are the messages for a destination, the oldest first, at most limit; 0: all.
 func (o *outbox) waiting(destination string, limit int) (all []*Message) {
 	for _, m := range o.messages {
 		if m.To[destination] != nil {
@@ -160,6 +167,50 @@ func (o *outbox) waiting(destination string, limit int) (all []*Message) {
 		}
 	}
 	return all
+}
+
+// inTurn are the messages for a destination as they are to be tried: those that have failed again and again let the
+// others pass, of which pages come first. None passes an older one about the same: the end of an alert does not come
+// before its beginning.
+func (o *outbox) inTurn(destination string) []*Message {
+	all := o.waiting(destination, 0)
+	isStuck := func(m *Message) bool { return m.To[destination].Attempts >= stuckAfter }
+	if !slices.ContainsFunc(all, isStuck) {
+		return all
+	}
+	var before topics
+	rank := make(map[*Message]int, len(all))
+	turn := make([]*Message, 0, len(all))
+	for _, m := range all {
+		d, err := m.data()
+		if passes := before.add(&d); err != nil || !passes {
+			continue
+		}
+		if turn = append(turn, m); isStuck(m) {
+			rank[m] = 2
+		} else if d.Severity != string(config.AlertPage) {
+			rank[m] = 1
+		}
+	}
+	slices.SortStableFunc(turn, func(a, b *Message) int { return cmp.Compare(rank[a], rank[b]) })
+	return turn
+}
+
+// topics are what messages are about.
+type topics map[alertKey]bool
+
+// add adds what a message is about, and reports whether nothing of it was there before.
+func (t *topics) add(d *Data) bool {
+	if *t == nil {
+		*t = make(topics)
+	}
+	fresh := true
+	for i := range d.Alerts {
+		k := alertKey{d.Event, d.Alerts[i].Subject}
+		fresh = fresh && !(*t)[k]
+		(*t)[k] = true
+	}
+	return fresh
 }
 
 func (o *outbox) count(destination string) (n int) {

@@ -19,6 +19,7 @@ import (
 type scripted struct {
 	name    string
 	outcome Outcome
+	minds   string // the type of message that it does not take, however it answers others
 
 	mu       sync.Mutex
 	digest   string
@@ -59,6 +60,9 @@ func (s *scripted) send(_ context.Context, messages []*Message, _ time.Time) Out
 	defer s.mu.Unlock()
 	s.attempts = append(s.attempts, time.Now())
 	s.ids[messages[0].ID]++
+	if s.minds == messages[0].Type {
+		return Outcome{Status: 403, Error: "it answered 403"}
+	}
 	if s.outcome.Delivered {
 		s.got = append(s.got, messages[0].Type)
 	}
@@ -179,7 +183,7 @@ func TestRetryAfterIsHonoured(t *testing.T) {
 	}
 }
 
-// TestWhatIsNewIsTriedSoon, also with a destination that has failed for long, and in order.
+// TestWhatIsNewIsTriedSoon, also with a destination that has failed for long, and a page before what failed.
 func TestWhatIsNewIsTriedSoon(t *testing.T) {
 	t.Parallel()
 	d := &scripted{name: "ops", outcome: Outcome{Status: 500, Error: "it answered 500"}}
@@ -191,7 +195,7 @@ func TestWhatIsNewIsTriedSoon(t *testing.T) {
 		finds("ledger_loss", Finding{})
 		pass(freshly + lookEvery)
 		require.Len(t, d.tried(), tried+2)
-		require.Equal(t, []string{"backup_failed.raised", "ledger_loss.raised"}, d.types())
+		require.Equal(t, []string{"ledger_loss.raised", "backup_failed.raised"}, d.types())
 	}, d)
 }
 
@@ -246,6 +250,51 @@ func TestAPoisonedMessage(t *testing.T) {
 	}, d)
 }
 
+// TestOneThatFailsDoesNotSilenceOthers: those behind a message that is not taken get through soon, pages first;
+// but none about the same passes it.
+func TestOneThatFailsDoesNotSilenceOthers(t *testing.T) {
+	t.Parallel()
+	d := &scripted{name: "ops", outcome: taken, minds: "backup_failed.raised"}
+	inBubble(t, func(t *testing.T, s *Service, finds func(string, ...Finding)) {
+		finds("backup_failed", Finding{Subject: "backup"})
+		pass(lookEvery)
+		finds("config_refused", Finding{})
+		finds("ledger_loss", Finding{})
+		pass(event("config_refused").For + time.Minute)
+		require.Equal(t, []string{"ledger_loss.raised", "config_refused.raised"}, d.types())
+		finds("backup_failed")
+		pass(time.Hour)
+		require.Len(t, d.types(), 2, "the end of an alert before its beginning")
+		require.Equal(t, 2, s.Standing().Destinations[0].Waiting)
+		d.set(func(d *scripted) { d.minds = "" })
+		pass(6 * time.Hour)
+		require.Equal(t, []string{"backup_failed.raised", "backup_failed.resolved"}, d.types()[2:])
+	}, d)
+}
+
+// TestManyThatFailAreTriedInTurns: a destination that takes nothing is tried once in freshly, however much waits.
+func TestManyThatFailAreTriedInTurns(t *testing.T) {
+	t.Parallel()
+	d := &scripted{name: "ops", outcome: Outcome{Status: 500, Error: "it answered 500"}}
+	inBubble(t, func(t *testing.T, s *Service, _ func(string, ...Finding)) {
+		s.mu.Lock()
+		for i := range 200 {
+			n := note{event("backup_failed"), Raised, []Alert{{Event: "backup_failed", Subject: string(rune('a' + i))}}}
+			m, err := n.write("desk", time.Now())
+			require.NoError(t, err)
+			s.outbox.put(m, []string{"ops"}, time.Now())
+		}
+		s.mu.Unlock()
+		s.save()
+		pass(10 * time.Hour)
+		require.InDelta(t, 10*time.Hour/freshly, len(d.tried()), 5)
+		d.set(func(d *scripted) { require.Greater(t, len(d.ids), 20) })
+		d.takes()
+		pass(freshly + lookEvery)
+		require.Len(t, d.types(), 200)
+	}, d)
+}
+
 // TestARemovedDestination: what waits for it is given up, and said; the others get theirs, and one that is added hears
 // of what is new.
 func TestARemovedDestination(t *testing.T) {
@@ -268,6 +317,81 @@ func TestARemovedDestination(t *testing.T) {
 	}, bad, good)
 }
 
+// TestNothingWaitsForTheLedger: what is read from there, and asking the other nodes, keeps no page, and is bounded.
+func TestNothingWaitsForTheLedger(t *testing.T) {
+	t.Parallel()
+	dir := t.TempDir()
+	synctest.Test(t, func(t *testing.T) {
+		d := &scripted{name: "ops", outcome: taken, ids: make(map[string]int)}
+		var looked, claimed []time.Duration
+		stall := func(ctx context.Context, took *[]time.Duration) {
+			start := time.Now()
+			<-ctx.Done()
+			*took = append(*took, time.Since(start))
+		}
+		s := New(Options{Dir: dir, Gateway: "desk", Now: time.Now, After: time.After, Log: slog.New(slog.DiscardHandler),
+			Config: func() config.Alerts { return config.Alerts{} },
+			Look: func(context.Context, func(string) []string) map[string]Seen {
+				return map[string]Seen{"ledger_loss": {Findings: []Finding{{}}}}
+			},
+			LookAside: func(ctx context.Context, _ func(string) []string) map[string]Seen {
+				if len(looked) < 3 {
+					stall(ctx, &looked)
+				}
+				return map[string]Seen{"balance_low": {Findings: []Finding{{Subject: "ann"}}}}
+			},
+			Claim: func(ctx context.Context, _ string, _ time.Duration) (bool, error) {
+				if len(claimed) < 3 {
+					stall(ctx, &claimed)
+					return false, ctx.Err()
+				}
+				return true, nil
+			}})
+		s.destinations = func(config.Alerts) []destination {
+			return []destination{{key: d.name, name: d.name, hears: everybody, timeout: time.Second, sender: d}}
+		}
+		start := time.Now()
+		s.Start(t.Context())
+		defer s.Close()
+		pass(0)
+		require.Equal(t, []string{"ledger_loss.raised"}, d.types())
+		require.Zero(t, d.tried()[0].Sub(start))
+		pass(2 * time.Minute)
+		require.Equal(t, []string{"ledger_loss.raised", "balance_low.raised"}, d.types())
+		require.Equal(t, []time.Duration{asideFor, asideFor, asideFor}, looked)
+		require.Len(t, claimed, 3)
+		for _, took := range claimed {
+			require.LessOrEqual(t, took, asideFor)
+		}
+	})
+}
+
+// TestNothingGoesOutBeforeItIsOnTheDisk, however long that takes.
+func TestNothingGoesOutBeforeItIsOnTheDisk(t *testing.T) {
+	t.Parallel()
+	d := &scripted{name: "ops", outcome: taken}
+	inBubble(t, func(t *testing.T, s *Service, finds func(string, ...Finding)) {
+		written := make(chan struct{})
+		s.saving.Lock()
+		s.outbox.write = func(path string, content []byte) error {
+			<-written
+			return writeFile(path, content)
+		}
+		s.saving.Unlock()
+		finds("ledger_loss", Finding{})
+		pass(lookEvery)
+		s.mu.Lock()
+		require.Equal(t, 1, s.outbox.count("ops"))
+		s.couriers["ops"].wakeUp() // as whatever else may
+		s.mu.Unlock()
+		pass(time.Minute)
+		require.Empty(t, d.tried())
+		close(written)
+		pass(lookEvery)
+		require.Equal(t, []string{"ledger_loss.raised"}, d.types())
+	}, d)
+}
+
 // TestTheClockIsTurnedBack: what waits does not wait until the old time comes again. (The bubble's clock cannot be
 // turned, but a message that was written by one that was ahead can be there.)
 func TestTheClockIsTurnedBack(t *testing.T) {
@@ -279,6 +403,7 @@ func TestTheClockIsTurnedBack(t *testing.T) {
 		s.outbox.put(&Message{ID: "msg_ahead", Type: "no_route.raised", Time: ahead, Body: []byte("{}")}, []string{"ops"},
 			ahead)
 		s.mu.Unlock()
+		s.save()
 		pass(lookEvery)
 		require.Equal(t, []string{"no_route.raised"}, d.types())
 	}, d)

@@ -228,16 +228,22 @@ func copied(alerts []*Alert, now time.Time) (all []Alert) {
 	return all
 }
 
-// unclaimed are the alerts of which it has to be asked who tells of them.
-func (w *watch) unclaimed(now time.Time) (keys []alertKey) {
+// unclaimed are the alerts of which it has to be asked who tells of them. What nobody is told of here (hears) is not
+// claimed, and a claim to it lapses: another node may have somebody to tell.
+func (w *watch) unclaimed(now time.Time, hears func(event string) bool) (keys []alertKey) {
 	for i := range config.AlertEvents {
 		event := &config.AlertEvents[i]
 		if !event.Shared {
 			continue
 		}
+		heard := hears(event.Name)
 		for _, subject := range w.subjects(event.Name) {
 			k := alertKey{event.Name, subject}
 			a := w.alerts[k]
+			if !heard {
+				a.claimed, a.Elsewhere = time.Time{}, false
+				continue
+			}
 			var wait time.Duration // 0: it has told of it under another id, of a process before, and comes first
 			switch {
 			case a.Elsewhere && a.Told == nil:

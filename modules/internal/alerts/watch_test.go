@@ -177,7 +177,7 @@ func TestOneNodeTells(t *testing.T) {
 			w := nodes[i]
 			w.shared = true
 			w.take(now, map[string]Seen{"balance_low": {Findings: []Finding{{Subject: "ann"}}}})
-			for _, k := range w.unclaimed(now) {
+			for _, k := range w.unclaimed(now, everybody) {
 				if owner == i || !now.Before(expires) {
 					owner, expires = i, now.Add(claimFor)
 				}
@@ -210,6 +210,29 @@ func TestOneNodeTells(t *testing.T) {
 	notes := w.tell(begin, everybody)
 	require.Len(t, notes, 1)
 	require.Equal(t, "backup_failed", notes[0].event.Name, "which is this node's own")
+}
+
+// TestANodeThatTellsNobody claims nothing, and its claim lapses when it has nobody to tell any more.
+func TestANodeThatTellsNobody(t *testing.T) {
+	t.Parallel()
+	w := newWatch()
+	w.shared = true
+	nobody := func(string) bool { return false }
+	look := func(now time.Time, hears func(string) bool) []alertKey {
+		w.take(now, map[string]Seen{"balance_low": {Findings: []Finding{{Subject: "ann"}}}})
+		return w.unclaimed(now, hears)
+	}
+	require.Empty(t, look(begin, nobody))
+	k := alertKey{"balance_low", "ann"}
+	require.Equal(t, []alertKey{k}, look(begin, everybody))
+	w.claimed(k, true, begin)
+	require.Empty(t, look(begin.Add(claimEvery/2), everybody))
+	require.Empty(t, look(begin.Add(claimEvery), nobody), "it is renewed for nobody")
+	require.Empty(t, w.tell(begin.Add(claimEvery), nobody))
+	now := begin.Add(claimEvery + time.Second)
+	require.Equal(t, []alertKey{k}, look(now, everybody), "it may be another one's by now")
+	w.claimed(k, false, now)
+	require.Empty(t, w.tell(now, everybody))
 }
 
 // TestWatchIsSound: whatever is found and when, raised and resolved take turns for each subject, a reminder stands

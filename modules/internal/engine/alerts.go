@@ -2,9 +2,10 @@ package engine
 
 import (
 	"context"
+	"errors"
 	"fmt"
-	"maps"
 	"os"
+	"slices"
 	"strings"
 	"sync/atomic"
 	"time"
@@ -14,6 +15,7 @@ import (
 	"github.com/fareway/fareway/modules/internal/backup/chores"
 	"github.com/fareway/fareway/modules/internal/human"
 	"github.com/fareway/fareway/modules/internal/ledger"
+	"github.com/fareway/fareway/modules/internal/routing"
 	"github.com/fareway/fareway/plugins/host"
 )
 
@@ -82,7 +84,8 @@ func (e *Engine) openAlerts(o *Options, cfg *config.Config) {
 		name = "unknown"
 	}
 	service := alerts.Options{Dir: o.DataDir, Gateway: name, Log: e.Logger(), Now: o.Now, After: o.After,
-		Config: func() config.Alerts { return e.configOr(cfg).Alerts }, Look: e.lookAtAlerts}
+		Config: func() config.Alerts { return e.configOr(cfg).Alerts }, Look: e.lookAtAlerts,
+		LookAside: e.lookAtAccounts}
 	if e.shared != nil {
 		service.Claim = e.shared.ClaimChore
 	}
@@ -93,16 +96,49 @@ func (e *Engine) openAlerts(o *Options, cfg *config.Config) {
 // Alerts tell operators what they must hear of.
 func (e *Engine) Alerts() *alerts.Service { return e.alerting.service }
 
-// lookAtAlerts looks for all of them.
+// alertUnsure reports of a subject whether it is unknown how it is, by event: a process that has begun knows nothing
+// yet of what only memory has. What an earlier one has told of it stays.
+var alertUnsure = map[string]func(e *Engine, subject string) bool{
+	"provider_key":        (*Engine).isKeyUnsure,
+	"certificate_failing": (*Engine).isCertificateUnsure,
+}
+
+// lookAtAlerts looks for all of them but those of accounts.
 func (e *Engine) lookAtAlerts(ctx context.Context, known func(event string) []string) map[string]alerts.Seen {
+	if len(known("standby_away")) > 0 { // there was one, as an earlier process knew
+		e.alerting.standby.Store(true)
+	}
 	seen := make(map[string]alerts.Seen)
 	for event, look := range alertLooks {
-		if findings, ok := look(e, ctx); ok {
-			seen[event] = alerts.Seen{Findings: findings}
+		findings, ok := look(e, ctx)
+		if !ok {
+			continue
 		}
+		s := alerts.Seen{Findings: findings}
+		if isUnsure := alertUnsure[event]; isUnsure != nil {
+			s.Examined = make(map[string]bool)
+			for _, subject := range known(event) {
+				s.Examined[subject] = !isUnsure(e, subject)
+			}
+		}
+		seen[event] = s
 	}
-	maps.Copy(seen, e.lookAtAccounts(ctx, known))
 	return seen
+}
+
+// isKeyUnsure: no upstream has said anything of the credential.
+func (e *Engine) isKeyUnsure(subject string) bool {
+	g := e.Current()
+	return g != nil && slices.ContainsFunc(g.credentials(), func(k *providerKey) bool {
+		return k.subject() == subject && !k.taken.Load()
+	})
+}
+
+// isCertificateUnsure: renewing it was not tried yet, and it is time to.
+func (e *Engine) isCertificateUnsure(subject string) bool {
+	return slices.ContainsFunc(e.Certificates(), func(c Certificate) bool {
+		return c.Host == subject && c.Failed == nil && !c.isFresh(e.Now())
+	})
 }
 
 func (e *Engine) findNoRoute(context.Context) (found []alerts.Finding, ok bool) {
@@ -111,8 +147,10 @@ func (e *Engine) findNoRoute(context.Context) (found []alerts.Finding, ok bool) 
 		return nil, false
 	}
 	var why []string
-	for _, r := range g.RouteHealth() {
-		if r.State == RouteServes {
+	standing := g.Standing("")
+	for i, r := range g.RouteHealth() {
+		// One that stands behind is called where nothing else is left, and one that is busy soon.
+		if s := standing(&g.Config.Routes[i], true); s.Behind || !errors.Is(s.Why, routing.ErrNotReady) {
 			return nil, true
 		}
 		why = append(why, fmt.Sprintf("%s: %s", r.Route, r.Why))
@@ -150,30 +188,25 @@ func (e *Engine) findProvidersDown(context.Context) (found []alerts.Finding, ok 
 // keyTexts say what an upstream says of a credential.
 var keyTexts = map[KeyState]string{KeyRefused: "refuses", KeyExhausted: "says that the quota is used up of"}
 
+// findKeys goes by the credentials themselves, not by their routes: one that may be tried again is still refused.
 func (e *Engine) findKeys(context.Context) (found []alerts.Finding, ok bool) {
 	g := e.Current()
 	if g == nil {
 		return nil, false
 	}
-	add := func(subject, credential string, state KeyState) {
-		if text, ok := keyTexts[state]; ok {
-			found = append(found, alerts.Finding{Subject: subject, Text: fmt.Sprintf("The upstream %s %s.", text, credential),
-				Next: "Renew the credential, or pay the upstream's bill; save the HCL file afterwards.",
-				Data: map[string]any{"state": string(state)}})
+	for _, k := range g.credentials() {
+		h := k.health()
+		text, ok := keyTexts[h.State]
+		if !ok {
+			continue
 		}
-	}
-	for name := range g.backends {
-		for _, k := range g.Keys(name) {
-			add(name+"/"+k.Name, fmt.Sprintf("key %s of provider %s", k.Name, name), k.State)
+		credential := "the credential of provider " + k.provider
+		if k.name != "" {
+			credential = fmt.Sprintf("key %s of provider %s", k.name, k.provider)
 		}
-	}
-	said := make(map[string]bool)
-	for i, r := range g.RouteHealth() { // of providers that have one credential
-		if provider := g.Config.Routes[i].Provider; len(g.Keys(provider)) == 0 && !said[provider] {
-			before := len(found)
-			add(provider, "the credential of provider "+provider, KeyState(r.State))
-			said[provider] = len(found) > before
-		}
+		found = append(found, alerts.Finding{Subject: k.subject(), Text: fmt.Sprintf("The upstream %s %s.", text, credential),
+			Next: "Renew the credential, or pay the upstream's bill; save the HCL file afterwards.",
+			Data: map[string]any{"state": string(h.State)}})
 	}
 	return found, true
 }

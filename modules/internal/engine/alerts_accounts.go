@@ -35,16 +35,25 @@ type noted struct {
 // costs a request next to nothing: the account is read later, beside requests.
 func (g *Generation) NoteCharged(account *ledger.Account, charge ledger.Charge) {
 	a, r := &g.Config.Alerts, g.requests
-	if len(a.Webhooks)+len(a.Mails) == 0 {
+	if a.BalanceLow > 0 && charge.Balance.Net() < a.BalanceLow*ledger.MicrocentsPerCredit && a.Hear("balance_low") {
+		r.noteCharged(account.ID)
 		return
 	}
-	if a.BalanceLow <= 0 || charge.Balance.Net() >= a.BalanceLow*ledger.MicrocentsPerCredit {
-		terms := account.Limits.Over(r.plans.of(account.Plan))
-		if terms.SpendCap <= 0 && terms.TokenBudget <= 0 {
-			return
-		}
+	if !a.Hear("cap_near") && !a.Hear("cap_reached") {
+		return
 	}
-	r.noteCharged(account.ID)
+	if terms := account.Limits.Over(r.plans.of(account.Plan)); terms.SpendCap > 0 || terms.TokenBudget > 0 {
+		r.noteCharged(account.ID)
+	}
+}
+
+// NoteRefused notes an account whose credits or limits did not cover a request: it may have come to that without a
+// charge, by a lower limit, or one that was not noted.
+func (g *Generation) NoteRefused(account *ledger.Account) {
+	a := &g.Config.Alerts
+	if a.Hear("balance_low") || a.Hear("cap_near") || a.Hear("cap_reached") {
+		g.requests.noteCharged(account.ID)
+	}
 }
 
 func (r *requests) noteCharged(account string) {
@@ -112,7 +121,8 @@ var accountEvents = func() (names []string) {
 	return names
 }()
 
-// lookAtAccounts looks at the accounts that were charged since the last look, and at those that are told of.
+// lookAtAccounts looks at the accounts that were charged since the last look, and at those that are told of, until ctx
+// ends: the others are looked at the next time.
 func (e *Engine) lookAtAccounts(ctx context.Context, known func(event string) []string) map[string]alerts.Seen {
 	charged, fresh := e.takeNoted()
 	suspended := make(map[string]bool)
@@ -123,26 +133,34 @@ func (e *Engine) lookAtAccounts(ctx context.Context, known func(event string) []
 	for _, event := range accountEvents {
 		told = append(told, known(event)...)
 	}
-	ids := slices.Concat(charged, fresh, e.alerting.inTurn(told))
-	slices.Sort(ids)
+	ids := slices.Concat(fresh, e.alerting.inTurn(told), charged)
 	seen := make(map[string]alerts.Seen, len(accountEvents))
-	examined := make(map[string]bool, len(ids))
+	examined, unreadable := make(map[string]bool, len(ids)), make(map[string]bool)
 	for _, event := range accountEvents {
 		seen[event] = alerts.Seen{Examined: examined}
 	}
 	cfg := e.configOr(&config.Config{})
-	for _, id := range slices.Compact(ids) {
-		a, err := e.store.Account(ctx, id)
-		if err != nil && !errors.Is(err, ledger.ErrNotFound) {
-			// The ledger is away: what was so stays, and the others are looked at when it is back.
-			isDone := func(id string) bool { return examined[id] }
-			e.giveBackNoted(slices.DeleteFunc(charged, isDone), slices.DeleteFunc(fresh, isDone))
-			return seen
-		}
-		examined[id] = true
-		if err != nil {
+	for _, id := range ids {
+		if examined[id] || unreadable[id] {
 			continue
 		}
+		a, err := e.store.Account(ctx, id)
+		switch {
+		case err == nil:
+		case errors.Is(err, ledger.ErrNotFound):
+			examined[id] = true
+			continue
+		case errors.Is(err, ledger.ErrUnavailable) || ctx.Err() != nil:
+			// What was so stays, and the others are looked at the next time.
+			isDone := func(id string) bool { return examined[id] || unreadable[id] }
+			e.giveBackNoted(slices.DeleteFunc(charged, isDone), slices.DeleteFunc(fresh, isDone))
+			return seen
+		default:
+			unreadable[id] = true
+			e.Logger().Warn("an account cannot be read, and is not looked at for alerts", "account_id", id, "error", err)
+			continue
+		}
+		examined[id] = true
 		for event, f := range judgeAccount(&a, a.Limits.Over(e.plans.of(a.Plan)), &cfg.Alerts, suspended[id]) {
 			s := seen[event]
 			s.Findings = append(s.Findings, f)

@@ -18,7 +18,12 @@ import (
 	"github.com/fareway/fareway/modules/internal/health"
 	"github.com/fareway/fareway/modules/internal/ledger"
 	"github.com/fareway/fareway/modules/internal/ledger/live"
+	"github.com/fareway/fareway/modules/internal/ledger/shared"
+	"github.com/fareway/fareway/modules/internal/ratelimit"
+	"github.com/fareway/fareway/modules/internal/redisconn"
+	"github.com/fareway/fareway/modules/internal/routing/affinity"
 	"github.com/fareway/fareway/modules/internal/spool"
+	"github.com/fareway/fareway/plugins/llm"
 )
 
 // TestEveryEventIsLookedAt: each that the configuration knows, and no other.
@@ -111,18 +116,130 @@ func TestAlertsGoByTheStates(t *testing.T) {
 	require.Len(t, expiring, 2)
 	require.Contains(t, expiring["over"], "has expired")
 
-	m := e.Current().routes["small"]
-	for range 100 {
-		m.state.Begin(o.read(), health.Call{}).End(o.read(), health.Failed)
-		if len(looksAt(t, e, "no_route")) > 0 {
-			break
-		}
-	}
 	disks := e.metrics.files.disks()
 	require.Contains(t, disks, "data")
 	all, ok := e.findDisks(func(disk) bool { return true }, "next")
 	require.True(t, ok)
 	require.Len(t, all, len(disks))
+}
+
+// TestARefusedCredential is told of for as long as the upstream has not taken it again; and a process that has begun
+// anew, and knows nothing of it, says nothing.
+func TestARefusedCredential(t *testing.T) {
+	t.Parallel()
+	o := openOffice(t)
+	defer o.close(t)
+	k := o.Current().routes["small"].key
+	seen := func() alerts.Seen {
+		return o.lookAtAlerts(t.Context(), func(event string) []string {
+			return map[string][]string{"provider_key": {"gone", "upstream"}}[event]
+		})["provider_key"]
+	}
+	require.Equal(t, map[string]bool{"gone": true, "upstream": false}, seen().Examined)
+	for state, text := range map[KeyState]string{KeyRefused: "The upstream refuses the credential of provider upstream.",
+		KeyExhausted: "The upstream says that the quota is used up of the credential of provider upstream."} {
+		k.passOver(state, time.Second, llm.Errorf(llm.ErrCredentials, "no"))
+		require.Equal(t, text, looksAt(t, o.Engine, "provider_key")["upstream"])
+		o.jump(time.Hour)
+		require.Equal(t, text, looksAt(t, o.Engine, "provider_key")["upstream"], "it may be tried, and is refused still")
+	}
+	k.noted("m", nil, nil)
+	require.Empty(t, seen().Findings)
+	require.Equal(t, map[string]bool{"gone": true, "upstream": true}, seen().Examined)
+}
+
+// TestACertificateThatFailed before this process began is not said to be renewed: it is when it is fresh.
+func TestACertificateThatFailed(t *testing.T) {
+	t.Parallel()
+	o := openOffice(t)
+	defer o.close(t)
+	begins, expires := o.read().Add(-70*time.Hour), o.read().Add(20*time.Hour)
+	renewed := o.read().Add(80 * time.Hour)
+	o.SetCertificates(func() []Certificate {
+		return []Certificate{{Host: "none.example"}, {Host: "old.example", Begins: begins, Expires: &expires},
+			{Host: "fresh.example", Begins: begins, Expires: &renewed},
+			{Host: "bad.example", Failed: &CertificateFailure{Text: "no such host"}}}
+	})
+	hosts := []string{"none.example", "old.example", "fresh.example", "bad.example", "gone.example"}
+	seen := o.lookAtAlerts(t.Context(), func(event string) []string {
+		return map[string][]string{"certificate_failing": hosts}[event]
+	})["certificate_failing"]
+	require.Equal(t, map[string]bool{"none.example": false, "old.example": false, "fresh.example": true,
+		"bad.example": true, "gone.example": true}, seen.Examined)
+	require.Len(t, seen.Findings, 1)
+}
+
+// The doubles say what servers elsewhere do.
+type (
+	database struct {
+		shared.Store
+		server ledger.Server
+	}
+	counter struct {
+		ratelimit.Reporter
+		up bool
+	}
+	talks struct {
+		affinity.Shared
+		up bool
+	}
+	lossy struct{ ledger.Store }
+)
+
+func (d *database) Server() ledger.Server { return d.server }
+
+func (c *counter) Status() ratelimit.Status {
+	return ratelimit.Status{Address: "redis:6379", Up: c.up, Reason: "no answer."}
+}
+
+func (b *talks) State() redisconn.State {
+	return redisconn.State{Address: "redis:6380", Up: b.up, Reason: "no answer."}
+}
+
+func (lossy) Loss() *ledger.Loss { return new(ledger.Loss) }
+
+// TestAlertsOfWhatIsElsewhere: the ledger's database and its standby, the other nodes, the limiter, the servers.
+func TestAlertsOfWhatIsElsewhere(t *testing.T) {
+	t.Parallel()
+	o := openOffice(t)
+	defer o.close(t)
+	e := o.Engine
+	store, limiter, sharedBook := e.store, e.limiter, e.sharedBook
+	defer func() { e.nodes, e.store, e.limiter, e.sharedBook = nil, store, limiter, sharedBook }()
+
+	d := &database{server: ledger.Server{Up: true}}
+	e.nodes = &nodes{store: d}
+	require.Empty(t, looksAt(t, e, "standby_away"), "there never was one")
+	d.server.Needed = true
+	require.Contains(t, looksAt(t, e, "standby_away")[""], "charged requests are refused")
+	d.server.Needed = false
+	e.lookAtAlerts(t.Context(), func(event string) []string { return map[string][]string{"standby_away": {""}}[event] })
+	require.Contains(t, looksAt(t, e, "standby_away")[""], "a failover may lose charges", "an earlier process knew of one")
+	d.server.Standbys = "b"
+	require.Empty(t, looksAt(t, e, "standby_away"))
+	d.server.Up = false
+	_, ok := e.findStandbyAway(t.Context())
+	require.False(t, ok, "nobody knows")
+
+	require.Empty(t, looksAt(t, e, "nodes_differ"))
+	e.nodes.drift = []string{"they are of different versions: 1 on a, 2 on b"}
+	require.Contains(t, looksAt(t, e, "nodes_differ")[""], "1 on a, 2 on b")
+
+	c := &counter{up: true}
+	e.limiter = c
+	require.Empty(t, looksAt(t, e, "limiter_away"))
+	c.up = false
+	require.Contains(t, looksAt(t, e, "limiter_away")[""], "redis:6379 is away")
+
+	b := &talks{up: true}
+	e.sharedBook = b
+	require.Empty(t, looksAt(t, e, "server_away"))
+	b.up = false
+	require.Contains(t, looksAt(t, e, "server_away")["conversations"], "redis:6380 for conversations is away")
+
+	require.Empty(t, looksAt(t, e, "ledger_loss"))
+	e.store = lossy{store}
+	require.Contains(t, looksAt(t, e, "ledger_loss")[""], "A part of the ledger is missing:")
 }
 
 // TestARouteThatIsDown: its breaker's state is told, and when it is the only one, that none serves.
@@ -141,6 +258,18 @@ func TestARouteThatIsDown(t *testing.T) {
 	}
 	require.Contains(t, looksAt(t, o.Engine, "route_down")["small"], "Route small is not called:")
 	require.Contains(t, looksAt(t, o.Engine, "no_route")[""], "small: ")
+	o.jump(time.Hour)
+	require.Empty(t, looksAt(t, o.Engine, "no_route"), "a request may try it")
+	for range 20 {
+		if a := m.state.Begin(o.read(), health.Call{}); a != nil {
+			a.End(o.read(), health.Succeeded)
+		}
+	}
+	for _, state := range []KeyState{KeyRefused, KeyExhausted} {
+		m.key.passOver(state, time.Minute, llm.Errorf(llm.ErrCredentials, "no"))
+		require.NotEqual(t, RouteServes, o.Current().RouteHealth()[0].State)
+		require.Empty(t, looksAt(t, o.Engine, "no_route"), "it is called where nothing else is left: its upstream says why")
+	}
 }
 
 // TestJudgeAccount: the thresholds, at their edges.
@@ -211,6 +340,13 @@ func TestAccountsAreLookedAtWhenCharged(t *testing.T) {
 	cfg.Alerts = config.Alerts{BalanceLow: 1000, CapNear: 80, Webhooks: []config.Webhook{{Name: "ops",
 		URL: "http://127.0.0.1:1", Timeout: time.Second, Events: []string{"ledger_loss"}}}}
 	o.load(t, cfg)
+	o.Current().NoteCharged(&account, low)
+	o.Current().NoteRefused(&account)
+	require.Empty(t, o.lookAtAccounts(t.Context(), nobody)["balance_low"].Examined, "nobody hears of accounts")
+	cfg = o.config()
+	cfg.Alerts = config.Alerts{BalanceLow: 1000, CapNear: 80, Webhooks: []config.Webhook{{Name: "ops",
+		URL: "http://127.0.0.1:1", Timeout: time.Second, Events: []string{"balance_low", "cap_near"}}}}
+	o.load(t, cfg)
 	o.Current().NoteCharged(&account, ledger.Charge{Balance: ledger.Balance{Credits: 1000}})
 	require.Empty(t, o.lookAtAccounts(t.Context(), nobody)["balance_low"].Examined, "it has enough, and no cap")
 	capped := account
@@ -220,18 +356,26 @@ func TestAccountsAreLookedAtWhenCharged(t *testing.T) {
 	o.Current().NoteCharged(&capped, ledger.Charge{Balance: ledger.Balance{Credits: 1000}})
 	require.Len(t, o.lookAtAccounts(t.Context(), nobody)["cap_near"].Examined, 1, "it has a cap")
 
+	o.Current().NoteRefused(&account)
+	require.Len(t, o.lookAtAccounts(t.Context(), nobody)["balance_low"].Findings, 1, "it was refused")
+
 	o.Current().NoteCharged(&account, low)
-	ctx, cancel := context.WithCancel(t.Context())
-	cancel()
 	store := o.store
-	o.store = awayStore{store}
-	seen = o.lookAtAccounts(ctx, nobody)
-	require.Empty(t, seen["balance_low"].Examined)
-	require.Empty(t, seen["balance_low"].Findings)
-	o.store = store
+	ended, cancel := context.WithCancel(t.Context())
+	cancel()
+	for ctx, why := range map[context.Context]error{t.Context(): ledger.ErrUnavailable, ended: ended.Err()} {
+		o.store = awayStore{store, why, o.account}
+		seen = o.lookAtAccounts(ctx, nobody)
+		require.Empty(t, seen["balance_low"].Examined)
+		require.Empty(t, seen["balance_low"].Findings)
+	}
+	o.store = awayStore{store, errors.New("its row is damaged"), "acct_damaged"}
+	o.noteCharged("acct_damaged")
+	o.noteSuspended("acct_damaged")
 	seen = o.lookAtAccounts(t.Context(), nobody)
-	require.Equal(t, map[string]bool{o.account: true}, seen["balance_low"].Examined)
+	require.Equal(t, map[string]bool{o.account: true}, seen["balance_low"].Examined, "the others are not in its way")
 	require.Len(t, seen["balance_low"].Findings, 1)
+	o.store = store
 	require.Contains(t, seen["balance_low"].Findings[0].Text, "The balance of the account acme is 100 credits (US$1.00).")
 	require.Empty(t, o.lookAtAccounts(t.Context(), nobody)["balance_low"].Examined, "once")
 
@@ -284,11 +428,18 @@ func TestAccountsTakeTurns(t *testing.T) {
 	require.Equal(t, told[:10], a.inTurn(told[:10]))
 }
 
-// awayStore is one that is away.
-type awayStore struct{ ledger.Store }
+// awayStore is one that says why instead of an account.
+type awayStore struct {
+	ledger.Store
+	why     error
+	account string
+}
 
-func (awayStore) Account(context.Context, string) (ledger.Account, error) {
-	return ledger.Account{}, ledger.ErrUnavailable
+func (s awayStore) Account(ctx context.Context, id string) (ledger.Account, error) {
+	if id == s.account {
+		return ledger.Account{}, s.why
+	}
+	return s.Store.Account(ctx, id)
 }
 
 // TestAlertMetrics: what is raised is seen by the metrics alone.

@@ -13,6 +13,7 @@ type Certificate struct {
 	Issuer string `json:"issuer,omitempty"`
 	// Expires is absent while there is none.
 	Expires *time.Time `json:"expires,omitempty"`
+	Begins  time.Time  `json:"-"` // when it was made
 	// Failed is why it could not be obtained or renewed when that was tried last; absent where it has been since.
 	Failed *CertificateFailure `json:"failed,omitempty"`
 }
@@ -25,6 +26,11 @@ type CertificateFailure struct {
 
 // IsValid reports whether clients take it at a time.
 func (c *Certificate) IsValid(now time.Time) bool { return c.Expires != nil && now.Before(*c.Expires) }
+
+// isFresh reports whether it is not to be renewed yet: Caddy does when a third of its time is left.
+func (c *Certificate) isFresh(now time.Time) bool {
+	return c.Expires != nil && 3*c.Expires.Sub(now) > c.Expires.Sub(c.Begins)
+}
 
 // failingCollector tells how certificates stand, as whoever has them says when it is asked.
 type failingCollector struct {

@@ -248,16 +248,25 @@ func (g *Generation) Keys(provider string) []KeyHealth {
 	return list
 }
 
-// has reports whether the configuration has a key.
-func (g *Generation) has(k *providerKey) bool {
-	for _, m := range g.routes {
-		if m.key == k {
-			return true
+// credentials are the keys of all providers, and the credentials of those that have none.
+func (g *Generation) credentials() (all []*providerKey) {
+	for _, b := range g.backends {
+		if p, ok := b.(*pool); ok {
+			for _, l := range p.keys {
+				all = append(all, l.key)
+			}
 		}
 	}
-	p, ok := g.backends[k.provider].(*pool)
-	return ok && slices.ContainsFunc(p.keys, func(l keyBackend) bool { return l.key == k })
+	for _, m := range g.routes {
+		if m.key != nil && !slices.Contains(all, m.key) {
+			all = append(all, m.key)
+		}
+	}
+	return all
 }
+
+// has reports whether the configuration has a key.
+func (g *Generation) has(k *providerKey) bool { return slices.Contains(g.credentials(), k) }
 
 // activate makes g the generation of the requests that come from now on.
 func (c *configuration) activate(g *Generation) {

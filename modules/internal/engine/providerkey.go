@@ -44,6 +44,8 @@ type providerKey struct {
 
 	// well: nothing is the matter, which is read without a lock.
 	well atomic.Bool
+	// taken: the upstream has taken a request with it, since this process knows it.
+	taken atomic.Bool
 
 	mu      sync.Mutex
 	out     KeyState // KeyExhausted or KeyRefused, of the key as a whole; "" when it is neither
@@ -110,9 +112,7 @@ func (k *providerKey) settle() { k.well.Store(k.out == "" && len(k.limited) == 0
 // ended, nil where the upstream took it.
 func (k *providerKey) noted(model string, err error, by Backend) {
 	if err == nil {
-		if !k.well.Load() {
-			k.served(model)
-		}
+		k.served(model)
 		return
 	}
 	failed := asFailure(err)
@@ -126,6 +126,9 @@ func (k *providerKey) noted(model string, err error, by Backend) {
 func (k *providerKey) served(model string) {
 	if k.name != "" {
 		k.metrics.keyAttempt(k.provider, k.name, "served")
+	}
+	if !k.taken.Load() {
+		k.taken.Store(true)
 	}
 	if k.well.Load() {
 		return
@@ -215,6 +218,14 @@ type KeyHealth struct {
 	State KeyState
 	// Until is when it is tried again, zero for one that serves. Of one that is limited for several models, the last.
 	Until time.Time
+}
+
+// subject is what alerts call it: of a provider without keys the provider.
+func (k *providerKey) subject() string {
+	if k.name == "" {
+		return k.provider
+	}
+	return k.provider + "/" + k.name
 }
 
 func (k *providerKey) health() KeyHealth {
