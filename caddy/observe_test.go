@@ -213,10 +213,12 @@ func TestPrometheusReadsTheGateway(t *testing.T) {
 				names[name] = true
 			}
 		}
-		// Of servers that this gateway shares nothing in, keys that its provider has not, and a limit that does not adapt.
+		// Of servers that this gateway shares nothing in, keys that its provider has not, a limit that does not adapt, and
+		// destinations of alerts.
 		absent := []string{"fareway_nodes", "fareway_nodes_differ", "fareway_ledger_standby", "fareway_limiter_up",
 			"fareway_limiter_nodes", "fareway_limiter_errors_total", "fareway_limiter_shares_total", "fareway_server_up",
-			"fareway_cache_lookups_total", "fareway_provider_key_state", "fareway_route_concurrency_limit"}
+			"fareway_cache_lookups_total", "fareway_provider_key_state", "fareway_route_concurrency_limit",
+			"fareway_alerts_failing"}
 		for name := range names {
 			if !slices.Contains(absent, name) {
 				p.await(t, "count("+name+")")

@@ -39,8 +39,9 @@ func TestSupportBundleHasNoSecrets(t *testing.T) {
 		"a key that is written out": "marker-written-out-07", "a client's address": "203.0.113.77",
 		"a header of a provider":              "marker-provider-header-18",
 		"a short header of a provider":        "mrk19",
-		"a prompt in other fields of the log": "marker-field-prompt-2a", "a prompt that a plugin wrote": "marker-plugin-prompt-3b",
-		"a PEM file": "MIIEvQIBADANBgkqhkiG9w0BAQEFAASCBKcwggSjAgEAAoIBAQ",
+		"a prompt in other fields of the log": "marker-field-prompt-2a",
+		"a prompt that a plugin wrote":        "marker-plugin-prompt-3b",
+		"a PEM file":                          "MIIEvQIBADANBgkqhkiG9w0BAQEFAASCBKcwggSjAgEAAoIBAQ",
 	}
 	up := upstream.Start(t, upstream.Options{Script: func(req *upstream.Request) upstream.Reply {
 		if strings.Contains(req.LastUser(), "refuse") {

@@ -97,8 +97,8 @@ func (c *collection) collect(cmd *cobra.Command, b *bundle.Bundle) (err error) {
 	return nil
 }
 
-// folderWithout is the data folder where the Caddyfile that should name it can't be read: its own folder, where a gateway
-// has been, or else the usual one; "" for none.
+// folderWithout is the data folder where the Caddyfile that should name it can't be read: its own folder, where a
+// gateway has been, or else the usual one; "" for none.
 func (c *collection) folderWithout() string {
 	if !isThere(c.config) {
 		return "" // another one was meant

@@ -57,7 +57,8 @@ func TestSupportBundleOfBrokenCaddyfile(t *testing.T) {
 	t.Parallel()
 	data := t.TempDir()
 	file := filepath.Join(data, "Caddyfile")
-	require.NoError(t, os.WriteFile(file, []byte("example.com {\n\tnonsense s3cret\n\tfareway {\n\t\tnobody_knows\n\t}\n}\n"), 0o600))
+	broken := "example.com {\n\tnonsense s3cret\n\tfareway {\n\t\tnobody_knows\n\t}\n}\n"
+	require.NoError(t, os.WriteFile(file, []byte(broken), 0o600))
 	require.NoError(t, os.WriteFile(filepath.Join(data, "gateway.hcl"), []byte("route \"small\" {\n"), 0o600))
 	for _, args := range [][]string{{"--data", data}, {"--config", file}} {
 		v := runJSON[supportView](t, append([]string{"support-bundle", "--list"}, args...)...)
@@ -137,18 +138,19 @@ api.example.com {
 	require.NotContains(t, err.Error(), "s3cret")
 
 	for name, content := range map[string]string{
-		"a site without braces": "example.com\nbasic_auth {\n bob s3cret\n}\nheader X-Key s3cret\nrespond s3cret.example.com\n" +
-			"header_up s3cret.example.com example.com",
+		"a site without braces": "example.com\nbasic_auth {\n bob s3cret\n}\nheader X-Key s3cret\n" +
+			"respond s3cret.example.com\nheader_up s3cret.example.com example.com",
 		"a port alone":         ":8080\nrespond s3cret\nS3cret x s3cret\n",
 		"arguments of imports": "example.com {\n import dns s3cret\n import /etc/x s3cret s3cret\n}",
 		"imports outside":      "import dns s3cret\nexample.com {\n}",
-		"behind several lines": "example.com {\n header X \"a\nb\" s3cret\n respond \"a\nb\"  s3cret\n foo <<E\n x\n E s3cret\n}",
-		"a list":               "example.com {\n tokens {\n  s3cret\n  ssecrets3cret\n }\n}",
-		"users":                "example.com {\n basic_auth {\n  s3cret $2a$14$x\n }\n}",
-		"an address":           "https://u:s3cret@example.com {\n}\nexample.com/s3cret {\n}",
-		"several addresses":    "a.example.com,\nb.example.com s3cret {\n}",
-		"an escaped line end":  "example.com {\n header X \\\n s3cret\n}",
-		"a default":            "{$SITE:s3cret} {\n respond {$X:s3cret}\n}",
+		"behind several lines": "example.com {\n header X \"a\nb\" s3cret\n respond \"a\nb\"  s3cret\n" +
+			" foo <<E\n x\n E s3cret\n}",
+		"a list":              "example.com {\n tokens {\n  s3cret\n  ssecrets3cret\n }\n}",
+		"users":               "example.com {\n basic_auth {\n  s3cret $2a$14$x\n }\n}",
+		"an address":          "https://u:s3cret@example.com {\n}\nexample.com/s3cret {\n}",
+		"several addresses":   "a.example.com,\nb.example.com s3cret {\n}",
+		"an escaped line end": "example.com {\n header X \\\n s3cret\n}",
+		"a default":           "{$SITE:s3cret} {\n respond {$X:s3cret}\n}",
 	} {
 		text, hidden, err := showCaddyfile([]byte(content), "Caddyfile")
 		require.NoError(t, err, name)
@@ -161,8 +163,8 @@ api.example.com {
 	require.Equal(t, "a.example.com, http://:{$PORT} {\n}\n(dns) {\n}\n:8080,\nlocalhost {\n}\n", text)
 	require.Zero(t, hidden)
 	for name, content := range map[string]string{
-		"Caddyfile": " {\n \"apps\": {\"s3cret\": 1}}", "caddy.json": "{}", "x.YAML": "a: s3cret", "Caddyfile2": `{"a":"s3cret"}`,
-		"list": `["s3cret"]`,
+		"Caddyfile": " {\n \"apps\": {\"s3cret\": 1}}", "caddy.json": "{}", "x.YAML": "a: s3cret",
+		"Caddyfile2": `{"a":"s3cret"}`, "list": `["s3cret"]`,
 	} {
 		_, _, err := showCaddyfile([]byte(content), name)
 		require.ErrorIs(t, err, errNoCaddyfile, name)

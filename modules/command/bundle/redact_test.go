@@ -224,8 +224,9 @@ func TestLateNames(t *testing.T) {
 		"error": "of " + id + " from 203.0.113.9:4711"}))
 	b.AddShown("a.txt", "a", "acme corp at http://127.0.0.1:80 and http://198.51.100.7/v1 is "+id, nil)
 	b.Miss("b", errors.New("acme corp is away"))
-	b.AddLines("a.jsonl", "a", [][]byte{[]byte(`{"msg":"x","client_ip":"203.0.113.9","account":"acme corp","account_id":"` +
-		id + `"}`), []byte(`{"msg":"x","client_ip":"127.0.0.1"}`), []byte(`{"msg":"http: 192.0.2.44:1 and [2001:db8::7]:80"}`)})
+	b.AddLines("a.jsonl", "a", [][]byte{[]byte(`{"msg":"x","client_ip":"203.0.113.9","account":"acme corp",` +
+		`"account_id":"` + id + `"}`), []byte(`{"msg":"x","client_ip":"127.0.0.1"}`),
+		[]byte(`{"msg":"http: 192.0.2.44:1 and [2001:db8::7]:80"}`)})
 	packed, _, err := b.Pack(t.Context(), "")
 	require.NoError(t, err)
 	all := unpack(t, packed)
@@ -268,8 +269,8 @@ func TestManyNames(t *testing.T) {
 func TestReferences(t *testing.T) {
 	t.Parallel()
 	var r Redactor
-	for _, text := range []string{`api_key = env("KEY")`, `api_key = "${env("KEY")}"`, `token = file("x")`, `token = "***"`,
-		`secret = var.key`} {
+	for _, text := range []string{`api_key = env("KEY")`, `api_key = "${env("KEY")}"`, `token = file("x")`,
+		`token = "***"`, `secret = var.key`} {
 		require.Equal(t, text, r.Text(text, map[string]int{}))
 	}
 	require.Equal(t, `api_key = [redacted]`, r.Text(`api_key = "s3cret"`, map[string]int{}))

@@ -118,8 +118,8 @@ func (s *Subject) taken(t *testing.T, pid int, at string) {
 	s.serve(t, "", ln.Addr().String())
 	s.Status = nil
 	s.write(t, "proc/net/tcp", fmt.Sprintf("  sl  local_address rem_address   st tx_queue rx_queue tr tm->when "+
-		"retrnsmt   uid  timeout inode\n   0: %s:%04X 00000000:0000 0A 00000000:00000000 00:00000000 00000000     0        0 4711 1\n", at,
-		ln.Addr().(*net.TCPAddr).Port))
+		"retrnsmt   uid  timeout inode\n   0: %s:%04X 00000000:0000 0A 00000000:00000000 00:00000000 00000000     "+
+		"0        0 4711 1\n", at, ln.Addr().(*net.TCPAddr).Port))
 	s.write(t, fmt.Sprintf("proc/%d/comm", pid), "program\n")
 	fds := filepath.Join(s.Proc, fmt.Sprint(pid), "fd")
 	require.NoError(t, os.MkdirAll(fds, 0o700))

@@ -222,7 +222,8 @@ func TestLongWatch(t *testing.T) {
 	later.Recent.Requests = nil
 	for i := range keptEnded + 1000 { // ten a millisecond
 		one := r
-		one.N, one.Time, one.Status, one.Aborted = uint64(21_300-i), later.At.Add(-time.Duration(i)*100*time.Microsecond), 200, false
+		one.N, one.Time = uint64(21_300-i), later.At.Add(-time.Duration(i)*100*time.Microsecond)
+		one.Status, one.Aborted = 200, false
 		later.Recent.Requests = append(later.Recent.Requests, one)
 	}
 	later.Recent.Last = 21_300
