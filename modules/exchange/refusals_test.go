@@ -110,7 +110,7 @@ func TestNoRoute(t *testing.T) {
 		routing.ErrNotOffered: {503, "No route offers what the request needs"},
 	} {
 		request := httptest.NewRequestWithContext(t.Context(), http.MethodPost, "/", nil)
-		x := (&exchange{scope: scope{engine: b.engine, request: request, ctx: t.Context(),
+		x := (&exchange{scope: scope{engine: b.engine, gen: b.engine.Current(), request: request, ctx: t.Context(),
 			call: &gateway.Call{Principal: b.who}}}).connect()
 		for _, err := range []error{why, fmt.Errorf("planning: %w", why)} {
 			e := x.admission.refuseUnroutable(err)

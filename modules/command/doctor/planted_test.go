@@ -284,15 +284,15 @@ var planted = []struct {
 	}, Error, "is refused since "},
 	{"in-force", "not ready", func(_ *testing.T, s *Subject) { s.Status.Reason = "no provider is ready" }, Error,
 		"the gateway is not ready: no provider is ready"},
-	{"credentials", "a line break", func(t *testing.T, s *Subject) { s.key(t, "sk-proj-1234\n") }, Error,
+	{"credentials", "a line break", func(t *testing.T, s *Subject) { s.key(t, "sk-proj-s3cretmark\n") }, Error,
 		"api_key of provider up has blanks or a line break around it"},
-	{"credentials", "quotes", func(t *testing.T, s *Subject) { s.key(t, `"sk-proj-1234"`) }, Error, "stands in quotes"},
+	{"credentials", "quotes", func(t *testing.T, s *Subject) { s.key(t, `"sk-proj-s3cretmark"`) }, Error, "stands in quotes"},
 	{"credentials", "empty", func(t *testing.T, s *Subject) { s.key(t, "") }, Error, "is empty"},
 	{"credentials", "a placeholder", func(t *testing.T, s *Subject) { s.key(t, "sk-your-key-here") }, Error,
 		"is a placeholder"},
-	{"credentials", "another word", func(t *testing.T, s *Subject) { s.key(t, "Bearer sk-proj-1234") }, Error,
+	{"credentials", "another word", func(t *testing.T, s *Subject) { s.key(t, "Bearer sk-proj-s3cretmark") }, Error,
 		`begins with "Bearer"`},
-	{"credentials", "another service", func(t *testing.T, s *Subject) { s.key(t, "sk-ant-api03-1234") }, Error,
+	{"credentials", "another service", func(t *testing.T, s *Subject) { s.key(t, "sk-ant-api03-s3cretmark") }, Error,
 		`looks like a key of anthropic (it begins with "sk-ant-"), and goes to openai`},
 	{"prices", "of one token", func(_ *testing.T, s *Subject) {
 		s.Config.Routes[0].Price = config.Price{Input: 25, Output: 200_000_000}
@@ -550,7 +550,7 @@ func TestPlantedFaults(t *testing.T) {
 			require.Equal(t, fault.severity, f.Severity, "%+v", f)
 			require.NotEmpty(t, f.Next, "%+v", f)
 			require.NotEmpty(t, f.Why, "%+v", f)
-			require.NotContains(t, strings.ReplaceAll(fmt.Sprint(r), filepath.Dir(s.Data), ""), "1234", "a secret")
+			require.NotContains(t, strings.ReplaceAll(fmt.Sprint(r), filepath.Dir(s.Data), ""), "s3cretmark", "a secret")
 		})
 	}
 	for _, c := range Checks() {

@@ -143,6 +143,7 @@ func openPost(t *testing.T, way config.MailTLS) *post {
 	}()
 	t.Cleanup(func() {
 		_ = p.server.Close()
+		_ = l.Close() // it may not have begun to serve, and would then for ever
 		<-served
 	})
 	return p
