@@ -187,7 +187,7 @@ func (s *Subject) reach(ctx context.Context, t *target) func(r *result) {
 	asking, cancel := context.WithTimeout(ctx, 5*time.Second)
 	defer cancel()
 	addresses, err := s.Resolver.LookupHost(asking, host)
-	if err != nil && asking.Err() != nil {
+	if none, ok := errors.AsType[*net.DNSError](err); err != nil && (asking.Err() != nil || ok && none.IsTimeout) {
 		return told("resolvectl status; cat /etc/resolv.conf; getent hosts "+host, "%s: DNS does not answer: %v", of, err)
 	}
 	if err != nil {

@@ -40,12 +40,12 @@ func (c *turned) after(d time.Duration) <-chan time.Time {
 	return over
 }
 
-// settle returns when all loops of the engine wait, and its alerts.
+// settle returns when all loops of the engine wait, and the two of its alerts.
 func (c *turned) settle(t *testing.T, e *Engine) {
 	t.Helper()
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	for len(c.waiting) < len(e.background.loops)+1 {
+	for len(c.waiting) < len(e.background.loops)+2 {
 		c.change.Wait()
 	}
 }
