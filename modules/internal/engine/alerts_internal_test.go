@@ -60,6 +60,7 @@ func TestAlertsGoByTheStates(t *testing.T) {
 	o := openOffice(t)
 	defer o.close(t)
 	e := o.Engine
+	e.alerting.close() // what looks is this test
 	for event := range alertLooks {
 		switch event {
 		case "disk_filling", "disk_full": // as this machine has it
