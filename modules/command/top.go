@@ -99,13 +99,12 @@ func quietEnvironment(environment []string) []string {
 
 // checkTerminal says what to do where nothing can be drawn.
 func checkTerminal(cmd *cobra.Command) error {
-	in, isFile := cmd.InOrStdin().(*os.File)
 	w, isTerminal := cmd.OutOrStdout().(*os.File)
 	switch kind := os.Getenv("TERM"); {
 	case !isTerminal || !term.IsTerminal(int(w.Fd())):
 		return errors.New(gateway.Own("it draws on a terminal, and the output is none: `fareway gateway top --once` prints " +
 			"one frame as text, `--json` as JSON"))
-	case !isFile || !term.IsTerminal(int(in.Fd())):
+	case !human.IsInteractive(cmd.InOrStdin()):
 		return errors.New(gateway.Own("it takes keys from a terminal, and the input is none: `fareway gateway top --once` " +
 			"prints one frame as text, `--json` as JSON"))
 	case kind == "" || kind == "dumb":

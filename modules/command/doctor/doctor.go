@@ -17,7 +17,8 @@ import (
 	"strings"
 	"sync"
 	"time"
-	"unicode"
+
+	"github.com/fareway/fareway/modules/internal/human"
 )
 
 // Severity says how bad a finding is.
@@ -222,19 +223,13 @@ func report(results []result) Report {
 // maxText is the most of one text that is shown: some of it came over a network.
 const maxText = 2000
 
-// clean is a text without what a terminal would obey.
+// clean is a text as a terminal can show it, and no longer than maxText.
 func clean(text string) string {
-	text = strings.ToValidUTF8(text, "?")
-	text = strings.Map(func(r rune) rune {
-		if r != '\n' && (unicode.IsControl(r) || unicode.In(r, unicode.Cf, unicode.Zl, unicode.Zp)) {
-			return '?'
-		}
-		return r
-	}, text)
+	text = human.PrintableLines(strings.TrimSpace(text))
 	if len(text) > maxText {
 		text = strings.ToValidUTF8(text[:maxText], "") + "..."
 	}
-	return strings.TrimSpace(text)
+	return text
 }
 
 // flat is a clean text in one line.
