@@ -649,7 +649,7 @@ func TestChecksEnd(t *testing.T) {
 	require.Equal(t, []string{"passes"}, r.Passed)
 	require.Equal(t, Warning, r.Findings[1].Severity)
 	require.Equal(t, "the check hangs got no answer within 50ms", r.Findings[1].Seen)
-	require.Equal(t, []Finding{{"finds", Error, "seen ?[31m ?     Next: rm", "why", "next"},
+	require.Equal(t, []Finding{{"finds", Error, `seen \x1b[31m \u202e     Next: rm`, "why", "next"},
 		{"finds", Warning, "less", "why", "next"}}, []Finding{r.Findings[0], r.Findings[2]})
 	require.Len(t, r.Skipped, 3)
 	require.Equal(t, Skip{"hangs", "no answer within 50ms"}, r.Skipped[0])
