@@ -2,6 +2,7 @@ package command
 
 import (
 	"cmp"
+	"errors"
 	"fmt"
 	"io"
 	"net/url"
@@ -84,6 +85,13 @@ a viewer looks. An admin may all, support helps accounts, and read-only looks.`,
 			"  fareway gateway portal invite bob@example.com --operator support",
 		Args: exactly("EMAIL"),
 		RunE: func(cmd *cobra.Command, args []string) error {
+			switch {
+			case in.Account == "" && operator == "":
+				return fmt.Errorf("to what is missing: say --account NAME, --operator, or both, as in `%s --account NAME`",
+					cmd.UseLine())
+			case in.Account == "" && role != "":
+				return errors.New("--role is one in an account: say --account NAME, too")
+			}
 			in.Email, in.Role, in.Operator = args[0], people.Role(role), people.Operator(operator)
 			if in.Account != "" && role == "" {
 				in.Role = people.RoleMember

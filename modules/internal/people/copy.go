@@ -2,10 +2,13 @@ package people
 
 import (
 	"context"
+	"database/sql"
 	"errors"
 	"fmt"
+	"net/url"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 
 	"github.com/fareway/fareway/modules/internal/files"
@@ -47,6 +50,28 @@ func Copy(ctx context.Context, from, to string) (err error) {
 	return files.SyncFolder(filepath.Dir(to))
 }
 
+// Check says what is wrong with a store in a file that nobody has open.
+func Check(ctx context.Context, path string) (err error) {
+	defer func() {
+		if err != nil {
+			err = fmt.Errorf("looking at the store of people: %w", err)
+		}
+	}()
+	db, err := sql.Open("sqlite", (&url.URL{Scheme: "file", Path: path, RawQuery: "immutable=1&mode=ro"}).String())
+	if err != nil {
+		return err
+	}
+	defer func() { err = errors.Join(err, db.Close()) }()
+	var result string
+	if err := db.QueryRowContext(ctx, `PRAGMA quick_check(1)`).Scan(&result); err != nil {
+		return err
+	}
+	if result != "ok" {
+		return fmt.Errorf("it is damaged: %s", result)
+	}
+	return nil
+}
+
 // movedTables are those that a move takes along, in an order in which each refers to those before it. Sessions and
 // challenges are not moved: everybody signs in anew at the new place.
 var movedTables = []struct{ name, columns string }{
@@ -59,8 +84,8 @@ var movedTables = []struct{ name, columns string }{
 	{"portal_identities", "issuer, subject, person, created"},
 }
 
-// Move copies what is in a store, but sessions, to another one, in one transaction there. A row that is there already is
-// left as it is, so that a move can be repeated. It returns how many people the other one has then.
+// Move copies what is in a store, but sessions, to another one, which nobody uses, in the place of what is there: an
+// earlier move may have brought that. It is one transaction there. It returns how many people the other one has then.
 func Move(ctx context.Context, from, to *Service) (people int, err error) {
 	source, err := from.store.read(ctx)
 	if err != nil {
@@ -81,13 +106,23 @@ func Move(ctx context.Context, from, to *Service) (people int, err error) {
 		}
 	}
 	err = to.store.transact(ctx, func(t *tx) error {
+		for _, name := range []string{"portal_sessions", "portal_challenges"} {
+			if _, err := t.exec(`DELETE FROM ` + name); err != nil {
+				return err
+			}
+		}
+		for _, table := range slices.Backward(movedTables) {
+			if _, err := t.exec(`DELETE FROM ` + table.name); err != nil {
+				return err
+			}
+		}
 		for i, table := range movedTables {
 			var places []string
 			for j := range strings.Count(table.columns, ",") + 1 {
 				places = append(places, fmt.Sprintf("$%d", j+1))
 			}
 			insert := `INSERT INTO ` + table.name + ` (` + table.columns + `) VALUES (` + strings.Join(places, ", ") +
-				`) ON CONFLICT DO NOTHING`
+				`)`
 			for _, values := range rows[i] {
 				if _, err := t.exec(insert, values...); err != nil {
 					return err

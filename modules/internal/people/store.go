@@ -32,6 +32,10 @@ const (
 	connections = 4
 	// patience is how long anything waits for the store.
 	patience = 5 * time.Second
+	// migrating is how long the tables of a new version may take, and lockEvery how often it is looked whether another
+	// node has made them.
+	migrating = 30 * time.Second
+	lockEvery = 100 * time.Millisecond
 	// retryEvery is how long a store that could not be opened is left alone: somebody waits for each look.
 	retryEvery = time.Second
 	// attempts is how often a transaction is begun that others get in the way of.
@@ -80,7 +84,7 @@ func (s *store) ready(ctx context.Context) (*sql.DB, error) {
 		return nil, s.failed
 	}
 	// Who asks may leave; whoever comes next wants it, too.
-	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), patience)
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), migrating)
 	defer cancel()
 	db, err := s.open()
 	if err == nil {
@@ -149,7 +153,8 @@ func (s *store) migrate(ctx context.Context, db *sql.DB) error {
 	dialect, options := goose.DialectSQLite3, []goose.ProviderOption{goose.WithTableName("portal_versions"),
 		goose.WithSlog(slog.New(slog.DiscardHandler)), goose.WithDisableGlobalRegistry(true)}
 	if s.dsn != "" {
-		locker, err := lock.NewPostgresTableLocker(lock.WithTableName("portal_lock"))
+		locker, err := lock.NewPostgresTableLocker(lock.WithTableName("portal_lock"),
+			lock.WithTableLockTimeout(lockEvery, uint64(migrating/lockEvery)))
 		if err != nil {
 			return fmt.Errorf("locking the schema: %w", err)
 		}
@@ -161,7 +166,12 @@ func (s *store) migrate(ctx context.Context, db *sql.DB) error {
 	}
 	sources := p.ListSources()
 	newest := sources[len(sources)-1].Version
-	is, err := p.GetDBVersion(ctx)
+	var is int64
+	// Without the lock: it is true each time but the first, and then there may be no such table.
+	known := db.QueryRowContext(ctx, `SELECT max(version_id) FROM portal_versions`).Scan(&is)
+	if known != nil || is < newest {
+		is, err = p.GetDBVersion(ctx)
+	}
 	switch {
 	case err != nil:
 		return fmt.Errorf("reading the version of its tables: %w", err)

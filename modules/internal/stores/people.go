@@ -3,7 +3,9 @@ package stores
 import (
 	"context"
 	"errors"
+	"fmt"
 	"io/fs"
+	"log/slog"
 	"os"
 
 	"github.com/fareway/fareway/config"
@@ -30,4 +32,23 @@ func (f File) CopyPeople(ctx context.Context, to string) (has bool, err error) {
 		return false, nil
 	}
 	return true, people.Copy(ctx, f.People(), to)
+}
+
+// CheckPeople says what is wrong with a file that CopyPeople made, or that was one.
+func CheckPeople(ctx context.Context, path string) error { return people.Check(ctx, path) }
+
+// MovePeople takes the people beside it to a server on which no gateway runs, in the place of those there. has is false
+// where there are none.
+func (f File) MovePeople(ctx context.Context, to Server) (n int, has bool, err error) {
+	if _, err := os.Stat(f.People()); errors.Is(err, fs.ErrNotExist) {
+		return 0, false, nil
+	}
+	log := slog.New(slog.DiscardHandler)
+	source, target := people.New(people.Options{Path: f.People(), Log: log}), people.New(people.Options{DSN: string(to), Log: log})
+	defer func() { err = errors.Join(err, source.Close(), target.Close()) }()
+	n, err = people.Move(ctx, source, target)
+	if err != nil {
+		err = fmt.Errorf("moving who may sign in to the portal: %w", err)
+	}
+	return n, true, err
 }
