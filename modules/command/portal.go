@@ -87,8 +87,8 @@ a viewer looks. An admin may all, support helps accounts, and read-only looks.`,
 		RunE: func(cmd *cobra.Command, args []string) error {
 			switch {
 			case in.Account == "" && operator == "":
-				return fmt.Errorf("to what is missing: say --account NAME, --operator, or both, as in `%s --account NAME`",
-					cmd.UseLine())
+				return fmt.Errorf("to what is missing: say --account NAME, --operator, or both, as in `%s EMAIL --account NAME`",
+					cmd.CommandPath())
 			case in.Account == "" && role != "":
 				return errors.New("--role is one in an account: say --account NAME, too")
 			}
@@ -248,8 +248,8 @@ changes has to sign in anew.`,
 		Args: exactly("EMAIL"),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			if in.Account+in.Role+in.Operator == "" {
-				return fmt.Errorf("nothing is asked for: say --account and --role, or --operator, as in `%s --operator support`",
-					cmd.UseLine())
+				return fmt.Errorf("nothing is asked for: say --account and --role, or --operator, as in `%s EMAIL --operator "+
+					"support`", cmd.CommandPath())
 			}
 			var v admin.PortalPerson
 			if err := to.call(cmd, "POST", personPath(args[0])+"/role", in, &v); err != nil {

@@ -2,7 +2,6 @@ package people
 
 import (
 	"context"
-	"database/sql"
 	"errors"
 	"fmt"
 	"net/url"
@@ -21,7 +20,8 @@ const fileName = "portal.db"
 func FileBeside(ledger string) string { return filepath.Join(filepath.Dir(ledger), fileName) }
 
 // Copy copies the store in a file, as it is at one moment, into a new file, which is on the disk when it returns. A
-// gateway may have it open.
+// gateway may have it open. Sessions are not in the copy, nor are links by which somebody comes in who is there: what is
+// ended or used later would open something again where the copy is put back.
 func Copy(ctx context.Context, from, to string) (err error) {
 	defer func() {
 		if err != nil {
@@ -44,10 +44,29 @@ func Copy(ctx context.Context, from, to string) (err error) {
 	if _, err := db.ExecContext(ctx, `VACUUM INTO $1`, to); err != nil {
 		return err
 	}
+	if err := forgetSessions(ctx, to); err != nil {
+		return err
+	}
 	if err := f.Sync(); err != nil {
 		return err
 	}
 	return files.SyncFolder(filepath.Dir(to))
+}
+
+// forgetSessions takes what opens something out of a copy.
+func forgetSessions(ctx context.Context, path string) (err error) {
+	db, err := openSQLite(path, url.Values{"_pragma": {"secure_delete(on)"}})
+	if err != nil {
+		return err
+	}
+	defer func() { err = errors.Join(err, db.Close()) }()
+	for _, statement := range []string{`DELETE FROM portal_sessions`, `DELETE FROM portal_challenges`,
+		`DELETE FROM portal_invitations WHERE reset = 1 OR email = ''`} {
+		if _, err := db.ExecContext(ctx, statement); err != nil {
+			return err
+		}
+	}
+	return nil
 }
 
 // Check says what is wrong with a store in a file that nobody has open.
@@ -57,7 +76,7 @@ func Check(ctx context.Context, path string) (err error) {
 			err = fmt.Errorf("looking at the store of people: %w", err)
 		}
 	}()
-	db, err := sql.Open("sqlite", (&url.URL{Scheme: "file", Path: path, RawQuery: "immutable=1&mode=ro"}).String())
+	db, err := openSQLite(path, url.Values{"immutable": {"1"}, "mode": {"ro"}})
 	if err != nil {
 		return err
 	}

@@ -15,7 +15,10 @@ import (
 func TestCopiesAreWhole(t *testing.T) {
 	t.Parallel()
 	f := onFile(t)
-	f.join("ann@example.com", people.RoleOwner)
+	token, v := f.join("ann@example.com", people.RoleOwner)
+	link := f.invited("bob@example.com", people.RoleViewer)
+	reset, _, err := f.InviteReset(t.Context(), v.Person, "")
+	require.NoError(t, err)
 	to := filepath.Join(t.TempDir(), "copy.db")
 	require.NoError(t, people.Copy(t.Context(), f.options.Path, to))
 	require.NoError(t, people.Check(t.Context(), to))
@@ -25,7 +28,12 @@ func TestCopiesAreWhole(t *testing.T) {
 		require.Equal(t, fs.FileMode(0o600), info.Mode().Perm(), path)
 	}
 	copied := newFixture(t, to, "")
-	_, err := copied.SignIn(t.Context(), "ann@example.com", password, home)
+	require.Empty(t, copied.opens(token), "a session that may have ended since is in a copy")
+	_, err = copied.ReadInvitation(t.Context(), reset)
+	require.ErrorIs(t, err, people.ErrExpired)
+	_, err = copied.ReadInvitation(t.Context(), link)
+	require.NoError(t, err)
+	_, err = copied.SignIn(t.Context(), "ann@example.com", password, home)
 	require.NoError(t, err)
 	require.Error(t, people.Copy(t.Context(), f.options.Path, to), "a file that is there is written over")
 	require.ErrorIs(t, people.Copy(t.Context(), filepath.Join(t.TempDir(), "none.db"), filepath.Join(t.TempDir(), "x")),

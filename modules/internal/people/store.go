@@ -127,19 +127,23 @@ func openFile(path string) (*sql.DB, error) {
 	if err := f.Close(); err != nil {
 		return nil, err
 	}
-	path, err = filepath.Abs(path)
-	if err != nil {
-		return nil, err
-	}
-	query := url.Values{"_txlock": {"immediate"}, "_pragma": {
-		fmt.Sprintf("busy_timeout(%d)", patience.Milliseconds()), "journal_mode(wal)", "foreign_keys(on)"}}
-	db, err := sql.Open("sqlite", (&url.URL{Scheme: "file", Path: path, RawQuery: query.Encode()}).String())
+	db, err := openSQLite(path, url.Values{"_txlock": {"immediate"}, "_pragma": {
+		fmt.Sprintf("busy_timeout(%d)", patience.Milliseconds()), "journal_mode(wal)", "foreign_keys(on)"}})
 	if err != nil {
 		return nil, err
 	}
 	db.SetMaxOpenConns(connections)
 	db.SetConnMaxIdleTime(time.Minute)
 	return db, nil
+}
+
+// openSQLite opens a file by a URI, in which a path has to be a whole one.
+func openSQLite(path string, query url.Values) (*sql.DB, error) {
+	path, err := filepath.Abs(path)
+	if err != nil {
+		return nil, err
+	}
+	return sql.Open("sqlite", (&url.URL{Scheme: "file", Path: path, RawQuery: query.Encode()}).String())
 }
 
 // migrate brings the tables to those of this program. In PostgreSQL one node does it, and others wait meanwhile: the
