@@ -36,8 +36,8 @@ func ledgerMoveCommand() *cobra.Command {
 		Long: `Takes the ledger in the data folder into an empty PostgreSQL database: accounts, keys,
 balances, every movement of money with its hashes, the audit trail, checkpoints,
 requests with their attempts and receipts, usage, prices, what was learned of routes,
-and who may sign in to the portal (everybody signs in anew). No gateway may run on it. What its spool has is taken up first, and what dead
-processes held is released.
+and who may sign in to the portal (everybody signs in anew). No gateway may run on it.
+What its spool has is taken up first, and what dead processes held is released.
 
 It verifies the ledger before it begins, compares every row on both sides when all are
 there, verifies the new ledger as ` + "`ledger verify`" + ` does, with all checkpoints, and compares

@@ -172,8 +172,8 @@ func portalPeopleCommand() *cobra.Command {
 			if out.json {
 				return copyArray(cmd.Context(), c, "/fareway/portal/people", query, w)
 			}
-			return printRows(w, gateway.Own("Nobody may: invite somebody with `fareway gateway portal invite EMAIL --account NAME`, "+
-				"or make the first admin with `fareway gateway portal first`."),
+			return printRows(w, gateway.Own("Nobody may: invite somebody with `fareway gateway portal invite EMAIL --account "+
+				"NAME`, or make the first admin with `fareway gateway portal first`."),
 				newListing(w, column{title: "EMAIL"}, column{title: "NAME"}, column{title: "OPERATOR"}, column{title: "ACCOUNTS"},
 					column{title: "SIGNS IN BY"}, column{title: "LAST"}),
 				func(add func(...string) error) error {

@@ -34,7 +34,8 @@ func TestPortalCommands(t *testing.T) {
 		_, err := run(t, append(append([]string{"portal"}, args...), "--data", data)...)
 		require.ErrorContains(t, err, message)
 	}
-	require.Contains(t, do("people"), "Nobody may: invite somebody with `fareway gateway portal invite EMAIL --account NAME`")
+	require.Contains(t, do("people"), "Nobody may: invite somebody with `fareway gateway portal invite EMAIL --account "+
+		"NAME`")
 	require.Contains(t, do("invitations"), "There are none.")
 	fails("say --account NAME, --operator, or both", "invite", "ann@example.com")
 	fails("say --account NAME, too", "invite", "ann@example.com", "--role", "owner", "--operator", "admin")

@@ -24,7 +24,8 @@ const (
 	maxInvitations = 500
 )
 
-const invitationColumns = `i.id, i.email, i.account, i.role, i.operator, i.reset, i.person, i.made_by, i.created, i.expires`
+const invitationColumns = `i.id, i.email, i.account, i.role, i.operator, i.reset, i.person, i.made_by, i.created,
+	i.expires`
 
 func readInvitation(row scanner) (v Invitation, err error) {
 	var reset, created, expires int64

@@ -7,8 +7,8 @@
 // What is hard to change later:
 //
 //   - An e-mail is what whoever invited has written, and proves nothing. Who has the link of an invitation becomes
-//     somebody new; a person who is there signs in to accept one (AcceptAs). An issuer of OpenID Connect knows a person by
-//     its issuer and subject.
+//     somebody new; a person who is there signs in to accept one (AcceptAs). By OpenID Connect a person is known by
+//     issuer and subject.
 //   - A link to set a new password takes every other proof away, for whoever needs one may have lost them all.
 //   - What groups of an issuer make somebody counts in sessions that this issuer has begun (operatorIn).
 //   - Copies and moves leave sessions behind.
@@ -25,7 +25,6 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
-	"net/http"
 	"slices"
 	"strings"
 	"sync"
@@ -246,7 +245,6 @@ type Service struct {
 	store   store
 	hashing hashing
 	issuers issuers
-	client  *http.Client // nil: one for each issuer
 	closing sync.Once
 }
 

@@ -20,8 +20,8 @@ type personRow struct {
 }
 
 // personColumns are what readPerson reads, of portal_people p.
-const personColumns = `p.id, p.email, p.name, p.operator, p.operator_from, p.disabled, p.created, p.signed_in, p.language,
-	p.zone, p.password, p.totp, p.totp_next, p.totp_step,
+const personColumns = `p.id, p.email, p.name, p.operator, p.operator_from, p.disabled, p.created, p.signed_in,
+	p.language, p.zone, p.password, p.totp, p.totp_next, p.totp_step,
 	(SELECT count(*) FROM portal_passkeys k WHERE k.person = p.id)`
 
 // columns are where to read one to, and what to do then.

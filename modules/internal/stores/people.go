@@ -26,7 +26,8 @@ func OpenPeople(at config.Store, data string, o people.Options) *people.Service 
 // People is the file with the people beside it, which need not be there.
 func (f File) People() string { return people.FileBeside(string(f)) }
 
-// CopyPeople copies the people beside it, as they are at one moment, into a new file. has is false where there are none.
+// CopyPeople copies the people beside it, as they are at one moment, into a new file. has is false where there are
+// none.
 func (f File) CopyPeople(ctx context.Context, to string) (has bool, err error) {
 	if _, err := os.Stat(f.People()); errors.Is(err, fs.ErrNotExist) {
 		return false, nil
@@ -44,7 +45,8 @@ func (f File) MovePeople(ctx context.Context, to Server) (n int, has bool, err e
 		return 0, false, nil
 	}
 	log := slog.New(slog.DiscardHandler)
-	source, target := people.New(people.Options{Path: f.People(), Log: log}), people.New(people.Options{DSN: string(to), Log: log})
+	source := people.New(people.Options{Path: f.People(), Log: log})
+	target := people.New(people.Options{DSN: string(to), Log: log})
 	defer func() { err = errors.Join(err, source.Close(), target.Close()) }()
 	n, err = people.Move(ctx, source, target)
 	if err != nil {
