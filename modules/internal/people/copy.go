@@ -13,15 +13,16 @@ import (
 	"github.com/fareway/fareway/modules/internal/files"
 )
 
-// fileName is that of a store in SQLite, beside the ledger's: in a file of its own neither waits for the other's writer.
+// fileName is that of a store in SQLite, beside the ledger's: in a file of its own neither waits for the other's
+// writer.
 const fileName = "portal.db"
 
 // FileBeside is the store's file beside that of a ledger.
 func FileBeside(ledger string) string { return filepath.Join(filepath.Dir(ledger), fileName) }
 
 // Copy copies the store in a file, as it is at one moment, into a new file, which is on the disk when it returns. A
-// gateway may have it open. Sessions are not in the copy, nor are links by which somebody comes in who is there: what is
-// ended or used later would open something again where the copy is put back.
+// gateway may have it open. Sessions are not in the copy, nor are links by which somebody comes in who is there: what
+// is ended or used later would open something again where the copy is put back.
 func Copy(ctx context.Context, from, to string) (err error) {
 	defer func() {
 		if err != nil {
@@ -94,8 +95,8 @@ func Check(ctx context.Context, path string) (err error) {
 // movedTables are those that a move takes along, in an order in which each refers to those before it. Sessions and
 // challenges are not moved: everybody signs in anew at the new place.
 var movedTables = []struct{ name, columns string }{
-	{"portal_people", "id, email, name, operator, operator_from, disabled, created, signed_in, language, zone, password, " +
-		"totp, totp_next, totp_step"},
+	{"portal_people", "id, email, name, operator, operator_from, disabled, created, signed_in, language, zone, " +
+		"password, totp, totp_next, totp_step"},
 	{"portal_memberships", "account, person, role, since"},
 	{"portal_invitations", "id, hash, email, account, role, operator, reset, person, made_by, created, expires"},
 	{"portal_passkeys", "id, person, name, created, used, data"},
