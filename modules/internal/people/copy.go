@@ -104,6 +104,24 @@ var movedTables = []struct{ name, columns string }{
 	{"portal_identities", "issuer, subject, person, created"},
 }
 
+// checkUnused is an ErrExists where a store has people besides those that are known, or somebody is signed in: it is
+// another gateway's.
+func (t *tx) checkUnused(known map[string]bool) error {
+	ids, err := list(&t.reader, func(row scanner) (id string, err error) {
+		err = row.Scan(&id)
+		return id, err
+	}, `SELECT id FROM portal_people UNION ALL SELECT hash FROM portal_sessions`)
+	if err != nil {
+		return err
+	}
+	for _, id := range ids {
+		if !known[id] {
+			return fmt.Errorf("%w: that database has people of its own, who sign in there", ErrExists)
+		}
+	}
+	return nil
+}
+
 // Move copies what is in a store, but sessions, to another one, which nobody uses, in the place of what is there: an
 // earlier move may have brought that. It is one transaction there. It returns how many people the other one has then.
 func Move(ctx context.Context, from, to *Service) (people int, err error) {
@@ -125,11 +143,14 @@ func Move(ctx context.Context, from, to *Service) (people int, err error) {
 			return 0, err
 		}
 	}
+	known := make(map[string]bool)
+	for _, values := range rows[0] {
+		id, _ := values[0].(string)
+		known[id] = true
+	}
 	err = to.store.transact(ctx, func(t *tx) error {
-		for _, name := range []string{"portal_sessions", "portal_challenges"} {
-			if _, err := t.exec(`DELETE FROM ` + name); err != nil {
-				return err
-			}
+		if err := t.checkUnused(known); err != nil {
+			return err
 		}
 		for _, table := range slices.Backward(movedTables) {
 			if _, err := t.exec(`DELETE FROM ` + table.name); err != nil {
