@@ -110,7 +110,8 @@ func checkGift(v *Invitation) error {
 }
 
 // InviteReset makes a link by which a person sets a new password. It takes what else they prove themselves with away
-// (code, recovery codes, passkeys), once it is used, and ends their sessions. A link before it opens nothing any more.
+// (code, recovery codes, passkeys, issuers), once it is used, and ends their sessions. A link before it opens nothing
+// any more.
 func (s *Service) InviteReset(ctx context.Context, person, by string) (token string, v Invitation, err error) {
 	now := s.now()
 	s.purge(ctx)
@@ -383,8 +384,15 @@ func (t *tx) reset(v *Invitation, password string, c Client, now time.Time, in *
 		`UPDATE portal_people SET totp = '', totp_next = '' WHERE id = $1`,
 		`DELETE FROM portal_recovery WHERE person = $1`,
 		`DELETE FROM portal_passkeys WHERE person = $1`,
+		`DELETE FROM portal_identities WHERE person = $1`,
 	} {
 		if _, err := t.exec(statement, p.ID); err != nil {
+			return err
+		}
+	}
+	// What groups have given went with the issuer's word: who links it again gets it again.
+	if p.operatorFrom != "" {
+		if err := t.setOperator(&p, "", ""); err != nil {
 			return err
 		}
 	}
