@@ -113,6 +113,18 @@ func checkGift(v *Invitation) error {
 // (code, recovery codes, passkeys, issuers), once it is used, and ends their sessions. A link before it opens nothing
 // any more.
 func (s *Service) InviteReset(ctx context.Context, person, by string) (token string, v Invitation, err error) {
+	return s.inviteReset(ctx, person, by, Admin)
+}
+
+// InviteResetBelow is InviteReset for who may help those only who are most for the gateway, or less. ErrAbove: the
+// person is more, when the link is made.
+func (s *Service) InviteResetBelow(ctx context.Context, person, by string, most Operator) (token string, v Invitation,
+	err error) {
+	return s.inviteReset(ctx, person, by, most)
+}
+
+func (s *Service) inviteReset(ctx context.Context, person, by string, most Operator) (token string, v Invitation,
+	err error) {
 	now := s.now()
 	s.purge(ctx)
 	token, hash := newToken()
@@ -123,6 +135,9 @@ func (s *Service) InviteReset(ctx context.Context, person, by string) (token str
 		}
 		if p.Disabled {
 			return fmt.Errorf("%w: %s is disabled: enable them first", ErrInvalid, p.Email)
+		}
+		if operatorRank[p.Operator] > operatorRank[most] {
+			return fmt.Errorf("%w: %s is %s", ErrAbove, p.Email, p.Operator)
 		}
 		v = Invitation{ID: newID("invitation"), Email: p.Email, Reset: true, Person: person,
 			By: cmp.Or(by, ledger.ActorOf(ctx)), Created: now, Expires: now.Add(resetFor)}
@@ -325,6 +340,10 @@ func (t *tx) give(p *personRow, v *Invitation, now time.Time) error {
 			return err
 		}
 		p.Operator, p.operatorFrom = v.Operator, ""
+		// Who could help a member has a link into an operator otherwise.
+		if err := t.withdrawResets(p.ID); err != nil {
+			return err
+		}
 	}
 	given := v.gift()
 	given["email"], given["invitation"] = p.Email, v.ID

@@ -77,6 +77,8 @@ var (
 	ErrLastOwner = errors.New("the last owner of the account")
 	// ErrLastAdmin: the gateway would have no admin.
 	ErrLastAdmin = errors.New("the last admin of the gateway")
+	// ErrAbove: the person is more for the gateway than who asks may help.
+	ErrAbove = errors.New("more for the gateway than who asks may help")
 	// ErrConfirm: it is too long ago that this session has proven who it is: see Confirm.
 	ErrConfirm = errors.New("to be confirmed first")
 	// ErrSignInFirst: there is a person of this e-mail, who has to sign in before.

@@ -349,3 +349,38 @@ func TestWithdrawnInvitations(t *testing.T) {
 		require.ErrorIs(f, err, people.ErrExpired)
 	})
 }
+
+func TestLinksDoNotRiseWithWhomTheyOpen(t *testing.T) {
+	t.Parallel()
+	onBoth(t, func(f *fixture) {
+		ctx := f.Context()
+		_, ann := f.join("ann@example.com", people.RoleMember)
+		opens := func(link string) error {
+			_, err := f.ReadInvitation(ctx, link)
+			return err
+		}
+		link, _, err := f.InviteResetBelow(ctx, ann.Person, "helper", "")
+		require.NoError(f, err)
+		require.NoError(f, opens(link))
+		require.NoError(f, f.SetOperator(ctx, ann.Person, people.Support))
+		require.ErrorIs(f, opens(link), people.ErrExpired, "a link for a member opens an operator")
+		require.NoError(f, f.SetOperator(ctx, ann.Person, ""))
+
+		link, _, err = f.InviteResetBelow(ctx, ann.Person, "helper", "")
+		require.NoError(f, err)
+		in, err := f.SignIn(ctx, "ann@example.com", password, home)
+		require.NoError(f, err)
+		gift, _, err := f.Invite(ctx, people.Invitation{Email: "ann@example.com", Operator: people.Admin})
+		require.NoError(f, err)
+		_, _, err = f.AcceptAs(ctx, in.Session, gift, home)
+		require.NoError(f, err)
+		require.ErrorIs(f, opens(link), people.ErrExpired, "a link for a member opens an admin")
+
+		for _, most := range []people.Operator{"", people.ReadOnly, people.Support} {
+			_, _, err = f.InviteResetBelow(ctx, ann.Person, "helper", most)
+			require.ErrorIs(f, err, people.ErrAbove, most)
+		}
+		_, _, err = f.InviteResetBelow(ctx, ann.Person, "helper", people.Admin)
+		require.NoError(f, err)
+	})
+}

@@ -292,8 +292,8 @@ func (s *Service) SetOperator(ctx context.Context, person string, o Operator) er
 	})
 }
 
-// setOperator makes one an operator, by somebody or by the groups of an issuer, and ends their sessions: what those
-// may do has changed.
+// setOperator makes one an operator, by somebody or by the groups of an issuer, and ends their sessions and their links
+// for a new password: what those open has changed.
 func (t *tx) setOperator(p *personRow, o Operator, from string) error {
 	if _, err := t.exec(`UPDATE portal_people SET operator = $1, operator_from = $2 WHERE id = $3`, string(o), from,
 		p.ID); err != nil {
@@ -301,6 +301,9 @@ func (t *tx) setOperator(p *personRow, o Operator, from string) error {
 	}
 	t.note("portal.set_operator", "", p.ID, map[string]any{"email": p.Email, "operator": o, "by_groups": from != ""})
 	p.Operator, p.operatorFrom = o, from
+	if err := t.withdrawResets(p.ID); err != nil {
+		return err
+	}
 	return t.endSessions(p.ID, "")
 }
 
