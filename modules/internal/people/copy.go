@@ -98,7 +98,7 @@ var movedTables = []struct{ name, columns string }{
 	{"portal_people", "id, email, name, operator, operator_from, disabled, created, signed_in, language, zone, " +
 		"password, totp, totp_next, totp_step"},
 	{"portal_memberships", "account, person, role, since"},
-	{"portal_invitations", "id, hash, email, account, role, operator, reset, person, made_by, created, expires"},
+	{"portal_invitations", "id, hash, email, account, role, operator, reset, person, made_by, maker, created, expires"},
 	{"portal_passkeys", "id, person, name, created, used, data"},
 	{"portal_recovery", "person, hash"},
 	{"portal_identities", "issuer, subject, person, created"},

@@ -5,6 +5,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"strings"
 	"time"
 
@@ -24,26 +25,31 @@ const (
 	maxInvitations = 500
 )
 
-const invitationColumns = `i.id, i.email, i.account, i.role, i.operator, i.reset, i.person, i.made_by, i.created,
-	i.expires`
+const invitationColumns = `i.id, i.email, i.account, i.role, i.operator, i.reset, i.person, i.made_by, i.maker,
+	i.created, i.expires`
+
+// bareInvitationColumns are for RETURNING.
+var bareInvitationColumns = strings.ReplaceAll(invitationColumns, "i.", "")
 
 func readInvitation(row scanner) (v Invitation, err error) {
 	var reset, created, expires int64
-	err = row.Scan(&v.ID, &v.Email, &v.Account, &v.Role, &v.Operator, &reset, &v.Person, &v.By, &created, &expires)
+	err = row.Scan(&v.ID, &v.Email, &v.Account, &v.Role, &v.Operator, &reset, &v.Person, &v.By, &v.Maker, &created,
+		&expires)
 	v.Reset, v.Created, v.Expires, v.first = reset != 0, moment(created), moment(expires), v.Email == ""
 	return v, err
 }
 
 func (t *tx) insertInvitation(v *Invitation, hash string) error {
 	_, err := t.exec(`INSERT INTO portal_invitations (id, hash, email, account, role, operator, reset, person, made_by,
-		created, expires) VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11)`, v.ID, hash, v.Email, v.Account,
-		string(v.Role), string(v.Operator), flag(v.Reset), v.Person, v.By, nanos(v.Created), nanos(v.Expires))
+		maker, created, expires) VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12)`, v.ID, hash, v.Email, v.Account,
+		string(v.Role), string(v.Operator), flag(v.Reset), v.Person, v.By, v.Maker, nanos(v.Created),
+		nanos(v.Expires))
 	return err
 }
 
 // Invite makes a link by which somebody becomes a member of an account, an operator, or both. Who has it may use it,
 // once, until it expires (7 days, unless v says another time within 30). Where there is a person of this e-mail, they
-// have to sign in first.
+// have to sign in first. It ends with the right of its Maker.
 func (s *Service) Invite(ctx context.Context, v Invitation) (token string, _ Invitation, err error) {
 	if v.Email, err = CleanEmail(v.Email); err != nil {
 		return "", v, err
@@ -53,7 +59,7 @@ func (s *Service) Invite(ctx context.Context, v Invitation) (token string, _ Inv
 	}
 	now := s.now()
 	v = Invitation{ID: newID("invitation"), Email: v.Email, Account: v.Account, Role: v.Role, Operator: v.Operator,
-		By: cmp.Or(v.By, ledger.ActorOf(ctx)), Created: now, Expires: v.Expires}
+		By: cmp.Or(v.By, ledger.ActorOf(ctx)), Maker: v.Maker, Created: now, Expires: v.Expires}
 	switch {
 	case v.Expires.IsZero():
 		v.Expires = now.Add(invitedFor)
@@ -64,6 +70,9 @@ func (s *Service) Invite(ctx context.Context, v Invitation) (token string, _ Inv
 	s.purge(ctx)
 	token, hash := newToken()
 	err = s.store.transact(ctx, func(t *tx) error {
+		if err := t.checkMaker(v.Maker); err != nil {
+			return err
+		}
 		var n int64
 		if _, err := t.find(`SELECT count(*) FROM portal_invitations WHERE account = $1`, []any{v.Account}, &n); err != nil {
 			return err
@@ -113,18 +122,18 @@ func checkGift(v *Invitation) error {
 // (code, recovery codes, passkeys, issuers), once it is used, and ends their sessions. A link before it opens nothing
 // any more.
 func (s *Service) InviteReset(ctx context.Context, person, by string) (token string, v Invitation, err error) {
-	return s.inviteReset(ctx, person, by, Admin)
+	return s.inviteReset(ctx, person, Person{Email: by}, Admin)
 }
 
-// InviteResetBelow is InviteReset for who may help those only who are most for the gateway, or less. ErrAbove: the
-// person is more, when the link is made.
-func (s *Service) InviteResetBelow(ctx context.Context, person, by string, most Operator) (token string, v Invitation,
-	err error) {
+// InviteResetBelow is InviteReset by a person, who may help those only who are most for the gateway, or less. ErrAbove:
+// they are more, when the link is made. It ends with the right of who has made it.
+func (s *Service) InviteResetBelow(ctx context.Context, person string, by Person, most Operator) (token string,
+	v Invitation, err error) {
 	return s.inviteReset(ctx, person, by, most)
 }
 
-func (s *Service) inviteReset(ctx context.Context, person, by string, most Operator) (token string, v Invitation,
-	err error) {
+func (s *Service) inviteReset(ctx context.Context, person string, by Person, most Operator) (token string,
+	v Invitation, err error) {
 	now := s.now()
 	s.purge(ctx)
 	token, hash := newToken()
@@ -139,8 +148,11 @@ func (s *Service) inviteReset(ctx context.Context, person, by string, most Opera
 		if operatorRank[p.Operator] > operatorRank[most] {
 			return fmt.Errorf("%w: %s is %s", ErrAbove, p.Email, p.Operator)
 		}
+		if err := t.checkMaker(by.ID); err != nil {
+			return err
+		}
 		v = Invitation{ID: newID("invitation"), Email: p.Email, Reset: true, Person: person,
-			By: cmp.Or(by, ledger.ActorOf(ctx)), Created: now, Expires: now.Add(resetFor)}
+			By: cmp.Or(by.Email, ledger.ActorOf(ctx)), Maker: by.ID, Created: now, Expires: now.Add(resetFor)}
 		if err := t.withdrawResets(person); err != nil {
 			return err
 		}
@@ -156,6 +168,33 @@ func (s *Service) inviteReset(ctx context.Context, person, by string, most Opera
 func (t *tx) withdrawResets(person string) error {
 	_, err := t.exec(`DELETE FROM portal_invitations WHERE person = $1 AND reset = 1`, person)
 	return err
+}
+
+// checkMaker is an ErrNoSession where who makes a link was let out meanwhile: what they have made then is gone.
+func (t *tx) checkMaker(maker string) error {
+	if maker == "" {
+		return nil
+	}
+	p, err := t.personOf(maker)
+	if err == nil && p.Disabled {
+		err = ErrNoSession
+	}
+	return err
+}
+
+// withdrawOf has the links open nothing any more that a person has made: to an account, or with "*" all of them.
+func (t *tx) withdrawOf(maker, account string) error {
+	gone, err := list(&t.reader, readInvitation, `DELETE FROM portal_invitations WHERE maker = $1 AND maker <> ''
+		AND (account = $2 OR $2 = '*') RETURNING `+bareInvitationColumns, maker, account)
+	if err != nil {
+		return err
+	}
+	slices.SortFunc(gone, func(a, b Invitation) int { return cmp.Compare(a.ID, b.ID) })
+	for i := range gone {
+		t.note("portal.withdraw_invitation", gone[i].Account, gone[i].ID, map[string]any{"email": gone[i].Email,
+			"maker": maker})
+	}
+	return nil
 }
 
 // FirstLink makes the link by which the first operator comes in, where there is no admin who can; the token is ""
@@ -199,7 +238,7 @@ func (s *Service) Invitations(ctx context.Context, account, after string, limit 
 func (s *Service) WithdrawInvitation(ctx context.Context, account, id string) error {
 	return s.store.transact(ctx, func(t *tx) error {
 		all, err := list(&t.reader, readInvitation, `DELETE FROM portal_invitations AS i WHERE i.id = $1
-			AND (i.account = $2 OR $2 = '*') RETURNING `+strings.ReplaceAll(invitationColumns, "i.", ""), id, account)
+			AND (i.account = $2 OR $2 = '*') RETURNING `+bareInvitationColumns, id, account)
 		if err != nil {
 			return err
 		}

@@ -198,6 +198,7 @@ type Invitation struct {
 	Reset    bool      `json:"reset,omitempty"`
 	Person   string    `json:"person,omitempty"` // of a reset
 	By       string    `json:"by"`               // who has made it
+	Maker    string    `json:"maker,omitempty"`  // the person who has, with whose right it ends; "": no person
 	Created  time.Time `json:"created"`
 	Expires  time.Time `json:"expires"`
 

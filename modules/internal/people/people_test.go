@@ -355,18 +355,21 @@ func TestLinksDoNotRiseWithWhomTheyOpen(t *testing.T) {
 	onBoth(t, func(f *fixture) {
 		ctx := f.Context()
 		_, ann := f.join("ann@example.com", people.RoleMember)
+		_, helping := f.join("helper@example.com", people.RoleMember)
+		helper, err := f.Person(ctx, helping.Person)
+		require.NoError(f, err)
 		opens := func(link string) error {
 			_, err := f.ReadInvitation(ctx, link)
 			return err
 		}
-		link, _, err := f.InviteResetBelow(ctx, ann.Person, "helper", "")
+		link, _, err := f.InviteResetBelow(ctx, ann.Person, helper, "")
 		require.NoError(f, err)
 		require.NoError(f, opens(link))
 		require.NoError(f, f.SetOperator(ctx, ann.Person, people.Support))
 		require.ErrorIs(f, opens(link), people.ErrExpired, "a link for a member opens an operator")
 		require.NoError(f, f.SetOperator(ctx, ann.Person, ""))
 
-		link, _, err = f.InviteResetBelow(ctx, ann.Person, "helper", "")
+		link, _, err = f.InviteResetBelow(ctx, ann.Person, helper, "")
 		require.NoError(f, err)
 		in, err := f.SignIn(ctx, "ann@example.com", password, home)
 		require.NoError(f, err)
@@ -377,10 +380,66 @@ func TestLinksDoNotRiseWithWhomTheyOpen(t *testing.T) {
 		require.ErrorIs(f, opens(link), people.ErrExpired, "a link for a member opens an admin")
 
 		for _, most := range []people.Operator{"", people.ReadOnly, people.Support} {
-			_, _, err = f.InviteResetBelow(ctx, ann.Person, "helper", most)
+			_, _, err = f.InviteResetBelow(ctx, ann.Person, helper, most)
 			require.ErrorIs(f, err, people.ErrAbove, most)
 		}
-		_, _, err = f.InviteResetBelow(ctx, ann.Person, "helper", people.Admin)
+		_, _, err = f.InviteResetBelow(ctx, ann.Person, helper, people.Admin)
 		require.NoError(f, err)
+	})
+}
+
+func TestLinksEndWithTheRightOfWhoMadeThem(t *testing.T) {
+	t.Parallel()
+	onBoth(t, func(f *fixture) {
+		ctx := f.Context()
+		const elsewhere = "acct_other"
+		f.join("root@example.com", people.RoleOwner)
+		_, ann := f.join("ann@example.com", people.RoleOwner)
+		maker, err := f.Person(ctx, ann.Person)
+		require.NoError(f, err)
+		opens := func(links ...string) (open []bool) {
+			for _, link := range links {
+				_, err := f.ReadInvitation(ctx, link)
+				open = append(open, err == nil)
+			}
+			return open
+		}
+		invite := func(v people.Invitation) string {
+			link, made, err := f.Invite(ctx, v)
+			require.NoError(f, err)
+			require.Equal(f, v.Maker, made.Maker)
+			return link
+		}
+		byNobody := invite(people.Invitation{Email: "n@example.com", Account: account, Role: people.RoleViewer})
+		here := func() string {
+			return invite(people.Invitation{Email: "h@example.com", Account: account, Role: people.RoleOwner, Maker: maker.ID})
+		}
+		there := invite(people.Invitation{Email: "t@example.com", Account: elsewhere, Role: people.RoleOwner,
+			Maker: maker.ID})
+		link := here()
+		f.takeActs()
+		require.NoError(f, f.SetRole(ctx, account, ann.Person, people.RoleMember))
+		require.Equal(f, []bool{false, true, true}, opens(link, there, byNobody), "of who is less in the account")
+		require.Equal(f, []string{"portal.withdraw_invitation " + account, "portal.set_role " + account}, f.takeActs())
+		link = here()
+		require.NoError(f, f.SetRole(ctx, account, ann.Person, people.RoleOwner))
+		require.Equal(f, []bool{true, true}, opens(link, there), "of who is more")
+		require.NoError(f, f.RemoveMember(ctx, account, ann.Person))
+		require.Equal(f, []bool{false, true, true}, opens(link, there, byNobody), "of who is no member any more")
+
+		require.NoError(f, f.SetOperator(ctx, ann.Person, people.Admin))
+		_, root := f.join("bob@example.com", people.RoleMember)
+		require.NoError(f, f.SetOperator(ctx, root.Person, people.Admin))
+		reset, _, err := f.InviteResetBelow(ctx, root.Person, maker, people.Admin)
+		require.NoError(f, err)
+		require.NoError(f, f.SetOperator(ctx, ann.Person, people.ReadOnly))
+		require.Equal(f, []bool{false, false, true}, opens(reset, there, byNobody), "of who is less for the gateway")
+
+		link = here()
+		require.NoError(f, f.SetDisabled(ctx, ann.Person, true))
+		require.Equal(f, []bool{false, true}, opens(link, byNobody), "of who is out")
+		_, _, err = f.Invite(ctx, people.Invitation{Email: "h@example.com", Account: account, Role: people.RoleOwner,
+			Maker: maker.ID})
+		require.ErrorIs(f, err, people.ErrNoSession)
 	})
 }

@@ -199,7 +199,8 @@ func (t *tx) setRole(account, person string, role Role, now time.Time) error {
 	return err
 }
 
-// SetRole makes a person a member of an account, or another kind of one.
+// SetRole makes a person a member of an account, or another kind of one. Who becomes less there has no links to it any
+// more.
 func (s *Service) SetRole(ctx context.Context, account, person string, role Role) error {
 	if err := CheckRole(role); err != nil {
 		return err
@@ -218,6 +219,11 @@ func (s *Service) SetRole(ctx context.Context, account, person string, role Role
 				return err
 			}
 		}
+		if roleRank[role] < roleRank[was.Role] {
+			if err := t.withdrawOf(person, account); err != nil {
+				return err
+			}
+		}
 		t.note("portal.set_role", account, person, map[string]any{"email": p.Email, "role": role})
 		return t.setRole(account, person, role, s.now())
 	})
@@ -232,7 +238,7 @@ func (t *tx) checkOwners(account, person string) error {
 	return err
 }
 
-// RemoveMember ends a membership.
+// RemoveMember ends a membership, and what links to the account the member has made.
 func (s *Service) RemoveMember(ctx context.Context, account, person string) error {
 	return s.store.transact(ctx, func(t *tx) error {
 		p, err := t.personOf(person)
@@ -254,6 +260,9 @@ func (s *Service) RemoveMember(ctx context.Context, account, person string) erro
 		}
 		if _, err := t.exec(`UPDATE portal_sessions SET account = '' WHERE person = $1 AND account = $2`, person,
 			account); err != nil {
+			return err
+		}
+		if err := t.withdrawOf(person, account); err != nil {
 			return err
 		}
 		t.note("portal.remove_member", account, person, map[string]any{"email": p.Email})
@@ -300,6 +309,11 @@ func (t *tx) setOperator(p *personRow, o Operator, from string) error {
 		return err
 	}
 	t.note("portal.set_operator", "", p.ID, map[string]any{"email": p.Email, "operator": o, "by_groups": from != ""})
+	if operatorRank[o] < operatorRank[p.Operator] {
+		if err := t.withdrawOf(p.ID, "*"); err != nil {
+			return err
+		}
+	}
 	p.Operator, p.operatorFrom = o, from
 	if err := t.withdrawResets(p.ID); err != nil {
 		return err
@@ -307,7 +321,8 @@ func (t *tx) setOperator(p *personRow, o Operator, from string) error {
 	return t.endSessions(p.ID, "")
 }
 
-// SetDisabled keeps a person from signing in, and ends their sessions and links; or lets them in again.
+// SetDisabled keeps a person from signing in, and ends their sessions and links, and the links that they have made; or
+// lets them in again.
 func (s *Service) SetDisabled(ctx context.Context, person string, disabled bool) error {
 	return s.store.transact(ctx, func(t *tx) error {
 		p, err := t.personOf(person)
@@ -327,6 +342,9 @@ func (s *Service) SetDisabled(ctx context.Context, person string, disabled bool)
 				return err
 			}
 			if err := t.withdrawResets(person); err != nil {
+				return err
+			}
+			if err := t.withdrawOf(person, "*"); err != nil {
 				return err
 			}
 		}

@@ -37,10 +37,12 @@ CREATE TABLE portal_invitations (
   reset BIGINT NOT NULL,
   person TEXT NOT NULL,
   made_by TEXT NOT NULL,
+  maker TEXT NOT NULL, -- the person who has made it, with whose right it ends; '': nobody of this store
   created BIGINT NOT NULL,
   expires BIGINT NOT NULL
 );
 CREATE INDEX portal_invitations_account ON portal_invitations (account, id);
+CREATE INDEX portal_invitations_maker ON portal_invitations (maker);
 CREATE INDEX portal_invitations_email ON portal_invitations (email);
 CREATE INDEX portal_invitations_expires ON portal_invitations (expires);
 
