@@ -125,7 +125,7 @@ func (s *Service) InviteReset(ctx context.Context, person, by string) (token str
 	return s.inviteReset(ctx, person, Person{Email: by}, Admin)
 }
 
-// InviteResetBelow is InviteReset by a person, who may help those only who are most for the gateway, or less. ErrAbove:
+// InviteResetBelow is InviteReset by a person who may help only those who are most for the gateway, or less. ErrAbove:
 // they are more, when the link is made. It ends with the right of who has made it.
 func (s *Service) InviteResetBelow(ctx context.Context, person string, by Person, most Operator) (token string,
 	v Invitation, err error) {

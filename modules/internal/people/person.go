@@ -301,7 +301,7 @@ func (s *Service) SetOperator(ctx context.Context, person string, o Operator) er
 	})
 }
 
-// setOperator makes one an operator, by somebody or by the groups of an issuer, and ends their sessions and their links
+// setOperator makes one an operator, by somebody or by the groups of an issuer, and ends their sessions and links
 // for a new password: what those open has changed.
 func (t *tx) setOperator(p *personRow, o Operator, from string) error {
 	if _, err := t.exec(`UPDATE portal_people SET operator = $1, operator_from = $2 WHERE id = $3`, string(o), from,
@@ -321,7 +321,7 @@ func (t *tx) setOperator(p *personRow, o Operator, from string) error {
 	return t.endSessions(p.ID, "")
 }
 
-// SetDisabled keeps a person from signing in, and ends their sessions and links, and the links that they have made; or
+// SetDisabled keeps a person from signing in, and ends their sessions, their links, and those that they have made; or
 // lets them in again.
 func (s *Service) SetDisabled(ctx context.Context, person string, disabled bool) error {
 	return s.store.transact(ctx, func(t *tx) error {

@@ -56,7 +56,8 @@ func (s *Service) checkPassword(r *reader, t *throttle, where, value, password s
 	return p, s.hashing.matches(p.password, password), nil
 }
 
-// enter starts the session of a person whose password is still the one that was seen.
+// enter starts the session of a person whose password is still the one that was seen, and who is not asked for more by
+// now.
 func (s *Service) enter(ctx context.Context, person, password string, c Client, method string) (in SignedIn,
 	err error) {
 	s.purge(ctx)
@@ -65,7 +66,7 @@ func (s *Service) enter(ctx context.Context, person, password string, c Client, 
 		if err != nil {
 			return err
 		}
-		if p.Disabled || p.password != password {
+		if p.Disabled || p.password != password || p.HasTOTP && method == "password" {
 			return ErrWrong
 		}
 		in.Token, in.Session, err = t.startSession(&p, c, method, s.now())
@@ -94,12 +95,15 @@ func (s *Service) prove(r *reader, v Session, password, code string, c Client) (
 		return p, t.fail(r)
 	}
 	if p.HasTOTP {
+		if err := t.claim(r.ctx); err != nil {
+			return p, err
+		}
 		right, err := s.useCode(r.ctx, p.ID, code)
 		if err != nil {
 			return p, err
 		}
 		if !right {
-			return p, t.fail(r)
+			return p, t.failClaimed(r.ctx)
 		}
 	}
 	return p, t.forget(r)

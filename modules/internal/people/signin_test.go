@@ -2,6 +2,7 @@ package people_test
 
 import (
 	"errors"
+	"fmt"
 	"strings"
 	"testing"
 	"time"
@@ -242,6 +243,38 @@ func TestOneCodeAtOnceOpensOnce(t *testing.T) {
 			}
 		}
 		require.Equal(f, 1, in)
+	})
+}
+
+func TestManyCodesAtOnceAreFewGuesses(t *testing.T) {
+	t.Parallel()
+	onBoth(t, func(f *fixture) {
+		ctx := f.Context()
+		_, v := f.join("ann@example.com", people.RoleOwner)
+		f.withCodes(v)
+		const tries = 12
+		challenges, done := make([]string, tries), make(chan error, tries)
+		for i := range challenges {
+			in, err := f.SignIn(ctx, "ann@example.com", password, away)
+			require.NoError(f, err)
+			challenges[i] = in.Challenge
+		}
+		for i, asked := range challenges {
+			from := people.Client{Address: fmt.Sprintf("198.51.100.%d", i), Host: home.Host} // many machines
+			go func() {
+				_, err := f.EnterCode(ctx, asked, "12345a", from)
+				done <- err
+			}()
+		}
+		wrong := 0
+		for range tries {
+			if err := <-done; errors.Is(err, people.ErrWrong) {
+				wrong++
+			} else {
+				require.ErrorIs(f, err, people.ErrThrottled)
+			}
+		}
+		require.Equal(f, 5, wrong)
 	})
 }
 

@@ -70,13 +70,21 @@ func (t *throttle) ask() []ratelimit.Ask {
 
 // check is a ThrottledError where it is too early for another attempt.
 func (t *throttle) check(r *reader) error {
+	if err := t.checkAddress(r.ctx); err != nil || t.name == "" {
+		return err
+	}
+	return t.checkName(r)
+}
+
+func (t *throttle) checkAddress(ctx context.Context) error {
 	// A limiter that is away counts for itself, and the store counts as well.
-	if refused, err := t.s.o.Limiter.Check(r.ctx, t.ask()); err == nil && refused != nil {
+	if refused, err := t.s.o.Limiter.Check(ctx, t.ask()); err == nil && refused != nil {
 		return &ThrottledError{Wait: refused.Wait}
 	}
-	if t.name == "" {
-		return nil
-	}
+	return nil
+}
+
+func (t *throttle) checkName(r *reader) error {
 	var failures, last int64
 	if _, err := r.find(`SELECT failures, last FROM portal_failures WHERE name = $1`, []any{t.name}, &failures,
 		&last); err != nil {
@@ -94,20 +102,44 @@ func (t *throttle) check(r *reader) error {
 	return nil
 }
 
+// claim is check, and counts the attempt as one that has failed before anybody knows: of many at once no more are
+// looked at than one after the other. It is followed by forget or failClaimed.
+func (t *throttle) claim(ctx context.Context) error {
+	if err := t.checkAddress(ctx); err != nil {
+		return err
+	}
+	return t.s.store.transact(ctx, func(x *tx) error {
+		if err := t.checkName(&x.reader); err != nil {
+			return err
+		}
+		return t.count(&x.reader)
+	})
+}
+
+// failClaimed is fail for an attempt that was claimed.
+func (t *throttle) failClaimed(ctx context.Context) error {
+	_, _, _ = t.s.o.Limiter.Acquire(ctx, t.ask()) // its name is counted already
+	return ErrWrong
+}
+
 // fail counts an attempt that was wrong, and is what it is answered.
 func (t *throttle) fail(r *reader) error {
 	_, _, limited := t.s.o.Limiter.Acquire(r.ctx, t.ask())
 	if t.name == "" {
 		return ErrWrong
 	}
+	if err := t.count(r); err != nil {
+		return errors.Join(err, limited) // nobody guesses while nothing counts
+	}
+	return ErrWrong
+}
+
+func (t *throttle) count(r *reader) error {
 	now := nanos(t.s.now())
 	_, err := r.exec(`INSERT INTO portal_failures (name, failures, last) VALUES ($1, 1, $2) ON CONFLICT (name) DO UPDATE
 		SET failures = CASE WHEN portal_failures.last < $3 THEN 1 ELSE portal_failures.failures + 1 END, last = $2`, t.name,
 		now, now-int64(failuresFor))
-	if err != nil {
-		return errors.Join(err, limited) // nobody guesses while nothing counts
-	}
-	return ErrWrong
+	return err
 }
 
 // forget is for an attempt that was right.

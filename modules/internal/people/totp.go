@@ -50,7 +50,7 @@ func (s *Service) EnterCode(ctx context.Context, token, code string, c Client) (
 	if err != nil {
 		return SignedIn{}, err
 	}
-	if err := t.check(r); err != nil {
+	if err := t.claim(ctx); err != nil {
 		return SignedIn{}, err
 	}
 	right, err := s.useCode(ctx, person, code)
@@ -58,7 +58,7 @@ func (s *Service) EnterCode(ctx context.Context, token, code string, c Client) (
 		return SignedIn{}, err
 	}
 	if !right {
-		return SignedIn{}, t.fail(r)
+		return SignedIn{}, t.failClaimed(ctx)
 	}
 	// What has ended the person's challenges meanwhile has ended this one.
 	n, err := r.exec(`DELETE FROM portal_challenges WHERE hash = $1`, hashToken(token))
