@@ -159,6 +159,27 @@ func (c claims) isTrue(name string) bool {
 	return text == `true` || text == `"true"`
 }
 
+// vouchesForEmail reports whether one answer says an e-mail, and whether it is verified.
+func (c claims) vouchesForEmail() bool {
+	_, email := c["email"]
+	_, verified := c["email_verified"]
+	return email && verified
+}
+
+// add takes what another answer says besides. That one has verified an e-mail says nothing of that in another, so both
+// are taken from one of them.
+func (c claims) add(more claims) {
+	if !c.vouchesForEmail() {
+		delete(c, "email")
+		delete(c, "email_verified")
+	}
+	for name, value := range more {
+		if _, is := c[name]; !is {
+			c[name] = value
+		}
+	}
+}
+
 // texts is a claim that is a list of texts, or one.
 func (c claims) texts(name string) (all []string) {
 	if json.Unmarshal(c[name], &all) == nil {
@@ -170,12 +191,14 @@ func (c claims) texts(name string) (all []string) {
 	return nil
 }
 
-// FinishOIDC lets in for whom an issuer vouches: query is what the browser has come back with. A person is known by
+// FinishOIDC lets in for whom an issuer vouches: query is what the browser has come back with, to the address that is
+// for the oidc block of this name. A person is known by
 // the issuer's name for them, never by their e-mail. Somebody new comes in by an invitation that there is for their
 // e-mail, if the issuer has verified that, or by a group that makes operators. ErrNotInvited: by none of these.
 // ErrSignInFirst: there is a person of this e-mail already, who signs in as before and links the issuer then.
-func (s *Service) FinishOIDC(ctx context.Context, token string, query url.Values, c Client) (in SignedIn, err error) {
-	at, who, said, _, err := s.askIssuer(ctx, token, query, Session{Client: c})
+func (s *Service) FinishOIDC(ctx context.Context, token, name string, query url.Values, c Client) (in SignedIn,
+	err error) {
+	at, who, said, _, err := s.askIssuer(ctx, token, name, query, Session{Client: c})
 	if err != nil {
 		return SignedIn{}, err
 	}
@@ -314,11 +337,11 @@ func (s *Service) operatorIn(v *Session, p *personRow) Operator {
 }
 
 // FinishLinkOIDC has the person of a session sign in by an issuer from now on, too, and ends the other sessions.
-func (s *Service) FinishLinkOIDC(ctx context.Context, v Session, token string, query url.Values) error {
+func (s *Service) FinishLinkOIDC(ctx context.Context, v Session, token, name string, query url.Values) error {
 	if err := s.CheckVerified(v); err != nil {
 		return err
 	}
-	at, who, _, person, err := s.askIssuer(ctx, token, query, v)
+	at, who, _, person, err := s.askIssuer(ctx, token, name, query, v)
 	if err != nil {
 		return err
 	}
@@ -380,7 +403,7 @@ func (s *Service) Unlink(ctx context.Context, person, name string) error {
 
 // askIssuer checks what a browser has come back with, and is what the issuer says then, and its name for who it is
 // about.
-func (s *Service) askIssuer(ctx context.Context, token string, query url.Values, v Session) (at config.OIDC,
+func (s *Service) askIssuer(ctx context.Context, token, name string, query url.Values, v Session) (at config.OIDC,
 	subject string, said claims, person string, err error) {
 	r, err := s.store.read(ctx)
 	if err != nil {
@@ -390,11 +413,15 @@ func (s *Service) askIssuer(ctx context.Context, token string, query url.Values,
 	if person, err = s.take(r, issuerChallenge, token, v.ID, v.Host, &a); err != nil {
 		return at, "", nil, "", err
 	}
-	if subtle.ConstantTimeCompare([]byte(query.Get("state")), []byte(a.State)) != 1 {
+	// What one issuer answers is not for another one, whose code and secret it would get (RFC 9700, 4.4).
+	if a.Name != name || subtle.ConstantTimeCompare([]byte(query.Get("state")), []byte(a.State)) != 1 {
 		return at, "", nil, "", fmt.Errorf("%w: begin again", ErrExpired)
 	}
 	if at, err = s.issuerBlock(a.Name); err != nil {
 		return at, "", nil, "", err
+	}
+	if says := query.Get("iss"); says != "" && says != at.Issuer { // RFC 9207
+		return at, "", nil, "", fmt.Errorf("%w %q: the answer is of %q", ErrIssuer, at.Name, cut(says, maxName))
 	}
 	if code := query.Get("error"); code != "" {
 		return at, "", nil, "", fmt.Errorf("%w %q says %q (%s)", ErrIssuer, at.Name, cut(code, maxName),
@@ -436,7 +463,7 @@ func (s *Service) redeem(ctx context.Context, at *config.OIDC, i *issuer, a *ask
 		return "", nil, fmt.Errorf("reading its id_token: %w", err)
 	}
 	_, groups := said[at.GroupsClaim]
-	if _, email := said["email"]; i.provider.UserInfoEndpoint() == "" || email && (groups || len(at.Operators) == 0) {
+	if i.provider.UserInfoEndpoint() == "" || said.vouchesForEmail() && (groups || len(at.Operators) == 0) {
 		return verified.Subject, said, nil
 	}
 	info, err := i.provider.UserInfo(ctx, oauth2.StaticTokenSource(tokens))
@@ -450,10 +477,6 @@ func (s *Service) redeem(ctx context.Context, at *config.OIDC, i *issuer, a *ask
 	if info.Subject != verified.Subject {
 		return "", nil, errors.New("what more it says is of somebody else")
 	}
-	for name, value := range more {
-		if _, is := said[name]; !is {
-			said[name] = value
-		}
-	}
+	said.add(more)
 	return verified.Subject, said, nil
 }

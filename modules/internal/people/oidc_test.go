@@ -2,8 +2,10 @@ package people_test
 
 import (
 	"context"
+	"encoding/json"
 	"encoding/pem"
 	"io"
+	"maps"
 	"net/http"
 	"net/http/httptest"
 	"net/url"
@@ -133,7 +135,7 @@ func (f *fixture) signInBy(i *issuer, user string) (people.SignedIn, error) {
 	f.Helper()
 	to, token, err := f.BeginOIDC(f.Context(), "company", callback, home)
 	require.NoError(f, err)
-	return f.FinishOIDC(f.Context(), token, i.visit(f, to, user), home)
+	return f.FinishOIDC(f.Context(), token, "company", i.visit(f, to, user), home)
 }
 
 func TestOIDC(t *testing.T) {
@@ -221,7 +223,7 @@ func TestOIDCGroups(t *testing.T) {
 	require.ErrorIs(t, err, people.ErrSignInFirst, "an issuer opens what a reset has closed")
 	to, asked, err := f.BeginLinkOIDC(ctx, byLink, "company", callback)
 	require.NoError(t, err)
-	require.NoError(t, f.FinishLinkOIDC(ctx, byLink, asked, i.visit(f, to, "u1")))
+	require.NoError(t, f.FinishLinkOIDC(ctx, byLink, asked, "company", i.visit(f, to, "u1")))
 	in, err = f.signInBy(i, "u1")
 	require.NoError(t, err)
 	require.Equal(t, people.Support, operator(in.Token))
@@ -271,31 +273,64 @@ func TestOIDCIsBoundToTheBrowser(t *testing.T) {
 	}
 	victim, _ := begin()
 	_, attacker := begin()
-	_, err := f.FinishOIDC(ctx, attacker, victim, home)
+	_, err := f.FinishOIDC(ctx, attacker, "company", victim, home)
 	require.ErrorIs(t, err, people.ErrExpired, "the answer to somebody else's question")
 	query, token := begin()
-	_, err = f.FinishOIDC(ctx, token, query, people.Client{Host: "evil.example"})
+	_, err = f.FinishOIDC(ctx, token, "company", query, people.Client{Host: "evil.example"})
 	require.ErrorIs(t, err, people.ErrExpired)
-	_, err = f.FinishOIDC(ctx, token, query, home)
+	_, err = f.FinishOIDC(ctx, token, "company", query, home)
 	require.NoError(t, err)
-	_, err = f.FinishOIDC(ctx, token, query, home)
+	_, err = f.FinishOIDC(ctx, token, "company", query, home)
 	require.ErrorIs(t, err, people.ErrExpired)
 	query, token = begin()
 	query.Set("code", "another")
-	_, err = f.FinishOIDC(ctx, token, query, home)
+	_, err = f.FinishOIDC(ctx, token, "company", query, home)
 	require.ErrorIs(t, err, people.ErrIssuer)
 	query, token = begin()
-	_, err = f.FinishOIDC(ctx, token, url.Values{"state": query["state"], "error": {"access_denied"}}, home)
+	_, err = f.FinishOIDC(ctx, token, "company", url.Values{"state": query["state"], "error": {"access_denied"}}, home)
 	require.ErrorIs(t, err, people.ErrIssuer)
 	require.ErrorContains(t, err, "access_denied")
 	// A code of one sign-in is no good in another: the nonce of its token and PKCE's verifier are not that one's.
 	stolen, _ := begin()
 	query, token = begin()
 	query.Set("code", stolen.Get("code"))
-	_, err = f.FinishOIDC(ctx, token, query, home)
+	_, err = f.FinishOIDC(ctx, token, "company", query, home)
 	require.ErrorIs(t, err, people.ErrIssuer)
+	// An answer is for the issuer that was asked (RFC 9207).
+	query, token = begin()
+	_, err = f.FinishOIDC(ctx, token, "another", query, home)
+	require.ErrorIs(t, err, people.ErrExpired, "what is for one issuer's address comes to another's")
+	query, token = begin()
+	query.Set("iss", "https://evil.example")
+	_, err = f.FinishOIDC(ctx, token, "company", query, home)
+	require.ErrorIs(t, err, people.ErrIssuer)
+	query, token = begin()
+	query.Set("iss", i.server.URL)
+	_, err = f.FinishOIDC(ctx, token, "company", query, home)
+	require.NoError(t, err)
 	_, _, err = f.BeginOIDC(ctx, "nobody", callback, home)
 	require.ErrorIs(t, err, people.ErrNotFound)
+}
+
+func TestAnEmailIsVerifiedByTheAnswerThatSaysIt(t *testing.T) {
+	t.Parallel()
+	type answer = map[string]json.RawMessage
+	ann, eve := json.RawMessage(`"ann@example.com"`), json.RawMessage(`"eve@example.com"`)
+	yes, no := json.RawMessage(`true`), json.RawMessage(`false`)
+	for name, c := range map[string]struct{ said, more, want answer }{
+		"only the token's":  {answer{"email": ann, "email_verified": no}, answer{"email": eve, "email_verified": yes}, nil},
+		"none in the token": {answer{"sub": ann}, answer{"email": ann}, answer{"sub": ann, "email": ann}},
+		"of another answer": {answer{"email": ann}, answer{"email_verified": yes}, answer{"email_verified": yes}},
+		"both of the second": {answer{"email": ann, "name": eve}, answer{"email": eve, "email_verified": yes},
+			answer{"email": eve, "email_verified": yes, "name": eve}},
+		"verified before": {answer{"email_verified": yes}, answer{"email": eve}, answer{"email": eve}},
+	} {
+		if c.want == nil {
+			c.want = maps.Clone(c.said)
+		}
+		people.AddClaims(c.said, c.more)
+		require.Equal(t, c.want, c.said, name)
+	}
 }
 
 func TestLinkingAnIssuer(t *testing.T) {
@@ -311,14 +346,14 @@ func TestLinkingAnIssuer(t *testing.T) {
 	to, asked, err := f.BeginLinkOIDC(ctx, v, "company", callback)
 	require.NoError(t, err)
 	query := i.visit(f, to, "u1")
-	_, err = f.FinishOIDC(ctx, asked, query, home)
+	_, err = f.FinishOIDC(ctx, asked, "company", query, home)
 	require.ErrorIs(t, err, people.ErrExpired, "a question of a session is answered without it")
 	require.NoError(t, f.SignOut(ctx, token))
 	in, err := f.SignIn(ctx, "ann@example.com", password, home)
 	require.NoError(t, err)
 	to, asked, err = f.BeginLinkOIDC(ctx, in.Session, "company", callback)
 	require.NoError(t, err)
-	require.NoError(t, f.FinishLinkOIDC(ctx, in.Session, asked, i.visit(f, to, "u1")))
+	require.NoError(t, f.FinishLinkOIDC(ctx, in.Session, asked, "company", i.visit(f, to, "u1")))
 	by, err := f.signInBy(i, "u1")
 	require.NoError(t, err)
 	require.Equal(t, v.Person, by.Session.Person)
