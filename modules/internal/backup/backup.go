@@ -313,7 +313,7 @@ var ErrLedgerThere = errors.New("there is a ledger already")
 // Restored is what came of restoring a backup.
 type Restored struct {
 	Manifest
-	// Aside is the folder with the files that were there before, "" for none; Was is how much they had.
+	// Aside is the folder with the files that were there before, "" for none; Was is how much was in their ledger.
 	Aside string         `json:"aside,omitempty"`
 	Was   *ledger.Extent `json:"was,omitempty"`
 }
@@ -364,6 +364,8 @@ func Restore(ctx context.Context, r io.Reader, database, reason string, replace 
 	}
 	if there {
 		done.Was = &was
+	}
+	if there || isAnyThere(peopleReplaced(database, &done.Manifest)) {
 		if done.Aside, err = moveAside(database, &done.Manifest, &changes); err != nil {
 			return done, err
 		}
@@ -410,10 +412,11 @@ func extentOf(ctx context.Context, database string) (was ledger.Extent, there bo
 	if err != nil {
 		return was, false, err
 	}
-	there = slices.ContainsFunc(append(suffixes, "-wal"), func(suffix string) bool {
-		_, err := os.Lstat(database + suffix)
-		return err == nil
-	})
+	var paths []string
+	for _, suffix := range append(suffixes, "-wal") {
+		paths = append(paths, database+suffix)
+	}
+	there = isAnyThere(paths)
 	if was, err = stores.File(database).ReadExtent(ctx); err != nil {
 		was = ledger.Extent{}
 	}
@@ -465,17 +468,30 @@ func moveAside(database string, m *Manifest, moved *files.Changes) (string, erro
 	for _, suffix := range append(suffixes, "-wal", "-shm") {
 		paths = append(paths, database+suffix)
 	}
-	if slices.ContainsFunc(m.Files, func(f File) bool { return f.Name == peopleName }) {
-		people := stores.File(database).People()
-		paths = append(paths, people, people+"-wal", people+"-shm")
-	}
-	for _, path := range paths {
+	for _, path := range append(paths, peopleReplaced(database, m)...) {
 		err := moved.Rename(path, filepath.Join(dir, filepath.Base(path)))
 		if err != nil && !errors.Is(err, fs.ErrNotExist) {
 			return dir, fmt.Errorf("moving the ledger that is there into %s: %w", dir, err)
 		}
 	}
 	return dir, nil
+}
+
+// peopleReplaced are the files of who may sign in to the portal that a backup replaces: all, for the log of one file
+// would be read as that of another.
+func peopleReplaced(database string, m *Manifest) []string {
+	if !slices.ContainsFunc(m.Files, func(f File) bool { return f.Name == peopleName }) {
+		return nil
+	}
+	people := stores.File(database).People()
+	return []string{people, people + "-wal", people + "-shm"}
+}
+
+func isAnyThere(paths []string) bool {
+	return slices.ContainsFunc(paths, func(path string) bool {
+		_, err := os.Lstat(path)
+		return err == nil
+	})
 }
 
 // readArchive reads and verifies a backup.

@@ -158,6 +158,21 @@ func TestPeopleAreBackedUp(t *testing.T) {
 	_, err = h.restore(before, true)
 	require.NoError(t, err)
 	require.Equal(t, []string{"ann@example.com"}, has())
+
+	// Whoever is there beside no ledger is kept, too, and the log of their file is not that of the restored one.
+	join("eve@example.com")
+	gone, err := filepath.Glob(h.path + "*")
+	require.NoError(t, err)
+	for _, path := range gone {
+		require.NoError(t, os.RemoveAll(path))
+	}
+	log := filepath.Join(filepath.Dir(h.path), "portal.db-wal")
+	require.NoError(t, os.WriteFile(log, []byte("of another file"), 0o600))
+	done, err = h.restore(archive, false)
+	require.NoError(t, err)
+	require.Nil(t, done.Was)
+	require.Equal(t, []string{"portal.db", "portal.db-wal"}, names(t, done.Aside))
+	require.Equal(t, []string{"ann@example.com"}, has())
 }
 
 // TestBackupAndRestore: a backup that is made beside a running gateway has what was in the log and in the spool, and a
