@@ -58,6 +58,8 @@ func TestInvitationsThatMakeNoSense(t *testing.T) {
 			"no e-mail":       {Account: account, Role: people.RoleOwner},
 			"two e-mails":     {Email: "a@example.com, b@example.com", Account: account, Role: people.RoleOwner},
 			"a name before":   {Email: "Ann <ann@example.com>", Account: account, Role: people.RoleOwner},
+			"no ASCII":        {Email: "ann@ex\u0430mple.com", Account: account, Role: people.RoleOwner},
+			"a Kelvin sign":   {Email: "\u212aim@example.com", Account: account, Role: people.RoleOwner},
 			"a line":          {Email: "ann@example.com\nBcc: b@example.com", Account: account, Role: people.RoleOwner},
 			"to nothing":      {Email: "ann@example.com"},
 			"no account":      {Email: "ann@example.com", Role: people.RoleOwner},

@@ -3,11 +3,12 @@ package people
 import (
 	"context"
 	"fmt"
-	"net/mail"
 	"strings"
 	"time"
 
 	"golang.org/x/text/language"
+
+	"github.com/fareway/fareway/config"
 )
 
 // personRow is a person as the store has one.
@@ -59,14 +60,14 @@ func (r *reader) insertPerson(p *personRow) (made bool, err error) {
 	return n == 1, err
 }
 
-// CleanEmail is an e-mail as it is kept, or an ErrInvalid.
+// CleanEmail is an e-mail as it is kept, or an ErrInvalid. It is of ASCII: letters that look alike, or become others
+// when they are made small, would make two people of one, or one of two.
 func CleanEmail(email string) (string, error) {
-	email = strings.ToLower(strings.TrimSpace(email))
-	a, err := mail.ParseAddress(email)
-	if err != nil || a.Address != email || len(email) > maxEmail || strings.ContainsAny(email, " \t\"<>,;\\()") {
+	email = strings.TrimSpace(email)
+	if config.CheckMailAddress(email) != nil || len(email) > maxEmail || strings.ContainsAny(email, " \t\"<>,;\\()") {
 		return "", fmt.Errorf("%w: %q is no e-mail address, such as ann@example.com", ErrInvalid, cut(email, maxEmail))
 	}
-	return email, nil
+	return strings.ToLower(email), nil
 }
 
 // cleanLimit is how many rows of a list there are at most.

@@ -3,7 +3,6 @@ package people
 import (
 	"context"
 	"errors"
-	"strings"
 )
 
 // SignIn lets somebody in with a password, or asks for a code (EnterCode). ErrWrong says nothing of what is wrong, and
@@ -13,7 +12,11 @@ func (s *Service) SignIn(ctx context.Context, email, password string, c Client) 
 	if err != nil {
 		return SignedIn{}, err
 	}
-	email = cut(strings.ToLower(strings.TrimSpace(email)), maxEmail)
+	if clean, err := CleanEmail(email); err == nil {
+		email = clean
+	} else {
+		email = "none " + hashToken(email) // nobody's, and counted as one that is
+	}
 	t, err := s.throttleOf(r, email, c)
 	if err != nil {
 		return SignedIn{}, err

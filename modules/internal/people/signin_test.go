@@ -24,7 +24,8 @@ func TestSignInWithAPassword(t *testing.T) {
 		require.Equal(f, "password", in.Session.Method)
 		require.Equal(f, "ann@example.com", f.opens(in.Token))
 		for _, wrong := range [][2]string{{"ann@example.com", password + "!"}, {"ann@example.com", ""},
-			{"bob@example.com", password}, {"", ""}, {strings.Repeat("a", 1<<20), strings.Repeat("b", 1<<20)}} {
+			{"bob@example.com", password}, {"", ""}, {"ann@example.\u212aom", password}, {"ann\x00@example.com", password},
+			{strings.Repeat("a", 1<<20), strings.Repeat("b", 1<<20)}} {
 			_, err := f.SignIn(ctx, wrong[0], wrong[1], people.Client{Address: "198.51.100.1", Host: home.Host})
 			require.Equal(f, people.ErrWrong, err, "it says which is wrong")
 		}
