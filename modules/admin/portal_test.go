@@ -40,6 +40,7 @@ func TestPortal(t *testing.T) {
 	invite := NewInvitation{Email: "ann@example.com", Account: "ann", Role: people.RoleOwner}
 	withPortal(t, e, config.Portal{URL: "https://ai.example.com"})
 	require.NoError(t, c.Call(ctx, "POST", "/fareway/accounts", NewAccount{Name: "ann"}, new(Account)))
+	require.NoError(t, c.Call(ctx, "POST", "/fareway/accounts", NewAccount{Name: "carl"}, new(Account)))
 
 	var link PortalLink
 	require.NoError(t, c.Call(ctx, "POST", "/fareway/portal/invitations", invite, &link))
@@ -75,6 +76,9 @@ func TestPortal(t *testing.T) {
 		"last admin":      {"POST", path + "/state", PortalState{Disabled: true}, 409, "last admin"},
 		"no such role":    {"POST", path + "/role", PortalRole{Account: "ann", Role: "boss"}, 400, "owner, member or"},
 		"no such account": {"POST", path + "/role", PortalRole{Account: "bob", Role: "owner"}, 404, `no account "bob"`},
+		"no member": {"POST", path + "/role", PortalRole{Account: "carl", Role: "owner"}, 404,
+			"portal invite ann@example.com --account carl` invites them"},
+		"no member to remove": {"POST", path + "/role", PortalRole{Account: "carl", Role: "none"}, 404, "is no member"},
 		"both": {"POST", path + "/role", PortalRole{Account: "ann", Role: "owner", Operator: "admin"}, 400,
 			"say an account"},
 		"no such person":  {"GET", "/fareway/portal/people/bob@example.com", nil, 404, "portal people` shows all"},

@@ -240,9 +240,10 @@ func portalRoleCommand() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "role EMAIL",
 		Short: "Changes what somebody is in an account, or for the gateway",
-		Long: `Changes what somebody is in an account, or for the gateway; "none" takes it away. The
-last owner of an account and the last admin stay what they are. Whose operator's role
-changes has to sign in anew.`,
+		Long: `Changes what a member is in an account, or what somebody is for the gateway; "none"
+takes it away. Who is no member yet becomes one by "portal invite". The last owner of
+an account and the last admin stay what they are. Whose operator's role changes has to
+sign in anew.`,
 		Example: "  fareway gateway portal role ann@example.com --account ann --role viewer\n" +
 			"  fareway gateway portal role bob@example.com --operator none",
 		Args: exactly("EMAIL"),

@@ -1,7 +1,6 @@
 package people
 
 import (
-	"bytes"
 	"context"
 	"encoding/base64"
 	"encoding/json"
@@ -294,18 +293,25 @@ func (s *Service) usePasskey(ctx context.Context, kind challengeKind, token stri
 		return attempt.fail(r)
 	}
 	err = s.store.transact(ctx, func(t *tx) error {
-		var o *passkeyOwner
+		var (
+			o      *passkeyOwner
+			failed error // of the store, which go-webauthn's error would hide
+		)
 		_, credential, err := rp.ValidatePasskeyLogin(func(_, handle []byte) (webauthn.User, error) {
-			found, err := t.owner(string(bytes.ToValidUTF8(handle, nil)))
+			if !isID("person", string(handle)) {
+				return nil, ErrNotFound
+			}
+			found, err := t.owner(string(handle))
 			if err != nil {
+				failed = err
 				return nil, err
 			}
 			o = found
 			return found, nil
 		}, data, parsed)
 		switch {
-		case errors.Is(err, ErrUnavailable):
-			return err
+		case failed != nil && !errors.Is(failed, ErrNotFound):
+			return failed
 		case err != nil:
 			return s.refused("a passkey", err)
 		case credential.Authenticator.CloneWarning:
@@ -314,7 +320,10 @@ func (s *Service) usePasskey(ctx context.Context, kind challengeKind, token stri
 			return ErrWrong
 		}
 		p, err := t.personOf(o.ID)
-		if err != nil || p.Disabled {
+		if err != nil {
+			return err // it was there a moment ago
+		}
+		if p.Disabled {
 			return ErrWrong
 		}
 		text, err := json.Marshal(credential)

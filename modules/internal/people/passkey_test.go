@@ -134,6 +134,10 @@ func TestPasskeysThatAreNone(t *testing.T) {
 			d.authenticator.Options.UserNotVerified = true
 		},
 		"of somebody else": func(d *device) { d.authenticator.Options.UserHandle = []byte("person_none") },
+		"of nobody": func(d *device) {
+			d.authenticator.Options.UserHandle = []byte("person_0123456789abcdef01234567")
+		},
+		"of what is no text": func(d *device) { d.authenticator.Options.UserHandle = []byte("person_\x00\xff") },
 		"with another key": func(d *device) {
 			id := d.credential.ID
 			d.credential = virtualwebauthn.NewCredential(virtualwebauthn.KeyTypeEC2)

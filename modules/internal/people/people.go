@@ -25,6 +25,7 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"regexp"
 	"slices"
 	"strings"
 	"sync"
@@ -280,6 +281,14 @@ func newID(kind string) string {
 	var b [12]byte
 	_, _ = rand.Read(b[:]) // never fails
 	return kind + "_" + hex.EncodeToString(b[:])
+}
+
+var hexID = regexp.MustCompile(`^[0-9a-f]{24}$`)
+
+// isID reports whether a text looks like a name that newID makes.
+func isID(kind, text string) bool {
+	id, of := strings.CutPrefix(text, kind+"_")
+	return of && hexID.MatchString(id)
 }
 
 // newToken is a secret of 256 bits, and what is kept of it.

@@ -203,6 +203,7 @@ func TestTheLastOwnerAndAdminStay(t *testing.T) {
 		require.NoError(f, f.SetDisabled(ctx, bob.Person, false))
 		require.NoError(f, f.RemoveMember(ctx, account, ann.Person))
 		require.ErrorIs(f, f.RemoveMember(ctx, account, ann.Person), people.ErrNotFound)
+		require.ErrorIs(f, f.SetRole(ctx, account, ann.Person, people.RoleOwner), people.ErrNotFound)
 
 		_, root := f.admin("root@example.com")
 		require.ErrorIs(f, f.SetOperator(ctx, root.Person, people.Support), people.ErrLastAdmin)

@@ -200,8 +200,8 @@ func (t *tx) setRole(account, person string, role Role, now time.Time) error {
 	return err
 }
 
-// SetRole makes a person a member of an account, or another kind of one. Who becomes less there has no links to it any
-// more.
+// SetRole makes a member of an account another kind of one. Who becomes less there has no links to it any more. Nobody
+// becomes a member without saying yes: ErrNotFound is for Invite.
 func (s *Service) SetRole(ctx context.Context, account, person string, role Role) error {
 	if err := CheckRole(role); err != nil {
 		return err
@@ -212,8 +212,8 @@ func (s *Service) SetRole(ctx context.Context, account, person string, role Role
 			return err
 		}
 		was, err := t.membershipOf(account, person)
-		if is := err == nil; is && was.Role == role {
-			return nil
+		if err != nil || was.Role == role {
+			return err
 		}
 		if was.Role == RoleOwner {
 			if err := t.checkOwners(account, person); err != nil {

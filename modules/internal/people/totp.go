@@ -43,8 +43,11 @@ func (s *Service) EnterCode(ctx context.Context, token, code string, c Client) (
 		return SignedIn{}, fmt.Errorf("%w: begin again", ErrExpired)
 	}
 	p, err := r.personOf(person)
+	if errors.Is(err, ErrNotFound) {
+		err = ErrWrong
+	}
 	if err != nil {
-		return SignedIn{}, ErrWrong
+		return SignedIn{}, err
 	}
 	t, err := s.throttleOf(r, p.Email, c)
 	if err != nil {
