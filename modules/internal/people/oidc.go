@@ -9,6 +9,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"maps"
 	"net/http"
 	"net/url"
 	"slices"
@@ -324,16 +325,19 @@ func (s *Service) operatorIn(v *Session, p *personRow) Operator {
 	if p.operatorFrom == "" {
 		return p.Operator
 	}
-	at, err := s.issuerBlock(p.operatorFrom)
-	if err != nil || v.Method != "oidc:"+at.Name {
+	if v.Method != "oidc:"+p.operatorFrom || !s.gives(p.operatorFrom, p.Operator) {
 		return ""
 	}
-	for _, o := range at.Operators {
-		if Operator(o) == p.Operator {
-			return p.Operator
-		}
+	return p.Operator
+}
+
+// gives reports whether the oidc block of a name has groups that make such an operator. "" is somebody, who has.
+func (s *Service) gives(name string, o Operator) bool {
+	if name == "" {
+		return true
 	}
-	return ""
+	at, err := s.issuerBlock(name)
+	return err == nil && slices.Contains(slices.Collect(maps.Values(at.Operators)), string(o))
 }
 
 // FinishLinkOIDC has the person of a session sign in by an issuer from now on, too, and ends the other sessions.

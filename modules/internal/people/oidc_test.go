@@ -203,6 +203,13 @@ func TestOIDCGroups(t *testing.T) {
 	link, _, err := f.FirstLink(ctx)
 	require.NoError(t, err)
 	require.Empty(t, link)
+	// Once groups make no admins any more, nobody is one.
+	require.ErrorIs(t, f.SetDisabled(ctx, in.Session.Person, true), people.ErrLastAdmin)
+	f.config.OIDC[0].Operators = map[string]string{"helpdesk": "support"}
+	link, _, err = f.FirstLink(ctx)
+	require.NoError(t, err)
+	require.NotEmpty(t, link, "who was an admin by groups keeps the first one from coming in")
+	f.withIssuer(i)
 
 	i.add("u1", "ann@example.com", true, "helpdesk")
 	before := in.Token

@@ -257,8 +257,10 @@ func New(o Options) *Service {
 	if o.Now == nil {
 		o.Now = time.Now
 	}
-	return &Service{o: o, store: store{path: o.Path, dsn: o.DSN, log: o.Log, now: o.Now, record: o.Record},
+	s := &Service{o: o, store: store{path: o.Path, dsn: o.DSN, log: o.Log, now: o.Now, record: o.Record},
 		hashing: newHashing()}
+	s.store.gives = s.gives
+	return s
 }
 
 // Close closes the store.

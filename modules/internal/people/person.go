@@ -3,6 +3,7 @@ package people
 import (
 	"context"
 	"fmt"
+	"slices"
 	"strings"
 	"time"
 
@@ -185,12 +186,13 @@ func (t *tx) hasOtherOwner(account, person string) (has bool, err error) {
 	return n > 0, err
 }
 
-// hasAdmin reports whether there is an admin besides a person, who can sign in.
+// hasAdmin reports whether there is an admin besides a person, who can sign in, and is one then.
 func (t *tx) hasAdmin(besides string) (has bool, err error) {
-	var n int64
-	_, err = t.find(`SELECT count(*) FROM portal_people WHERE operator = 'admin' AND disabled = 0 AND id <> $1`,
-		[]any{besides}, &n)
-	return n > 0, err
+	from, err := list(&t.reader, func(row scanner) (name string, err error) {
+		err = row.Scan(&name)
+		return name, err
+	}, `SELECT DISTINCT operator_from FROM portal_people WHERE operator = 'admin' AND disabled = 0 AND id <> $1`, besides)
+	return slices.ContainsFunc(from, func(name string) bool { return t.gives(name, Admin) }), err
 }
 
 // setRole makes a person a member of an account, or another kind of one.
@@ -273,7 +275,7 @@ func (s *Service) RemoveMember(ctx context.Context, account, person string) erro
 
 // checkAdmins is an ErrLastAdmin where there is no admin but a person, who is one.
 func (t *tx) checkAdmins(p *personRow) error {
-	if p.Operator != Admin || p.Disabled {
+	if p.Operator != Admin || p.Disabled || !t.gives(p.operatorFrom, Admin) {
 		return nil
 	}
 	has, err := t.hasAdmin(p.ID)

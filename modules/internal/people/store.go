@@ -48,6 +48,7 @@ type store struct {
 	log       *slog.Logger
 	now       func() time.Time
 	record    func(ctx context.Context, action, account, subject string, after map[string]any) error
+	gives     func(block string, o Operator) bool // the configuration in force: see Service.gives
 
 	mu     sync.Mutex
 	db     *sql.DB
@@ -222,7 +223,8 @@ type reader struct {
 // tx is a transaction.
 type tx struct {
 	reader
-	acts []act
+	acts  []act
+	gives func(block string, o Operator) bool
 }
 
 // note has the audit trail told before the transaction is committed.
@@ -307,7 +309,7 @@ func (s *store) try(ctx context.Context, db *sql.DB, change func(*tx) error, rec
 	if err != nil {
 		return away(err)
 	}
-	t := &tx{reader: reader{ctx, begun}}
+	t := &tx{reader: reader{ctx, begun}, gives: s.gives}
 	if err := change(t); err != nil {
 		_ = begun.Rollback() // the connection goes where that fails
 		return err
