@@ -382,25 +382,32 @@ func (s *Service) Linked(ctx context.Context, person string) (names []string, er
 	return names, err
 }
 
-// Unlink has a person not sign in by an issuer any more.
-func (s *Service) Unlink(ctx context.Context, person, name string) error {
+// Unlink has the person of a session not sign in by an issuer any more. ErrConfirm: who asks has to prove once more
+// who it is.
+func (s *Service) Unlink(ctx context.Context, v Session, name string) error {
+	if err := s.CheckVerified(v); err != nil {
+		return err
+	}
 	at, err := s.issuerBlock(name)
 	if err != nil {
 		return err
 	}
 	return s.store.transact(ctx, func(t *tx) error {
-		p, err := t.personOf(person)
+		if err := t.checkSession(v); err != nil {
+			return err
+		}
+		p, err := t.personOf(v.Person)
 		if err != nil {
 			return err
 		}
-		n, err := t.exec(`DELETE FROM portal_identities WHERE person = $1 AND issuer = $2`, person, at.Issuer)
+		n, err := t.exec(`DELETE FROM portal_identities WHERE person = $1 AND issuer = $2`, p.ID, at.Issuer)
 		if err != nil {
 			return err
 		}
 		if n == 0 {
 			return fmt.Errorf("%w: %q is not linked", ErrNotFound, at.Name)
 		}
-		t.note("portal.unlink_oidc", "", person, map[string]any{"email": p.Email, "oidc": at.Name})
+		t.note("portal.unlink_oidc", "", p.ID, map[string]any{"email": p.Email, "oidc": at.Name})
 		return nil
 	})
 }

@@ -364,7 +364,11 @@ func TestLinkingAnIssuer(t *testing.T) {
 	by, err := f.signInBy(i, "u1")
 	require.NoError(t, err)
 	require.Equal(t, v.Person, by.Session.Person)
-	require.NoError(t, f.Unlink(ctx, v.Person, "company"))
+	late := in.Session
+	late.Verified = late.Verified.Add(-time.Hour)
+	require.ErrorIs(t, f.Unlink(ctx, late, "company"), people.ErrConfirm)
+	require.ErrorIs(t, f.Unlink(ctx, v, "company"), people.ErrNoSession, "a session that has ended unlinks")
+	require.NoError(t, f.Unlink(ctx, in.Session, "company"))
 	_, err = f.signInBy(i, "u1")
 	require.ErrorIs(t, err, people.ErrSignInFirst)
 }

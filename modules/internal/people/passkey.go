@@ -188,21 +188,28 @@ func (s *Service) refused(what string, err error) error {
 	return ErrWrong
 }
 
-// RemovePasskey takes a passkey from a person. It ends no session: what a lost one has opened, Revoke ends.
-func (s *Service) RemovePasskey(ctx context.Context, person, id string) error {
+// RemovePasskey takes a passkey from the person of a session. It ends no session: what a lost one has opened, Revoke
+// ends. ErrConfirm: who asks has to prove once more who it is.
+func (s *Service) RemovePasskey(ctx context.Context, v Session, id string) error {
+	if err := s.CheckVerified(v); err != nil {
+		return err
+	}
 	return s.store.transact(ctx, func(t *tx) error {
-		p, err := t.personOf(person)
+		if err := t.checkSession(v); err != nil {
+			return err
+		}
+		p, err := t.personOf(v.Person)
 		if err != nil {
 			return err
 		}
-		n, err := t.exec(`DELETE FROM portal_passkeys WHERE person = $1 AND id = $2`, person, id)
+		n, err := t.exec(`DELETE FROM portal_passkeys WHERE person = $1 AND id = $2`, p.ID, cut(id, maxResponse))
 		if err != nil {
 			return err
 		}
 		if n == 0 {
 			return fmt.Errorf("%w: there is no such passkey", ErrNotFound)
 		}
-		t.note("portal.remove_passkey", "", person, map[string]any{"email": p.Email, "passkey": id})
+		t.note("portal.remove_passkey", "", p.ID, map[string]any{"email": p.Email, "passkey": id})
 		return nil
 	})
 }

@@ -106,14 +106,15 @@ func TestPasskeys(t *testing.T) {
 		require.NoError(f, f.CheckVerified(confirmed))
 
 		_, eve := f.join("eve@example.com", people.RoleOwner)
-		require.ErrorIs(f, f.RemovePasskey(ctx, eve.Person, keys[0].ID), people.ErrNotFound)
+		require.ErrorIs(f, f.RemovePasskey(ctx, eve, keys[0].ID), people.ErrNotFound)
 		asked, options, err = f.BeginConfirmPasskey(ctx, eve)
 		require.NoError(f, err)
 		d.credential.Counter = 10
 		require.ErrorIs(f, f.FinishConfirmPasskey(ctx, eve, asked, d.signs(f, options)), people.ErrWrong,
 			"somebody else's passkey confirms")
 
-		require.NoError(f, f.RemovePasskey(ctx, v.Person, keys[0].ID))
+		require.ErrorIs(f, f.RemovePasskey(ctx, in.Session, keys[0].ID), people.ErrConfirm)
+		require.NoError(f, f.RemovePasskey(ctx, confirmed, keys[0].ID))
 		_, err = d.signIn(f, home)
 		require.ErrorIs(f, err, people.ErrWrong)
 	})
