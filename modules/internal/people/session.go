@@ -89,19 +89,38 @@ func (t *tx) endSessions(person, but string) error {
 // Session is that of a token, with whose it is. It is read anew each time: what was revoked elsewhere is over here.
 // ErrNoSession: there is none, it is over, or it is of another host.
 func (s *Service) Session(ctx context.Context, token string, c Client) (Session, Person, error) {
-	var (
-		v Session
-		p personRow
-	)
 	r, err := s.store.read(ctx)
 	if err != nil {
-		return v, Person{}, err
+		return Session{}, Person{}, err
 	}
+	now := s.now()
+	v, p, err := s.sessionOf(r, token, c, now)
+	if err == nil && now.Sub(v.Seen) >= seenEvery {
+		// That it cannot be written is no reason to send somebody away.
+		if _, err := r.exec(`UPDATE portal_sessions SET seen = $1 WHERE hash = $2 AND seen < $1`, nanos(now),
+			hashToken(token)); err == nil {
+			v.Expires, v.Seen = v.Expires.Add(now.Sub(v.Seen)), now
+		}
+	}
+	return v, p, err
+}
+
+// PeekSession is Session for what the browser asks of itself, such as a view that is live: it writes nothing, so that
+// nobody stays signed in by what they have left open.
+func (s *Service) PeekSession(ctx context.Context, token string, c Client) (Session, Person, error) {
+	r, err := s.store.read(ctx)
+	if err != nil {
+		return Session{}, Person{}, err
+	}
+	return s.sessionOf(r, token, c, s.now())
+}
+
+func (s *Service) sessionOf(r *reader, token string, c Client, now time.Time) (v Session, _ Person, err error) {
+	var p personRow
 	to, done := v.columns()
 	personTo, personDone := p.columns()
-	hash, now := hashToken(token), s.now()
 	found, err := r.find(`SELECT `+sessionColumns+`, `+personColumns+` FROM portal_sessions s
-		JOIN portal_people p ON p.id = s.person WHERE s.hash = $1`, []any{hash}, append(to, personTo...)...)
+		JOIN portal_people p ON p.id = s.person WHERE s.hash = $1`, []any{hashToken(token)}, append(to, personTo...)...)
 	done()
 	personDone()
 	switch {
@@ -111,13 +130,6 @@ func (s *Service) Session(ctx context.Context, token string, c Client) (Session,
 		return Session{}, Person{}, ErrNoSession
 	}
 	p.Operator = s.operatorIn(&v, &p)
-	if now.Sub(v.Seen) >= seenEvery {
-		// That it cannot be written is no reason to send somebody away.
-		if _, err := r.exec(`UPDATE portal_sessions SET seen = $1 WHERE hash = $2 AND seen < $1`, nanos(now),
-			hash); err == nil {
-			v.Expires, v.Seen = v.Expires.Add(now.Sub(v.Seen)), now
-		}
-	}
 	return v, p.Person, nil
 }
 

@@ -268,3 +268,24 @@ func TestTokensThatAreOver(t *testing.T) {
 		})
 	})
 }
+
+func TestALookKeepsNobodySignedIn(t *testing.T) {
+	t.Parallel()
+	onBoth(t, func(f *fixture) {
+		ctx := f.Context()
+		token, v := f.join("ann@example.com", people.RoleOwner)
+		for range 12 {
+			f.pass(time.Hour - time.Second)
+			seen, p, err := f.PeekSession(ctx, token, home)
+			require.NoError(f, err)
+			require.Equal(f, v, seen)
+			require.Equal(f, "ann@example.com", p.Email)
+		}
+		_, _, err := f.PeekSession(ctx, token, people.Client{Host: "evil.example"})
+		require.ErrorIs(f, err, people.ErrNoSession)
+		f.pass(12 * time.Second)
+		_, _, err = f.PeekSession(ctx, token, home)
+		require.ErrorIs(f, err, people.ErrNoSession)
+		require.Empty(f, f.opens(token))
+	})
+}
