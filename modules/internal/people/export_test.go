@@ -1,6 +1,9 @@
 package people
 
-import "encoding/json"
+import (
+	"context"
+	"encoding/json"
+)
 
 // Computed is how often argon2id was computed.
 func (s *Service) Computed() int64 { return s.hashing.computed.Load() }
@@ -13,3 +16,21 @@ func (s *Service) HashCheaply() {
 
 // AddClaims has two answers of an issuer be one.
 func AddClaims(said, more map[string]json.RawMessage) { claims(said).add(more) }
+
+// Try is one attempt at a transaction, which does nothing but note acts by their subjects; recorded is what the
+// attempts before have recorded.
+func (s *Service) Try(ctx context.Context, recorded *[]act, subjects ...string) error {
+	db, err := s.store.ready(ctx)
+	if err != nil {
+		return err
+	}
+	return s.store.try(ctx, db, func(t *tx) error {
+		for _, subject := range subjects {
+			t.note("portal.test", subject, subject, map[string]any{"email": subject})
+		}
+		return nil
+	}, recorded)
+}
+
+// Act is an act.
+type Act = act

@@ -136,6 +136,7 @@ func (s *Service) inviteReset(ctx context.Context, person string, by Person, mos
 	v Invitation, err error) {
 	now := s.now()
 	s.purge(ctx)
+	id := newID("invitation")
 	token, hash := newToken()
 	err = s.store.transact(ctx, func(t *tx) error {
 		p, err := t.personOf(person)
@@ -151,7 +152,7 @@ func (s *Service) inviteReset(ctx context.Context, person string, by Person, mos
 		if err := t.checkMaker(by.ID); err != nil {
 			return err
 		}
-		v = Invitation{ID: newID("invitation"), Email: p.Email, Reset: true, Person: person,
+		v = Invitation{ID: id, Email: p.Email, Reset: true, Person: person,
 			By: cmp.Or(by.Email, ledger.ActorOf(ctx)), Maker: by.ID, Created: now, Expires: now.Add(resetFor)}
 		if err := t.withdrawResets(person); err != nil {
 			return err
@@ -200,7 +201,8 @@ func (t *tx) withdrawOf(maker, account string) error {
 // FirstLink makes the link by which the first operator comes in, where there is no admin who can; the token is ""
 // where there is one. A link before it opens nothing any more.
 func (s *Service) FirstLink(ctx context.Context) (token string, v Invitation, err error) {
-	now := s.now()
+	now, id := s.now(), newID("invitation")
+	fresh, hash := newToken()
 	err = s.store.transact(ctx, func(t *tx) error {
 		token = ""
 		has, err := t.hasAdmin("")
@@ -210,9 +212,8 @@ func (s *Service) FirstLink(ctx context.Context) (token string, v Invitation, er
 		if _, err := t.exec(`DELETE FROM portal_invitations WHERE email = ''`); err != nil {
 			return err
 		}
-		var hash string
-		token, hash = newToken()
-		v = Invitation{ID: newID("invitation"), Operator: Admin, By: ledger.ActorOf(ctx), Created: now,
+		token = fresh
+		v = Invitation{ID: id, Operator: Admin, By: ledger.ActorOf(ctx), Created: now,
 			Expires: now.Add(firstFor)}
 		t.note("portal.first_link", "", v.ID, nil)
 		return t.insertInvitation(&v, hash)
@@ -310,6 +311,7 @@ func (s *Service) Accept(ctx context.Context, token string, a Acceptance, c Clie
 	}
 	ctx = ledger.WithActor(ctx, v.Email+" via portal")
 	var in SignedIn
+	id := newID("person")
 	err = s.store.transact(ctx, func(t *tx) error {
 		now := s.now()
 		if err := t.take(&v, now); err != nil {
@@ -318,7 +320,7 @@ func (s *Service) Accept(ctx context.Context, token string, a Acceptance, c Clie
 		if v.Reset {
 			return t.reset(&v, hash, c, now, &in)
 		}
-		p := personRow{Person: Person{ID: newID("person"), Email: v.Email, Name: cut(strings.TrimSpace(a.Name), maxName),
+		p := personRow{Person: Person{ID: id, Email: v.Email, Name: cut(strings.TrimSpace(a.Name), maxName),
 			Created: now}, password: hash}
 		if err := t.welcome(&p, now, v); err != nil {
 			return err

@@ -212,6 +212,7 @@ func (s *Service) FinishOIDC(ctx context.Context, token, name string, query url.
 	role := operatorOf(&at, said)
 	s.purge(ctx)
 	ctx = ledger.WithActor(ctx, cut(cmp.Or(email, who), maxEmail)+" via "+at.Name)
+	id := newID("person")
 	err = s.store.transact(ctx, func(t *tx) error {
 		p, found, err := t.linked(at.Issuer, who)
 		if err != nil {
@@ -219,7 +220,8 @@ func (s *Service) FinishOIDC(ctx context.Context, token, name string, query url.
 		}
 		now := s.now()
 		if !found {
-			if p, err = t.welcomeLinked(&at, who, email, cut(said.text("name"), maxName), role, now); err != nil {
+			if p, err = t.welcomeLinked(&at, who, role, now, Person{ID: id, Email: email,
+				Name: cut(said.text("name"), maxName), Created: now}); err != nil {
 				return err
 			}
 		}
@@ -251,8 +253,9 @@ func (r *reader) linked(issuer, subject string) (p personRow, found bool, err er
 }
 
 // welcomeLinked makes a person of somebody for whom an issuer vouches.
-func (t *tx) welcomeLinked(at *config.OIDC, subject, email, name string, role Operator, now time.Time) (p personRow,
+func (t *tx) welcomeLinked(at *config.OIDC, subject string, role Operator, now time.Time, who Person) (p personRow,
 	err error) {
+	email := who.Email
 	if email == "" {
 		return p, fmt.Errorf("%w: %q has not verified an e-mail of theirs", ErrNotInvited, at.Name)
 	}
@@ -272,7 +275,7 @@ func (t *tx) welcomeLinked(at *config.OIDC, subject, email, name string, role Op
 			return p, err
 		}
 	}
-	p = personRow{Person: Person{ID: newID("person"), Email: email, Name: name, Created: now}}
+	p = personRow{Person: who}
 	if err := t.welcome(&p, now, invited...); err != nil {
 		return p, err
 	}

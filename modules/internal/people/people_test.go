@@ -321,6 +321,24 @@ func TestNothingChangesWithoutItsAct(t *testing.T) {
 	})
 }
 
+// TestAnotherAttemptRecordsWhatIsOther: where a transaction is tried again, and comes to something else, the trail has
+// that, too, and what is the same once.
+func TestAnotherAttemptRecordsWhatIsOther(t *testing.T) {
+	t.Parallel()
+	f := onFile(t)
+	var recorded []people.Act
+	for _, try := range []struct{ subjects, want []string }{
+		{[]string{"a", "b"}, []string{"portal.test a", "portal.test b"}},
+		{[]string{"a", "b"}, nil},
+		{[]string{"a", "c", "b"}, []string{"portal.test c", "portal.test b"}},
+		{[]string{"a"}, nil},
+		{[]string{"a", "c"}, nil},
+	} {
+		require.NoError(t, f.Try(t.Context(), &recorded, try.subjects...))
+		require.Equal(t, try.want, f.takeActs(), try.subjects)
+	}
+}
+
 func TestProfiles(t *testing.T) {
 	t.Parallel()
 	onBoth(t, func(f *fixture) {

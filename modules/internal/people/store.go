@@ -11,6 +11,7 @@ import (
 	"net/url"
 	"os"
 	"path/filepath"
+	"reflect"
 	"sync"
 	"time"
 
@@ -283,7 +284,8 @@ func (s *store) read(ctx context.Context) (*reader, error) {
 }
 
 // transact runs change in a transaction that is as if it were alone, and again where others got in its way. What it
-// has to say to the audit trail is there before the change is: nothing changes of which there is no act.
+// has to say to the audit trail is there before the change is: nothing changes of which there is no act. So change
+// makes no ids: those of an attempt that came to nothing would be on the trail.
 func (s *store) transact(ctx context.Context, change func(*tx) error) error {
 	db, err := s.ready(ctx)
 	if err != nil {
@@ -314,15 +316,23 @@ func (s *store) try(ctx context.Context, db *sql.DB, change func(*tx) error, rec
 		_ = begun.Rollback() // the connection goes where that fails
 		return err
 	}
-	for _, a := range t.acts[min(len(*recorded), len(t.acts)):] {
+	for i, a := range t.acts {
 		if s.record == nil {
 			break
+		}
+		// The trail has it of an earlier attempt, if that came to the same.
+		if i < len(*recorded) && reflect.DeepEqual((*recorded)[i], a) {
+			continue
 		}
 		if err := s.record(ctx, a.action, a.account, a.subject, a.after); err != nil {
 			_ = begun.Rollback()
 			return fmt.Errorf("writing the audit trail: %w", err)
 		}
-		*recorded = append(*recorded, a)
+		if i < len(*recorded) {
+			(*recorded)[i] = a
+		} else {
+			*recorded = append(*recorded, a)
+		}
 	}
 	return away(begun.Commit())
 }
