@@ -3,6 +3,7 @@ package people
 import (
 	"context"
 	"encoding/json"
+	"time"
 )
 
 // Computed is how often argon2id was computed.
@@ -34,3 +35,6 @@ func (s *Service) Try(ctx context.Context, recorded *[]act, subjects ...string) 
 
 // Act is an act.
 type Act = act
+
+// WaitAtMost is how long each statement waits for its answer.
+func (s *Service) WaitAtMost(d time.Duration) { s.store.patience = d }

@@ -257,8 +257,8 @@ func New(o Options) *Service {
 	if o.Now == nil {
 		o.Now = time.Now
 	}
-	s := &Service{o: o, store: store{path: o.Path, dsn: o.DSN, log: o.Log, now: o.Now, record: o.Record},
-		hashing: newHashing()}
+	s := &Service{o: o, store: store{path: o.Path, dsn: o.DSN, log: o.Log, now: o.Now, record: o.Record,
+		patience: patience}, hashing: newHashing()}
 	s.store.gives = s.gives
 	return s
 }

@@ -31,7 +31,7 @@ var schemas embed.FS
 const (
 	// connections is how many there are to PostgreSQL at most, and readers of a file: the ledger's need the rest.
 	connections = 4
-	// patience is how long anything waits for the store.
+	// patience is how long anything waits for the store, and each statement for its answer.
 	patience = 5 * time.Second
 	// migrating is how long the tables of a new version may take, and lockEvery how often it is looked whether another
 	// node has made them.
@@ -50,6 +50,7 @@ type store struct {
 	now       func() time.Time
 	record    func(ctx context.Context, action, account, subject string, after map[string]any) error
 	gives     func(block string, o Operator) bool // the configuration in force: see Service.gives
+	patience  time.Duration                       // but in tests: patience
 
 	mu     sync.Mutex
 	db     *sql.DB
@@ -174,7 +175,10 @@ func (s *store) migrate(ctx context.Context, db *sql.DB) error {
 	newest := sources[len(sources)-1].Version
 	var is int64
 	// Without the lock: it is true each time but the first, and then there may be no such table.
-	known := db.QueryRowContext(ctx, `SELECT max(version_id) FROM portal_versions`).Scan(&is)
+	known := s.readVersion(ctx, db, &is)
+	if errors.Is(known, context.DeadlineExceeded) {
+		return fmt.Errorf("reading the version of its tables: %w", known)
+	}
 	if known != nil || is < newest {
 		is, err = p.GetDBVersion(ctx)
 	}
@@ -191,6 +195,12 @@ func (s *store) migrate(ctx context.Context, db *sql.DB) error {
 		return fmt.Errorf("bringing its tables from version %d to %d: %w", is, newest, err)
 	}
 	return nil
+}
+
+func (s *store) readVersion(ctx context.Context, db *sql.DB, is *int64) error {
+	ctx, cancel := context.WithTimeout(ctx, s.patience)
+	defer cancel()
+	return db.QueryRowContext(ctx, `SELECT max(version_id) FROM portal_versions`).Scan(is)
 }
 
 func (s *store) close() error {
@@ -219,6 +229,7 @@ type reader struct {
 		QueryContext(ctx context.Context, query string, args ...any) (*sql.Rows, error)
 		QueryRowContext(ctx context.Context, query string, args ...any) *sql.Row
 	}
+	patience time.Duration // with each statement
 }
 
 // tx is a transaction.
@@ -235,7 +246,9 @@ func (t *tx) note(action, account, subject string, after map[string]any) {
 
 // exec is how many rows a statement has changed.
 func (r *reader) exec(query string, args ...any) (int64, error) {
-	result, err := r.q.ExecContext(r.ctx, query, args...)
+	ctx, cancel := context.WithTimeout(r.ctx, r.patience)
+	defer cancel()
+	result, err := r.q.ExecContext(ctx, query, args...)
 	if err != nil {
 		return 0, away(err)
 	}
@@ -245,7 +258,9 @@ func (r *reader) exec(query string, args ...any) (int64, error) {
 
 // find reads one row, if there is one.
 func (r *reader) find(query string, args []any, to ...any) (found bool, err error) {
-	switch err := r.q.QueryRowContext(r.ctx, query, args...).Scan(to...); {
+	ctx, cancel := context.WithTimeout(r.ctx, r.patience)
+	defer cancel()
+	switch err := r.q.QueryRowContext(ctx, query, args...).Scan(to...); {
 	case errors.Is(err, sql.ErrNoRows):
 		return false, nil
 	case err != nil:
@@ -259,7 +274,9 @@ type scanner interface{ Scan(to ...any) error }
 
 // list reads rows.
 func list[T any](r *reader, read func(scanner) (T, error), query string, args ...any) (all []T, err error) {
-	rows, err := r.q.QueryContext(r.ctx, query, args...)
+	ctx, cancel := context.WithTimeout(r.ctx, r.patience)
+	defer cancel()
+	rows, err := r.q.QueryContext(ctx, query, args...)
 	if err != nil {
 		return nil, away(err)
 	}
@@ -280,7 +297,7 @@ func (s *store) read(ctx context.Context) (*reader, error) {
 	if err != nil {
 		return nil, err
 	}
-	return &reader{ctx, db}, nil
+	return &reader{ctx, db, s.patience}, nil
 }
 
 // transact runs change in a transaction that is as if it were alone, and again where others got in its way. What it
@@ -291,7 +308,7 @@ func (s *store) transact(ctx context.Context, change func(*tx) error) error {
 	if err != nil {
 		return err
 	}
-	ctx, cancel := context.WithTimeout(ctx, 2*patience)
+	ctx, cancel := context.WithTimeout(ctx, 2*s.patience)
 	defer cancel()
 	var recorded []act
 	for n := 1; ; n++ {
@@ -311,7 +328,7 @@ func (s *store) try(ctx context.Context, db *sql.DB, change func(*tx) error, rec
 	if err != nil {
 		return away(err)
 	}
-	t := &tx{reader: reader{ctx, begun}, gives: s.gives}
+	t := &tx{reader: reader{ctx, begun, s.patience}, gives: s.gives}
 	if err := change(t); err != nil {
 		_ = begun.Rollback() // the connection goes where that fails
 		return err

@@ -1,6 +1,7 @@
 package people_test
 
 import (
+	"context"
 	"log/slog"
 	"path/filepath"
 	"testing"
@@ -36,6 +37,27 @@ func TestAStoreThatIsAway(t *testing.T) {
 	require.ErrorIs(t, f.SetDisabled(t.Context(), v.Person, true), people.ErrUnavailable)
 	other := f.open()
 	require.ErrorIs(t, other.Ping(t.Context()), people.ErrUnavailable)
+}
+
+// TestAStoreThatIsSilent: who asks a PostgreSQL that says nothing more is told so, and goes on once it speaks.
+func TestAStoreThatIsSilent(t *testing.T) {
+	t.Parallel()
+	server, err := postgrestest.Start()
+	require.NoError(t, err)
+	t.Cleanup(func() { require.NoError(t, server.Stop()) })
+	f := newFixture(t, "", server.URL("postgres"))
+	token, v := f.join("ann@example.com", people.RoleOwner)
+	f.WaitAtMost(time.Second)
+	require.NoError(t, server.Freeze())
+	_, _, err = f.Session(t.Context(), token, home)
+	require.ErrorIs(t, err, people.ErrUnavailable)
+	require.ErrorIs(t, err, context.DeadlineExceeded)
+	_, err = f.Sessions(t.Context(), v.Person)
+	require.ErrorIs(t, err, people.ErrUnavailable)
+	require.ErrorIs(t, f.SetDisabled(t.Context(), v.Person, true), people.ErrUnavailable)
+	require.NoError(t, server.Thaw())
+	f.WaitAtMost(time.Minute)
+	require.Equal(t, "ann@example.com", f.opens(token))
 }
 
 func TestAStoreThatComesLater(t *testing.T) {
