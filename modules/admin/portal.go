@@ -208,8 +208,8 @@ func (a *API) setPersonRole(r *http.Request) (any, error) {
 			err = p.SetRole(r.Context(), account.ID, person.ID, people.Role(in.Role))
 		}
 		if errors.Is(err, people.ErrNotFound) {
-			err = problem(http.StatusNotFound, "%s is no member of the account: `fareway gateway portal invite %s --account %s` "+
-				"invites them", person.Email, person.Email, account.Name)
+			err = problem(http.StatusNotFound, "%s is no member of the account: `fareway gateway portal invite %s --account "+
+				"%s` invites them", person.Email, person.Email, account.Name)
 		}
 	}
 	if err != nil {

@@ -10,6 +10,8 @@
 //     somebody new; a person who is there signs in to accept one (AcceptAs). By OpenID Connect a person is known by
 //     issuer and subject.
 //   - A link to set a new password takes every other proof away, for whoever needs one may have lost them all.
+//   - A link ends with the right of the person who has made it, and a link for a new password with each change of what
+//     its person is for the gateway. Those of the command line are nobody's, and stay.
 //   - What groups of an issuer make somebody counts in sessions that this issuer has begun (operatorIn).
 //   - Copies and moves leave sessions behind.
 //
