@@ -139,14 +139,8 @@ func (a *API) Provision(ctx caddy.Context) error {
 
 // serve makes the API that of an engine.
 func (a *API) serve(e *engine.Engine) (err error) {
-	a.engine, a.strangers = e, newStrangers(e.Logger)
-	a.books = booksAPI{books: e.Store(), now: e.Now, config: func() *config.Config {
-		if g := e.Current(); g != nil {
-			return g.Config
-		}
-		return nil
-	}, spool: func() (engine.SpoolState, []spool.Item, error) { return e.Spool(), e.Aside().Items(), nil },
-		logged: e.FindRequest, failure: e.FailureOf}
+	a.attach(e)
+	a.strangers = newStrangers(e.Logger)
 	if a.token, err = loadToken(e.DataDir(), adminTokenFile); err != nil {
 		return err
 	}
@@ -157,8 +151,30 @@ func (a *API) serve(e *engine.Engine) (err error) {
 	return err
 }
 
+// attach has it answer for an engine.
+func (a *API) attach(e *engine.Engine) {
+	a.engine = e
+	a.books = booksAPI{books: e.Store(), now: e.Now, config: func() *config.Config {
+		if g := e.Current(); g != nil {
+			return g.Config
+		}
+		return nil
+	}, spool: func() (engine.SpoolState, []spool.Item, error) { return e.Spool(), e.Aside().Items(), nil },
+		logged: e.FindRequest, failure: e.FailureOf}
+}
+
 // Routes returns the routes under /fareway/.
 func (a *API) Routes() []caddy.AdminRoute {
+	routes := a.handlers()
+	for i, r := range routes {
+		routes[i].Handler = a.guard(r.Handler, a.mayAll)
+	}
+	return append(routes, caddy.AdminRoute{Pattern: "GET /fareway/metrics",
+		Handler: a.guard(caddy.AdminHandlerFunc(a.metrics), a.mayMeasure)})
+}
+
+// handlers are the routes that need the token, before anybody has asked for it.
+func (a *API) handlers() []caddy.AdminRoute {
 	routes := []caddy.AdminRoute{
 		{Pattern: "GET /fareway/status", Handler: reply(a.status)},
 		{Pattern: "GET /fareway/nodes", Handler: reply(a.nodes)},
@@ -202,12 +218,7 @@ func (a *API) Routes() []caddy.AdminRoute {
 		acceptLoss: func(ctx context.Context, reason string) (ledger.Loss, error) {
 			return a.engine.AcceptLoss(ctx, reason)
 		}}
-	routes = append(routes, decisions.routes(a.change)...)
-	for i, r := range routes {
-		routes[i].Handler = a.guard(r.Handler, a.mayAll)
-	}
-	return append(routes, caddy.AdminRoute{Pattern: "GET /fareway/metrics",
-		Handler: a.guard(caddy.AdminHandlerFunc(a.metrics), a.mayMeasure)})
+	return append(routes, decisions.routes(a.change)...)
 }
 
 // guard lets nobody in but those who may, and lets a request take its time once it has arrived.
