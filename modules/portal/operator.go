@@ -212,15 +212,17 @@ func showConfiguration(v *visit) error {
 		number = n
 	}
 	for _, k := range kept {
-		view.Kept = append(view.Kept, views.Kept{Number: k.Number, Since: k.InForce, By: k.By})
+		view.Kept = append(view.Kept, views.Kept{Number: k.Number, Since: k.Since, By: k.By})
 	}
 	var one admin.Configuration
 	if err := api.Call(v.r.Context(), http.MethodGet, "/fareway/configurations/"+strconv.FormatInt(number, 10), nil,
 		&one); err != nil && admin.StatusOf(err) != http.StatusNotFound {
 		return err
 	}
-	for _, f := range one.Texts {
-		view.Files = append(view.Files, views.File{Path: f.Path, Text: f.Text})
+	for _, f := range one.Files {
+		if f.Text != nil {
+			view.Files = append(view.Files, views.File{Path: f.Path, Text: *f.Text})
+		}
 	}
 	view.Number = number
 	return v.show(views.ConfigurationPage(v.page("Configuration"), view))

@@ -2,6 +2,7 @@ package portal
 
 import (
 	"bytes"
+	"context"
 	"encoding/base64"
 	"errors"
 	"net"
@@ -17,6 +18,7 @@ import (
 	"github.com/fareway/fareway/modules/admin"
 	"github.com/fareway/fareway/modules/gateway"
 	"github.com/fareway/fareway/modules/internal/engine"
+	"github.com/fareway/fareway/modules/internal/ledger"
 	"github.com/fareway/fareway/modules/internal/people"
 	"github.com/fareway/fareway/modules/portal/texts"
 	"github.com/fareway/fareway/modules/portal/views"
@@ -371,3 +373,6 @@ func (v *visit) form() (url.Values, error) {
 	}
 	return v.r.PostForm, nil
 }
+
+// acting is a context whose acts the audit trail puts down to who asks.
+func (v *visit) acting() context.Context { return ledger.WithActor(v.r.Context(), v.actor()) }
