@@ -162,7 +162,7 @@ func changeAccount(v *visit) error {
 	case "invite":
 		var token string
 		if token, _, err = v.people().Invite(v.acting(), people.Invitation{Email: form.Get("email"), Account: id,
-			Role: people.Owner, By: v.person.Email}); err == nil {
+			Role: people.RoleOwner, By: v.person.Email}); err == nil {
 			return v.accountPage(id, v.invitationLink(token))
 		}
 	default:

@@ -1,0 +1,3 @@
+package texts
+
+var german = map[string]string{}
