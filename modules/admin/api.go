@@ -18,6 +18,7 @@ import (
 	"github.com/fareway/fareway/modules/gateway"
 	"github.com/fareway/fareway/modules/internal/engine"
 	"github.com/fareway/fareway/modules/internal/ledger"
+	"github.com/fareway/fareway/modules/internal/people"
 	"github.com/fareway/fareway/modules/internal/spool"
 )
 
@@ -54,9 +55,15 @@ func init() {
 //	GET    /fareway/explain/{request}       which routes were there for a request, and why it went where it went
 //	GET    /fareway/ledger/pruned           {"before"} since when the detail of requests is there; null: all of it
 //	GET    /fareway/ledger/entries          the journal, oldest first *
+//	GET    /fareway/ledger/latest           ?account= the same of an account, newest first and a page at a time, with the
+//	                                        requests that were settled; see booksAPI.latest for what narrows it
 //	GET    /fareway/ledger/checkpoints      all checkpoints, oldest first *
 //	GET    /fareway/ledger/audit            what operators did, oldest first *
 //	GET    /fareway/ledger/spool            what the spool had and could not apply *; ?all=true: with what is decided
+//	GET    /fareway/portal/people[?account=NAME]       who may sign in to the portal *
+//	GET    /fareway/portal/people/{email}              one of them
+//	GET    /fareway/portal/people/{email}/sessions     their sessions *
+//	GET    /fareway/portal/invitations[?account=NAME]  the links that open something yet, without what opens *
 //	POST   /fareway/ledger/verify           {"checkpoints"?, "from"?, "progress"?} recomputes the ledger, and looks at
 //	                                        the spool; see Verification
 //
@@ -76,6 +83,13 @@ func init() {
 //	POST   /fareway/credits                 {"account", "credits", "reference"?, "reason"?} tops up
 //	POST   /fareway/adjustments             {"account", "microcents", "reason", "reference"?} corrects a balance
 //	POST   /fareway/refunds                 {"request", "reason", "microcents"?, "reference"?} gives a charge back
+//	POST   /fareway/portal/first            makes the link of the first admin, if there is none: {"url", "path"}
+//	POST   /fareway/portal/invitations      {"email", "account"?, "role"?, "operator"?} makes a link to hand over
+//	DELETE /fareway/portal/invitations/{id} has it open nothing any more
+//	POST   /fareway/portal/people/{email}/reset    makes a link by which they set a new password
+//	POST   /fareway/portal/people/{email}/state    {"disabled"} keeps them out, at once, or lets them in again
+//	POST   /fareway/portal/people/{email}/role     {"account", "role"} or {"operator"}; "none" takes it away
+//	DELETE /fareway/portal/people/{email}/sessions[/{id}]  ends their sessions, or one
 //	POST   /fareway/routes/feedback         {"request", "verdict": "good" | "bad"} says how good a reply was
 //	POST   /fareway/ledger/checkpoints      makes a checkpoint over the journal
 //	POST   /fareway/ledger/prune            {"before"} removes the detail of old requests
@@ -214,6 +228,7 @@ func (a *API) handlers() []caddy.AdminRoute {
 		{Pattern: "/fareway/", Handler: reply(unknownRoute)},
 	}
 	routes = append(routes, a.books.routes()...)
+	routes = append(routes, a.portalRoutes()...)
 	decisions := decisionsAPI{aside: func() *engine.Aside { return a.engine.Aside() }, books: &a.books,
 		acceptLoss: func(ctx context.Context, reason string) (ledger.Loss, error) {
 			return a.engine.AcceptLoss(ctx, reason)
@@ -304,7 +319,8 @@ func asAPIError(err error) caddy.APIError {
 	switch {
 	case errors.Is(err, ledger.ErrNotFound):
 		status = http.StatusNotFound
-	case errors.Is(err, ledger.ErrExists), errors.Is(err, ledger.ErrLost):
+	case errors.Is(err, ledger.ErrExists), errors.Is(err, ledger.ErrLost), errors.Is(err, people.ErrLastOwner),
+		errors.Is(err, people.ErrLastAdmin):
 		status = http.StatusConflict
 	case errors.Is(err, ledger.ErrInvalid):
 		status = http.StatusBadRequest

@@ -39,6 +39,7 @@ func (b *booksAPI) routes() []caddy.AdminRoute {
 		{Pattern: "GET /fareway/usage/{request}", Handler: reply(b.request)},
 		{Pattern: "GET /fareway/ledger/pruned", Handler: reply(b.prunedBefore)},
 		{Pattern: "GET /fareway/ledger/entries", Handler: list(b.entries)},
+		{Pattern: "GET /fareway/ledger/latest", Handler: reply(b.latest)},
 		{Pattern: "GET /fareway/ledger/checkpoints", Handler: list(b.checkpoints)},
 		{Pattern: "GET /fareway/ledger/audit", Handler: list(b.audit)},
 		{Pattern: "GET /fareway/ledger/spool", Handler: list(b.listAside)},

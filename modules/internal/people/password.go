@@ -110,14 +110,15 @@ func reverse(runes []rune) string {
 // hashing computes argon2id, a few at a time.
 type hashing struct {
 	turns    chan struct{}
+	memory   uint32        // hashMemory, but in tests
 	computed *atomic.Int64 // how often, for tests: the same for whoever asks
 	nothing  string        // the hash of a password that nobody has
 }
 
 func newHashing() hashing {
-	h := hashing{turns: make(chan struct{}, maxHashing), computed: new(atomic.Int64)}
+	h := hashing{turns: make(chan struct{}, maxHashing), memory: hashMemory, computed: new(atomic.Int64)}
 	var salt [saltBytes]byte
-	h.nothing = writeHash(salt[:], make([]byte, hashBytes))
+	h.nothing = h.write(salt[:], make([]byte, hashBytes))
 	return h
 }
 
@@ -149,7 +150,7 @@ func (h *hashing) hash(ctx context.Context, password string) (string, error) {
 	defer end()
 	var salt [saltBytes]byte
 	_, _ = rand.Read(salt[:]) // never fails
-	return writeHash(salt[:], h.compute(password, salt[:], hashMemory, hashPasses)), nil
+	return h.write(salt[:], h.compute(password, salt[:], h.memory, hashPasses)), nil
 }
 
 // matches reports whether a password is that of a hash. It takes as long for none ("") as for one. It is for who has a
@@ -167,9 +168,9 @@ func (h *hashing) matches(hash, password string) bool {
 	return subtle.ConstantTimeCompare(h.compute(password, salt, memory, passes), sum) == 1 && !none
 }
 
-// writeHash writes a hash as a PHC string.
-func writeHash(salt, sum []byte) string {
-	return fmt.Sprintf("$argon2id$v=%d$m=%d,t=%d,p=1$%s$%s", argon2.Version, hashMemory, hashPasses,
+// write writes a hash as a PHC string.
+func (h *hashing) write(salt, sum []byte) string {
+	return fmt.Sprintf("$argon2id$v=%d$m=%d,t=%d,p=1$%s$%s", argon2.Version, h.memory, hashPasses,
 		base64.RawStdEncoding.EncodeToString(salt), base64.RawStdEncoding.EncodeToString(sum))
 }
 

@@ -18,7 +18,7 @@ const (
 	// after each further one, to mostWait. So there are about ten in the first quarter of an hour, and four in each hour
 	// after.
 	freeFailures = 5
-	firstWait    = 10 * time.Second
+	firstWait    = 20 * time.Second
 	mostWait     = 15 * time.Minute
 	// failuresFor is how long they are remembered after the last.
 	failuresFor = time.Hour

@@ -1,0 +1,101 @@
+package people
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"strings"
+
+	"github.com/fareway/fareway/modules/internal/files"
+)
+
+// fileName is that of a store in SQLite, beside the ledger's: in a file of its own neither waits for the other's writer.
+const fileName = "portal.db"
+
+// FileBeside is the store's file beside that of a ledger.
+func FileBeside(ledger string) string { return filepath.Join(filepath.Dir(ledger), fileName) }
+
+// Copy copies the store in a file, as it is at one moment, into a new file, which is on the disk when it returns. A
+// gateway may have it open.
+func Copy(ctx context.Context, from, to string) (err error) {
+	defer func() {
+		if err != nil {
+			err = fmt.Errorf("copying the store of people %s: %w", from, err)
+		}
+	}()
+	f, err := os.OpenFile(to, os.O_CREATE|os.O_EXCL|os.O_RDWR, 0o600) // SQLite would make it for everybody to read
+	if err != nil {
+		return err
+	}
+	defer func() { err = errors.Join(err, f.Close()) }()
+	if _, err := os.Stat(from); err != nil { // SQLite would make it
+		return err
+	}
+	db, err := openFile(from)
+	if err != nil {
+		return err
+	}
+	defer func() { err = errors.Join(err, db.Close()) }()
+	if _, err := db.ExecContext(ctx, `VACUUM INTO $1`, to); err != nil {
+		return err
+	}
+	if err := f.Sync(); err != nil {
+		return err
+	}
+	return files.SyncFolder(filepath.Dir(to))
+}
+
+// movedTables are those that a move takes along, in an order in which each refers to those before it. Sessions and
+// challenges are not moved: everybody signs in anew at the new place.
+var movedTables = []struct{ name, columns string }{
+	{"portal_people", "id, email, name, operator, operator_from, disabled, created, signed_in, language, zone, password, " +
+		"totp, totp_next, totp_step"},
+	{"portal_memberships", "account, person, role, since"},
+	{"portal_invitations", "id, hash, email, account, role, operator, reset, person, made_by, created, expires"},
+	{"portal_passkeys", "id, person, name, created, used, data"},
+	{"portal_recovery", "person, hash"},
+	{"portal_identities", "issuer, subject, person, created"},
+}
+
+// Move copies what is in a store, but sessions, to another one, in one transaction there. A row that is there already is
+// left as it is, so that a move can be repeated. It returns how many people the other one has then.
+func Move(ctx context.Context, from, to *Service) (people int, err error) {
+	source, err := from.store.read(ctx)
+	if err != nil {
+		return 0, err
+	}
+	rows := make([][][]any, len(movedTables))
+	for i, table := range movedTables {
+		n := strings.Count(table.columns, ",") + 1
+		rows[i], err = list(source, func(row scanner) ([]any, error) {
+			values, places := make([]any, n), make([]any, n)
+			for j := range values {
+				places[j] = &values[j]
+			}
+			return values, row.Scan(places...)
+		}, `SELECT `+table.columns+` FROM `+table.name)
+		if err != nil {
+			return 0, err
+		}
+	}
+	err = to.store.transact(ctx, func(t *tx) error {
+		for i, table := range movedTables {
+			var places []string
+			for j := range strings.Count(table.columns, ",") + 1 {
+				places = append(places, fmt.Sprintf("$%d", j+1))
+			}
+			insert := `INSERT INTO ` + table.name + ` (` + table.columns + `) VALUES (` + strings.Join(places, ", ") +
+				`) ON CONFLICT DO NOTHING`
+			for _, values := range rows[i] {
+				if _, err := t.exec(insert, values...); err != nil {
+					return err
+				}
+			}
+		}
+		_, err := t.find(`SELECT count(*) FROM portal_people`, nil, &people)
+		return err
+	})
+	return people, err
+}
