@@ -33,7 +33,9 @@ func readAccount(ctx context.Context, api *admin.Client, id string) (a admin.Acc
 }
 
 // read reads the account itself.
-func (a account) read(ctx context.Context) (admin.Account, error) { return readAccount(ctx, a.Client, a.id) }
+func (a account) read(ctx context.Context) (admin.Account, error) {
+	return readAccount(ctx, a.Client, a.id)
+}
 
 // keys are its keys, those that work first and then the newest.
 func (a account) keys(ctx context.Context) (keys []admin.Key, err error) {
@@ -96,9 +98,6 @@ func (v *visit) recent(after uint64, account string) (list []admin.EndedRequest,
 	return slices.DeleteFunc(r.Requests, func(e admin.EndedRequest) bool { return e.AccountID != account }), r.Last
 }
 
-// shownRecent is how many requests pages show.
-const shownRecent = 50
-
 func showHome(v *visit) error {
 	if v.viewer.Account == nil {
 		if v.viewer.Operator != "" {
@@ -129,8 +128,11 @@ func showHome(v *visit) error {
 		view.DaysLeft = max(0, is.AvailableCredits) * ledger.MicrocentsPerCredit / view.Burn
 	}
 	view.Attention = v.attention(is, view)
-	view.Recent, _ = v.recent(0, a.id)
-	view.Recent = view.Recent[:min(len(view.Recent), 10)]
+	page, err := v.requestsPage(url.Values{"limit": {"10"}})
+	if err != nil {
+		return err
+	}
+	view.Recent = page.List[:min(len(page.List), 10)]
 	return v.show(views.HomePage(v.page("Home"), view))
 }
 
@@ -390,22 +392,18 @@ func plainCell(text string) string {
 	return text
 }
 
-// shownEntries is how many entries a page shows.
-const shownEntries = 200
-
 func showCredits(v *visit) error {
 	a := v.ofAccount()
 	is, err := a.read(v.r.Context())
 	if err != nil {
 		return err
 	}
-	view := views.Credits{Account: is, Days: v.daysAsked(7)}
-	view.Entries, view.More, err = a.entries(v.r.Context(), v.engine.Now().AddDate(0, 0, -view.Days))
+	page, err := a.latest(v.r.Context(), url.Values{"after": v.r.URL.Query()["after"], "limit": {"100"}})
 	if err != nil {
 		return err
 	}
-	view.More = view.More || is.Created.Before(v.engine.Now().AddDate(0, 0, -view.Days))
-	return v.show(views.CreditsPage(v.page("Credits"), view))
+	return v.show(views.CreditsPage(v.page("Credits"), views.Credits{Account: is, Entries: page.Movements,
+		Next: page.Next}))
 }
 
 // daysAsked is how far back a page goes.
@@ -416,23 +414,9 @@ func (v *visit) daysAsked(usual int) int {
 	return usual
 }
 
-// entries are what moved its money since a time, the newest first; more: there are others since then.
-func (a account) entries(ctx context.Context, since time.Time) (list []admin.Entry, more bool, err error) {
-	// A ring of the last ones: a list is the oldest first, of whatever length.
-	n := 0
-	err = admin.ReadList(ctx, a.Client, "/fareway/ledger/entries", url.Values{"account": {a.id}, "recent": {"true"},
-		"since": {since.UTC().Format(time.RFC3339)}}, func(e admin.Entry) error {
-		if len(list) < shownEntries {
-			list = append(list, e)
-		} else {
-			list[n%shownEntries] = e
-		}
-		n++
-		return nil
-	})
-	if n > shownEntries {
-		list = slices.Concat(list[n%shownEntries:], list[:n%shownEntries])
-	}
-	slices.Reverse(list)
-	return list, n > shownEntries, err
+// latest is a page of what moved its money, the newest first.
+func (a account) latest(ctx context.Context, q url.Values) (page admin.Latest, err error) {
+	q.Set("account", a.id)
+	err = a.Call(ctx, http.MethodGet, "/fareway/ledger/latest?"+q.Encode(), nil, &page)
+	return page, err
 }

@@ -7,12 +7,14 @@ import (
 	"net/url"
 	"regexp"
 	"slices"
+	"strconv"
 	"strings"
 	"sync"
 	"sync/atomic"
 	"time"
 
 	"github.com/fareway/fareway/modules/admin"
+	"github.com/fareway/fareway/modules/internal/ledger"
 	"github.com/fareway/fareway/modules/internal/people"
 	"github.com/fareway/fareway/modules/portal/views"
 )
@@ -21,21 +23,110 @@ import (
 func (v *visit) filterOf() views.RequestFilter {
 	q := v.r.URL.Query()
 	return views.RequestFilter{Key: q.Get("key"), Route: q.Get("route"), Profile: q.Get("profile"),
-		Status: q.Get("status")}
+		Status: q.Get("status"), Until: q.Get("until")}
 }
 
+// shownRequests is how many requests a page shows.
+const shownRequests = 50
+
 func showRequests(v *visit) error {
-	view := views.Requests{Filter: v.filterOf()}
-	list, _ := v.recent(0, v.viewer.Account.ID)
-	for _, e := range list {
-		if e.Route != "" && !slices.Contains(view.Routes, e.Route) {
-			view.Routes = append(view.Routes, e.Route)
+	filter := v.filterOf()
+	q := filter.Query()
+	if q.Del("until"); filter.Until != "" {
+		day, err := time.Parse(time.DateOnly, filter.Until)
+		if err != nil {
+			return errBadForm
+		}
+		q.Set("until", day.AddDate(0, 0, 1).Format(time.RFC3339))
+	}
+	if after := v.r.URL.Query().Get("after"); after != "" {
+		q.Set("after", after)
+	}
+	q.Set("limit", strconv.Itoa(shownRequests))
+	view, err := v.requestsPage(q)
+	if err != nil {
+		return err
+	}
+	view.Filter = filter
+	if g := v.engine.Current(); g != nil {
+		for i := range g.Config.Routes {
+			view.Routes = append(view.Routes, g.Config.Routes[i].Name)
 		}
 	}
-	slices.Sort(view.Routes)
-	view.Recent = slices.DeleteFunc(list, func(e admin.EndedRequest) bool { return !view.Filter.Has(&e) })
-	view.Recent = view.Recent[:min(len(view.Recent), shownRecent)]
 	return v.show(views.RequestsPage(v.page("Requests"), view))
+}
+
+// requestsPage is a page of the account's requests by the ledger. The first one has what was refused lately, too, which
+// the ledger knows nothing of, as far as this node has it.
+func (v *visit) requestsPage(q url.Values) (view views.Requests, err error) {
+	a := v.ofAccount()
+	q.Set("kind", string(ledger.Charged))
+	page, err := a.latest(v.r.Context(), q)
+	if err != nil {
+		return view, err
+	}
+	if view.Keys, err = a.keys(v.r.Context()); err != nil {
+		return view, err
+	}
+	last4 := make(map[string]string, len(view.Keys))
+	for _, k := range view.Keys {
+		last4[k.ID] = k.Last4
+	}
+	view.Next, view.Reached, view.Live = page.Next, page.Reached, q.Get("after") == "" && q.Get("until") == ""
+	known := make(map[string]bool, len(page.Movements))
+	for i := range page.Movements {
+		if r := page.Movements[i].Settled; r != nil {
+			known[r.ID] = true
+			view.List = append(view.List, endedOf(r, last4[r.KeyID]))
+		}
+	}
+	if !view.Live {
+		return view, nil
+	}
+	has := liveFilter(q, last4)
+	recent, _ := v.recent(0, a.id)
+	for i := range recent {
+		e := &recent[i]
+		isOlder := view.Next != "" && len(view.List) > 0 && e.Time.Before(view.List[len(view.List)-1].Time)
+		if !known[e.ID] && !isOlder && has(e) {
+			view.List = append(view.List, *e)
+		}
+	}
+	slices.SortStableFunc(view.List, func(x, y admin.EndedRequest) int { return y.Time.Compare(x.Time) })
+	return view, nil
+}
+
+// endedOf is a settled request as one that has ended.
+func endedOf(r *admin.SettledRequest, last4 string) admin.EndedRequest {
+	e := admin.EndedRequest{ID: r.ID, Time: r.Time, Endpoint: r.Endpoint, Status: r.Status, Last4: last4,
+		Took: float64(r.Time.Sub(r.Created).Microseconds()) / 1000, Profile: r.Profile, Attempts: len(r.Routes),
+		Input: r.Input, Output: r.Output, Microcents: r.Microcents, Pending: r.Pending, Reason: r.Reason}
+	if len(r.Routes) > 0 {
+		e.Route = r.Routes[len(r.Routes)-1]
+	}
+	return e
+}
+
+// liveFilter is a filter for requests that have just ended, which know the end of their key and not its id.
+func liveFilter(q url.Values, last4 map[string]string) func(*admin.EndedRequest) bool {
+	return func(e *admin.EndedRequest) bool {
+		switch {
+		case q.Get("route") != "" && e.Route != q.Get("route"), q.Get("profile") != "" && e.Profile != q.Get("profile"),
+			q.Get("key") != "" && e.Last4 != last4[q.Get("key")]:
+			return false
+		}
+		switch q.Get("status") {
+		case "ok":
+			return e.Status >= 200 && e.Status < 400
+		case "refused":
+			return e.Status >= 400 && e.Status < 500
+		case "failed":
+			return e.Status >= 500 || e.Status == 0 || e.Aborted
+		case "free":
+			return false
+		}
+		return true
+	}
 }
 
 // requestID is what ids of requests look like (GAP-91).
@@ -138,7 +229,16 @@ func tailRequests(v *visit) error {
 	h := v.w.Header()
 	h.Set("Content-Type", "text/event-stream")
 	h.Set("X-Accel-Buffering", "no")
-	filter, page, account := v.filterOf(), v.page("Requests"), v.viewer.Account.ID
+	page, account := v.page("Requests"), v.viewer.Account.ID
+	last4 := map[string]string{}
+	if id := v.r.URL.Query().Get("key"); id != "" {
+		key, err := v.ofAccount().key(v.r.Context(), id)
+		if err != nil {
+			return err
+		}
+		last4[id] = key.Last4
+	}
+	has := liveFilter(v.r.URL.Query(), last4)
 	_, last := v.recent(0, account)
 	control := http.NewResponseController(v.w)
 	send := func(event, data string) error {
@@ -180,7 +280,7 @@ func tailRequests(v *visit) error {
 		last = newest
 		slices.Reverse(list)
 		for i := range list {
-			if !filter.Has(&list[i]) {
+			if !has(&list[i]) {
 				continue
 			}
 			var row bytes.Buffer

@@ -322,4 +322,3 @@ func confirm(v *visit) error {
 	v.done(next, "confirmed")
 	return nil
 }
-

@@ -1,8 +1,10 @@
 // Package texts is what the portal says, in each of its languages, and how it writes numbers and amounts there. English
-// texts are their own names; a language is a file with a table from each of them to its own.
+// texts are their own names; another language is a catalogue, a file with a line for each: the English text, a tab, and
+// its own.
 package texts
 
 import (
+	_ "embed"
 	"fmt"
 	"strconv"
 	"strings"
@@ -27,7 +29,21 @@ type Language struct {
 var English = &Language{Code: "en", Name: "English", group: ",", decimal: "."}
 
 // German is the second one.
-var German = &Language{Code: "de", Name: "Deutsch", texts: german, group: ".", decimal: ","}
+var German = &Language{Code: "de", Name: "Deutsch", texts: readCatalogue(germanTexts), group: ".", decimal: ","}
+
+//go:embed de.txt
+var germanTexts string
+
+// readCatalogue reads a catalogue.
+func readCatalogue(text string) map[string]string {
+	texts := make(map[string]string)
+	for line := range strings.Lines(text) {
+		if english, own, ok := strings.Cut(strings.TrimSuffix(line, "\n"), "\t"); ok {
+			texts[english] = own
+		}
+	}
+	return texts
+}
 
 // Languages are all of them, English first.
 var Languages = []*Language{English, German}

@@ -89,22 +89,23 @@ type Bar struct {
 // Credits is the page of what moved the account's money.
 type Credits struct {
 	Account admin.Account
-	Entries []admin.Entry // the newest first
-	Days    int           // back from now
-	More    bool          // there are older ones than are shown
-	Manage  bool          // an operator may add credits
-	Kinds   []string
+	Entries []admin.Movement // the newest first
+	Next    string           // where the next page begins, "" for none
 }
 
-// Requests is the page of the latest requests.
+// Requests is a page of requests, the newest first.
 type Requests struct {
-	Recent []admin.EndedRequest
-	Filter RequestFilter
-	Routes []string
+	List    []admin.EndedRequest
+	Filter  RequestFilter
+	Routes  []string
+	Keys    []admin.Key
+	Live    bool       // it begins at the newest one
+	Next    string     // where the next page begins, "" for none
+	Reached *time.Time // how far back it has looked; nil for to the beginning
 }
 
-// RequestFilter narrows it.
-type RequestFilter struct{ Key, Route, Profile, Status string }
+// RequestFilter narrows it. Key is a key's id; Until is a day, as in 2026-11-20, "" for now.
+type RequestFilter struct{ Key, Route, Profile, Status, Until string }
 
 // Request is one request.
 type Request struct {
@@ -215,30 +216,21 @@ type OperatorPeople struct {
 	May    Powers
 }
 
-// Has reports whether a request is among those that are asked for.
-func (f *RequestFilter) Has(e *admin.EndedRequest) bool {
-	switch {
-	case f.Route != "" && e.Route != f.Route, f.Profile != "" && e.Profile != f.Profile, f.Key != "" && e.Last4 != f.Key:
-		return false
-	}
-	switch f.Status {
-	case "ok":
-		return e.Status >= 200 && e.Status < 400
-	case "refused":
-		return e.Status >= 400 && e.Status < 500
-	case "failed":
-		return e.Status >= 500 || e.Status == 0 || e.Aborted
-	}
-	return true
-}
-
-// query is the filter in an address.
-func (f *RequestFilter) query() string {
+// Query is the filter in an address.
+func (f *RequestFilter) Query() url.Values {
 	q := url.Values{}
-	for name, value := range map[string]string{"key": f.Key, "route": f.Route, "profile": f.Profile, "status": f.Status} {
+	for name, value := range map[string]string{"key": f.Key, "route": f.Route, "profile": f.Profile, "status": f.Status,
+		"until": f.Until} {
 		if value != "" {
 			q.Set(name, value)
 		}
 	}
-	return q.Encode()
+	return q
+}
+
+// older is the address of the next page.
+func (v *Requests) older() string {
+	q := v.Filter.Query()
+	q.Set("after", v.Next)
+	return Link("/portal/requests", q)
 }

@@ -1,3 +1,0 @@
-package texts
-
-var german = map[string]string{}
