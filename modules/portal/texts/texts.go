@@ -133,3 +133,9 @@ func (l *Language) Milliseconds(ms float64) string {
 	}
 	return strings.ReplaceAll(strconv.FormatFloat(ms/1000, 'f', 1, 64), ".", l.decimal) + " s"
 }
+
+// Has reports whether the language has a text of its own for an English one.
+func (l *Language) Has(text string) bool {
+	_, ok := l.texts[text]
+	return ok || l.texts == nil
+}
