@@ -29,7 +29,7 @@ type site struct {
 }
 
 // password is everybody's.
-const password = "correct horse battery staple"
+const password = "seven quiet otters sleep"
 
 // newSite serves the portal of a new engine.
 func newSite(t *testing.T) *site {

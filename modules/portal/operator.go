@@ -250,7 +250,7 @@ func changePeople(v *visit) error {
 		return err
 	}
 	ctx, service, id, act := v.acting(), v.people(), form.Get("person"), form.Get("act")
-	if act != "reset" && !v.powers().Change {
+	if slices.Contains([]string{"invite", "disable", "enable"}, act) && !v.powers().Change {
 		return errMayNot
 	}
 	var token string

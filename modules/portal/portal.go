@@ -35,7 +35,7 @@ func init() {
 		p := new(Handler)
 		return p, p.UnmarshalCaddyfile(h.Dispenser)
 	})
-	httpcaddyfile.RegisterDirectiveOrder("fareway_portal", httpcaddyfile.Before, "fareway")
+	httpcaddyfile.RegisterDirectiveOrder("fareway_portal", httpcaddyfile.Before, "reverse_proxy")
 }
 
 // Handler serves the portal at /portal and below, where the gateway's configuration has a portal block; anything else

@@ -7,6 +7,7 @@ import (
 	"context"
 	"io/fs"
 	"net/http"
+	"net/url"
 	"os"
 	"path/filepath"
 	"regexp"
@@ -16,6 +17,7 @@ import (
 	"time"
 
 	"github.com/stretchr/testify/require"
+	"golang.org/x/net/html"
 
 	"github.com/fareway/fareway/modules/internal/engine"
 	"github.com/fareway/fareway/modules/internal/engine/enginetest"
@@ -36,7 +38,7 @@ func TestJourney(t *testing.T) {
 
 	home := b.get("/portal/")
 	require.Equal(t, http.StatusOK, home.StatusCode)
-	for _, want := range []string{"Balance", "Held", "Available", ">998.66<", "ann"} {
+	for _, want := range []string{"Balance", "Held", "Available", ">999.00<", ">998.00<", "0.335000 credits", "ann"} {
 		require.Contains(t, home.body, want)
 	}
 	t.Run("AUTH-02 a key is made on the API keys page, is shown once, and opens the account", func(t *testing.T) {
@@ -166,10 +168,23 @@ func requireSafe(t *testing.T, a answer) {
 	require.NotContains(t, policy, "unsafe-inline")
 	require.Equal(t, "no-store", a.Header.Get("Cache-Control"))
 	require.Equal(t, "nosniff", a.Header.Get("X-Content-Type-Options"))
-	require.NotRegexp(t, `(?i)<[^>]+\son[a-z]+=`, a.body, "no script stands in a page")
-	require.NotRegexp(t, `(?i)<script(?:[^>]*)>[^<]`, a.body)
-	require.NotRegexp(t, `(?i)<[^>]+\sstyle=`, a.body)
-	require.NotRegexp(t, `(?i)(?:src|href)="(?:https?:)?//`, a.body, "nothing is from elsewhere")
+	if !strings.HasPrefix(a.Header.Get("Content-Type"), "text/html") {
+		return
+	}
+	for z := html.NewTokenizer(strings.NewReader(a.body)); z.Next() != html.ErrorToken; {
+		token := z.Token()
+		if token.Type == html.StartTagToken && token.Data == "script" {
+			require.Equal(t, html.EndTagToken, z.Next(), "no script stands in a page")
+		}
+		require.NotContains(t, []string{"iframe", "object", "embed", "base", "style"}, token.Data)
+		for _, attribute := range token.Attr {
+			require.False(t, strings.HasPrefix(attribute.Key, "on"), "%s of <%s>", attribute.Key, token.Data)
+			require.NotEqual(t, "style", attribute.Key)
+			if slices.Contains([]string{"src", "href", "action", "formaction"}, attribute.Key) {
+				require.Regexp(t, `^(/portal/|#|\?|data:image/png;base64,|$)`, attribute.Val, "nothing is from elsewhere")
+			}
+		}
+	}
 }
 
 // TestFormsOfOthers: what a page elsewhere has a browser send is refused, and so is what says nothing of where it is
@@ -268,9 +283,13 @@ func TestNothingIsMarkup(t *testing.T) {
 	b := s.member("ann@example.com", ann.Account.ID, people.RoleOwner)
 	admin := s.operator("admin@example.com", people.Admin)
 	require.Equal(t, http.StatusOK, b.post("/portal/security", "act", "profile", "name", evil).StatusCode)
-	require.Equal(t, http.StatusOK, b.post("/portal/keys", "name", evil).StatusCode)
+	refused := b.post("/portal/keys", "name", evil)
+	require.Equal(t, http.StatusBadRequest, refused.StatusCode)
+	requireSafe(t, refused)
+	_, err := s.engine.Store().CreateKey(t.Context(), ann.Account.ID, evil, [32]byte{1}, `<b>"`, ledger.KeyChange{})
+	require.NoError(t, err)
 	for _, path := range []string{"/portal/", "/portal/keys", "/portal/requests", "/portal/usage?by=key", "/portal/credits",
-		"/portal/members", "/portal/security", "/portal/requests/" + requestOfAnn, "/portal/keys?done=" + evil,
+		"/portal/members", "/portal/security", "/portal/requests/" + requestOfAnn, "/portal/keys?done=" + url.QueryEscape(evil),
 		"/portal/requests?route=" + `%22%3E%3Cscript%3E`, "/portal/sign-in?next=%22%3E%3Cscript%3E"} {
 		requireSafe(t, b.get(path))
 	}
@@ -278,7 +297,6 @@ func TestNothingIsMarkup(t *testing.T) {
 		"/portal/operator/people", "/portal/operator/audit", "/portal/operator/accounts?q=%22%3E%3Cscript%3E"} {
 		a := admin.get(path)
 		requireSafe(t, a)
-		require.NotContains(t, a.body, "<img")
 	}
 }
 

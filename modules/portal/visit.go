@@ -2,6 +2,7 @@ package portal
 
 import (
 	"bytes"
+	"cmp"
 	"context"
 	"encoding/base64"
 	"errors"
@@ -327,10 +328,10 @@ func (v *visit) fail(err error) {
 		v.w.Header().Set("Retry-After", "5")
 		say(http.StatusServiceUnavailable, "Away for a moment", "The portal cannot reach its database. Requests of the "+
 			"API go on, as far as they can. Try again in a few seconds.")
-	case status >= 400 && status < 500:
-		v.status = status
-		v.fault = err.Error()
-		say(status, "Not done", "Nothing was changed.")
+	case errors.Is(err, people.ErrInvalid), errors.Is(err, people.ErrWrong), errors.Is(err, people.ErrExists),
+		status >= 400 && status < 500:
+		v.fault, _ = v.refusedText(err)
+		say(cmp.Or(status, http.StatusBadRequest), "Not done", "Nothing was changed.")
 	default:
 		v.log.Error("serving a page of the portal", "path", v.r.URL.Path, "error", err)
 		say(http.StatusInternalServerError, "Something is wrong here", "The fault is ours, and is in the log.")
