@@ -71,7 +71,7 @@ func TestJourney(t *testing.T) {
 		require.Contains(t, list.body, "1.33")
 		one := b.get("/portal/requests/" + requestOfAnn)
 		require.Equal(t, http.StatusOK, one.StatusCode)
-		for _, want := range []string{"1,335,000", "1.335000 credits", "950", "700", "rounded down"} {
+		for _, want := range []string{"1,335,000", "1.335000 credits", "1,335,000,000,000", "950", "700", "rounded down"} {
 			require.Contains(t, one.body, want)
 		}
 		require.Equal(t, http.StatusOK, b.get("/portal/requests/find?id=%20"+requestOfAnn).StatusCode)

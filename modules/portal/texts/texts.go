@@ -89,6 +89,11 @@ func (l *Language) Number(n int64) string {
 	return strings.ReplaceAll(human.Thousands(n), ",", l.group)
 }
 
+// Digits writes a whole number that may be too large for an int64.
+func (l *Language) Digits(text string) string {
+	return strings.ReplaceAll(human.Grouped(text), ",", l.group)
+}
+
 // Exact writes microcents as credits with all of their decimals.
 func (l *Language) Exact(microcents int64) string {
 	whole, fraction, _ := strings.Cut(human.Exact(microcents), ".")
