@@ -2,6 +2,7 @@ package admin
 
 import (
 	"context"
+	"errors"
 	"net/http"
 	"time"
 
@@ -93,7 +94,11 @@ func (a *API) personOf(r *http.Request) (*people.Service, people.Person, error) 
 	if err != nil {
 		return nil, people.Person{}, err
 	}
-	person, err := p.FindPerson(r.Context(), r.PathValue("email"))
+	email := r.PathValue("email")
+	person, err := p.FindPerson(r.Context(), email)
+	if errors.Is(err, people.ErrNotFound) {
+		err = problem(http.StatusNotFound, "there is no person %s: `fareway gateway portal people` shows all", email)
+	}
 	return p, person, err
 }
 

@@ -2,6 +2,7 @@ package command
 
 import (
 	"cmp"
+	"errors"
 	"fmt"
 	"io"
 	"net/url"
@@ -84,6 +85,13 @@ a viewer looks. An admin may all, support helps accounts, and read-only looks.`,
 			"  fareway gateway portal invite bob@example.com --operator support",
 		Args: exactly("EMAIL"),
 		RunE: func(cmd *cobra.Command, args []string) error {
+			switch {
+			case in.Account == "" && operator == "":
+				return fmt.Errorf("to what is missing: say --account NAME, --operator, or both, as in `%s EMAIL --account NAME`",
+					cmd.CommandPath())
+			case in.Account == "" && role != "":
+				return errors.New("--role is one in an account: say --account NAME, too")
+			}
 			in.Email, in.Role, in.Operator = args[0], people.Role(role), people.Operator(operator)
 			if in.Account != "" && role == "" {
 				in.Role = people.RoleMember
@@ -164,8 +172,8 @@ func portalPeopleCommand() *cobra.Command {
 			if out.json {
 				return copyArray(cmd.Context(), c, "/fareway/portal/people", query, w)
 			}
-			return printRows(w, gateway.Own("Nobody may: invite somebody with `fareway gateway portal invite EMAIL --account NAME`, "+
-				"or make the first admin with `fareway gateway portal first`."),
+			return printRows(w, gateway.Own("Nobody may: invite somebody with `fareway gateway portal invite EMAIL --account "+
+				"NAME`, or make the first admin with `fareway gateway portal first`."),
 				newListing(w, column{title: "EMAIL"}, column{title: "NAME"}, column{title: "OPERATOR"}, column{title: "ACCOUNTS"},
 					column{title: "SIGNS IN BY"}, column{title: "LAST"}),
 				func(add func(...string) error) error {
@@ -240,8 +248,8 @@ changes has to sign in anew.`,
 		Args: exactly("EMAIL"),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			if in.Account+in.Role+in.Operator == "" {
-				return fmt.Errorf("nothing is asked for: say --account and --role, or --operator, as in `%s --operator support`",
-					cmd.UseLine())
+				return fmt.Errorf("nothing is asked for: say --account and --role, or --operator, as in `%s EMAIL --operator "+
+					"support`", cmd.CommandPath())
 			}
 			var v admin.PortalPerson
 			if err := to.call(cmd, "POST", personPath(args[0])+"/role", in, &v); err != nil {

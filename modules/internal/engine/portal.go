@@ -7,6 +7,7 @@ import (
 
 	"github.com/fareway/fareway/config"
 	"github.com/fareway/fareway/modules/internal/people"
+	"github.com/fareway/fareway/modules/internal/ratelimit"
 )
 
 // portal is who may sign in to the pages, where the configuration has some.
@@ -27,7 +28,7 @@ func (e *Engine) openPortal(o *Options, cfg *config.Config) {
 	p := &e.portal
 	p.open = func(options people.Options) *people.Service { return o.OpenPeople(cfg.Store, o.DataDir, options) }
 	p.log = func(err error) { e.Logger().Warn("closing the store of people", "error", err) }
-	p.options = people.Options{Limiter: e.limiter, Log: e.Logger(), Now: o.Now,
+	p.options = people.Options{Limiter: e.requests.signIns(), Log: e.Logger(), Now: o.Now,
 		Record: func(ctx context.Context, action, account, subject string, after map[string]any) error {
 			return e.store.RecordAct(ctx, action, account, subject, after)
 		},
@@ -38,6 +39,9 @@ func (e *Engine) openPortal(o *Options, cfg *config.Config) {
 			return config.Portal{}
 		}}
 }
+
+// signIns counts failures to sign in.
+func (r *requests) signIns() ratelimit.Limiter { return r.limiter }
 
 // use opens or closes it, as a configuration says. It waits for nothing: the lifecycle's lock is held.
 func (p *portal) use(c *config.Portal) {

@@ -51,9 +51,10 @@ func (s *Service) challenge(ctx context.Context, v challenge, c Client, lasts ti
 	return token, err
 }
 
-// take uses a challenge up, whatever comes of it: it opens nothing a second time. ErrExpired: there is none of this kind
-// any more, of this host and session.
-func (s *Service) take(r *reader, kind challengeKind, token, session, host string, data any) (person string, err error) {
+// take uses a challenge up, whatever comes of it: it opens nothing a second time. ErrExpired: there is none of this
+// kind any more, of this host and session.
+func (s *Service) take(r *reader, kind challengeKind, token, session, host string, data any) (person string,
+	err error) {
 	var text string
 	found, err := r.find(`DELETE FROM portal_challenges WHERE hash = $1 AND kind = $2 AND session = $3 AND host = $4
 		AND expires > $5 RETURNING person, data`, []any{hashToken(token), string(kind), session, strings.ToLower(host),

@@ -4,8 +4,10 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"net/url"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 
 	"github.com/fareway/fareway/modules/internal/files"
@@ -18,7 +20,8 @@ const fileName = "portal.db"
 func FileBeside(ledger string) string { return filepath.Join(filepath.Dir(ledger), fileName) }
 
 // Copy copies the store in a file, as it is at one moment, into a new file, which is on the disk when it returns. A
-// gateway may have it open.
+// gateway may have it open. Sessions are not in the copy, nor are links by which somebody comes in who is there: what is
+// ended or used later would open something again where the copy is put back.
 func Copy(ctx context.Context, from, to string) (err error) {
 	defer func() {
 		if err != nil {
@@ -41,10 +44,51 @@ func Copy(ctx context.Context, from, to string) (err error) {
 	if _, err := db.ExecContext(ctx, `VACUUM INTO $1`, to); err != nil {
 		return err
 	}
+	if err := forgetSessions(ctx, to); err != nil {
+		return err
+	}
 	if err := f.Sync(); err != nil {
 		return err
 	}
 	return files.SyncFolder(filepath.Dir(to))
+}
+
+// forgetSessions takes what opens something out of a copy.
+func forgetSessions(ctx context.Context, path string) (err error) {
+	db, err := openSQLite(path, url.Values{"_pragma": {"secure_delete(on)"}})
+	if err != nil {
+		return err
+	}
+	defer func() { err = errors.Join(err, db.Close()) }()
+	for _, statement := range []string{`DELETE FROM portal_sessions`, `DELETE FROM portal_challenges`,
+		`DELETE FROM portal_invitations WHERE reset = 1 OR email = ''`} {
+		if _, err := db.ExecContext(ctx, statement); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// Check says what is wrong with a store in a file that nobody has open.
+func Check(ctx context.Context, path string) (err error) {
+	defer func() {
+		if err != nil {
+			err = fmt.Errorf("looking at the store of people: %w", err)
+		}
+	}()
+	db, err := openSQLite(path, url.Values{"immutable": {"1"}, "mode": {"ro"}})
+	if err != nil {
+		return err
+	}
+	defer func() { err = errors.Join(err, db.Close()) }()
+	var result string
+	if err := db.QueryRowContext(ctx, `PRAGMA quick_check(1)`).Scan(&result); err != nil {
+		return err
+	}
+	if result != "ok" {
+		return fmt.Errorf("it is damaged: %s", result)
+	}
+	return nil
 }
 
 // movedTables are those that a move takes along, in an order in which each refers to those before it. Sessions and
@@ -59,8 +103,8 @@ var movedTables = []struct{ name, columns string }{
 	{"portal_identities", "issuer, subject, person, created"},
 }
 
-// Move copies what is in a store, but sessions, to another one, in one transaction there. A row that is there already is
-// left as it is, so that a move can be repeated. It returns how many people the other one has then.
+// Move copies what is in a store, but sessions, to another one, which nobody uses, in the place of what is there: an
+// earlier move may have brought that. It is one transaction there. It returns how many people the other one has then.
 func Move(ctx context.Context, from, to *Service) (people int, err error) {
 	source, err := from.store.read(ctx)
 	if err != nil {
@@ -81,13 +125,23 @@ func Move(ctx context.Context, from, to *Service) (people int, err error) {
 		}
 	}
 	err = to.store.transact(ctx, func(t *tx) error {
+		for _, name := range []string{"portal_sessions", "portal_challenges"} {
+			if _, err := t.exec(`DELETE FROM ` + name); err != nil {
+				return err
+			}
+		}
+		for _, table := range slices.Backward(movedTables) {
+			if _, err := t.exec(`DELETE FROM ` + table.name); err != nil {
+				return err
+			}
+		}
 		for i, table := range movedTables {
 			var places []string
 			for j := range strings.Count(table.columns, ",") + 1 {
 				places = append(places, fmt.Sprintf("$%d", j+1))
 			}
 			insert := `INSERT INTO ` + table.name + ` (` + table.columns + `) VALUES (` + strings.Join(places, ", ") +
-				`) ON CONFLICT DO NOTHING`
+				`)`
 			for _, values := range rows[i] {
 				if _, err := t.exec(insert, values...); err != nil {
 					return err

@@ -24,7 +24,8 @@ const (
 	maxInvitations = 500
 )
 
-const invitationColumns = `i.id, i.email, i.account, i.role, i.operator, i.reset, i.person, i.made_by, i.created, i.expires`
+const invitationColumns = `i.id, i.email, i.account, i.role, i.operator, i.reset, i.person, i.made_by, i.created,
+	i.expires`
 
 func readInvitation(row scanner) (v Invitation, err error) {
 	var reset, created, expires int64
@@ -70,13 +71,25 @@ func (s *Service) Invite(ctx context.Context, v Invitation) (token string, _ Inv
 		if n >= maxInvitations {
 			return fmt.Errorf("%w: there are %d invitations already: withdraw some first", ErrInvalid, n)
 		}
-		t.note("portal.invite", v.Account, v.ID, map[string]any{"email": v.Email, "role": v.Role, "operator": v.Operator})
+		t.note("portal.invite", v.Account, v.ID, v.gift())
 		return t.insertInvitation(&v, hash)
 	})
 	if err != nil {
 		return "", v, err
 	}
 	return token, v, nil
+}
+
+// gift is what the audit trail is told that an invitation is to.
+func (v *Invitation) gift() map[string]any {
+	to := map[string]any{"email": v.Email}
+	if v.Role != "" {
+		to["role"] = v.Role
+	}
+	if v.Operator != "" {
+		to["operator"] = v.Operator
+	}
+	return to
 }
 
 // checkGift is an ErrInvalid where an invitation is to nothing, or to what there is not.
@@ -312,8 +325,9 @@ func (t *tx) give(p *personRow, v *Invitation, now time.Time) error {
 		}
 		p.Operator, p.operatorFrom = v.Operator, ""
 	}
-	t.note("portal.accept", v.Account, p.ID, map[string]any{"email": p.Email, "role": v.Role, "operator": v.Operator,
-		"invitation": v.ID})
+	given := v.gift()
+	given["email"], given["invitation"] = p.Email, v.ID
+	t.note("portal.accept", v.Account, p.ID, given)
 	return nil
 }
 

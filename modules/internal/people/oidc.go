@@ -130,8 +130,8 @@ func (s *Service) beginOIDC(ctx context.Context, name, redirect string, v challe
 	if token, err = s.challenge(ctx, v, c, issuerFor); err != nil {
 		return "", "", err
 	}
-	return oauth2Of(&at, found, redirect).AuthCodeURL(state, oidc.Nonce(nonce), oauth2.S256ChallengeOption(a.Verifier)), token,
-		nil
+	to = oauth2Of(&at, found, redirect).AuthCodeURL(state, oidc.Nonce(nonce), oauth2.S256ChallengeOption(a.Verifier))
+	return to, token, nil
 }
 
 // oauth2Of is what a code is asked and paid for with.
@@ -378,9 +378,10 @@ func (s *Service) Unlink(ctx context.Context, person, name string) error {
 	})
 }
 
-// askIssuer checks what a browser has come back with, and is what the issuer says then, and its name for who it is about.
-func (s *Service) askIssuer(ctx context.Context, token string, query url.Values, v Session) (at config.OIDC, subject string,
-	said claims, person string, err error) {
+// askIssuer checks what a browser has come back with, and is what the issuer says then, and its name for who it is
+// about.
+func (s *Service) askIssuer(ctx context.Context, token string, query url.Values, v Session) (at config.OIDC,
+	subject string, said claims, person string, err error) {
 	r, err := s.store.read(ctx)
 	if err != nil {
 		return at, "", nil, "", err
@@ -411,8 +412,8 @@ func (s *Service) askIssuer(ctx context.Context, token string, query url.Values,
 }
 
 // redeem gives a code for what it stands for.
-func (s *Service) redeem(ctx context.Context, at *config.OIDC, i *issuer, a *asked, code string) (subject string, said claims,
-	err error) {
+func (s *Service) redeem(ctx context.Context, at *config.OIDC, i *issuer, a *asked, code string) (subject string,
+	said claims, err error) {
 	if code == "" {
 		return "", nil, errors.New("it has sent the browser back without a code")
 	}

@@ -41,8 +41,8 @@ func relyingParty(c Client) (*webauthn.WebAuthn, error) {
 	if bare, _, err := net.SplitHostPort(host); err == nil {
 		name = bare
 	}
-	rp, err := webauthn.New(&webauthn.Config{RPID: name, RPDisplayName: "Fareway", RPOrigins: []string{scheme + "://" + host},
-		AttestationPreference: protocol.PreferNoAttestation,
+	rp, err := webauthn.New(&webauthn.Config{RPID: name, RPDisplayName: "Fareway",
+		RPOrigins: []string{scheme + "://" + host}, AttestationPreference: protocol.PreferNoAttestation,
 		AuthenticatorSelection: protocol.AuthenticatorSelection{ResidentKey: protocol.ResidentKeyRequirementRequired,
 			UserVerification: protocol.VerificationRequired}})
 	if err != nil {

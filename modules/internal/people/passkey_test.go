@@ -20,7 +20,8 @@ type device struct {
 }
 
 func newDevice() *device {
-	return &device{rp: virtualwebauthn.RelyingParty{Name: "Fareway", ID: "portal.example", Origin: "https://portal.example"},
+	return &device{rp: virtualwebauthn.RelyingParty{Name: "Fareway", ID: "portal.example",
+		Origin: "https://portal.example"},
 		authenticator: virtualwebauthn.NewAuthenticator(),
 		credential:    virtualwebauthn.NewCredential(virtualwebauthn.KeyTypeEC2)}
 }

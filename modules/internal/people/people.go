@@ -4,6 +4,15 @@
 // All of it lies in a store of its own (see store), never in the ledger's tables. Of what opens something (tokens of
 // sessions, links of invitations, recovery codes, challenges) only the SHA-256 is kept, of passwords argon2id.
 //
+// What is hard to change later:
+//
+//   - An e-mail is what whoever invited has written, and proves nothing. Who has the link of an invitation becomes
+//     somebody new; a person who is there signs in to accept one (AcceptAs). By OpenID Connect a person is known by
+//     issuer and subject.
+//   - A link to set a new password takes every other proof away, for whoever needs one may have lost them all.
+//   - What groups of an issuer make somebody counts in sessions that this issuer has begun (operatorIn).
+//   - Copies and moves leave sessions behind.
+//
 // What each method may be used for by whom is for who calls it to decide, as the admin API and the portal do. What
 // changes a right is an act of the audit trail, which is written before it takes effect.
 package people
@@ -16,7 +25,6 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
-	"net/http"
 	"slices"
 	"strings"
 	"sync"
@@ -237,7 +245,6 @@ type Service struct {
 	store   store
 	hashing hashing
 	issuers issuers
-	client  *http.Client // nil: one for each issuer
 	closing sync.Once
 }
 

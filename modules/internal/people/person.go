@@ -20,8 +20,8 @@ type personRow struct {
 }
 
 // personColumns are what readPerson reads, of portal_people p.
-const personColumns = `p.id, p.email, p.name, p.operator, p.operator_from, p.disabled, p.created, p.signed_in, p.language,
-	p.zone, p.password, p.totp, p.totp_next, p.totp_step,
+const personColumns = `p.id, p.email, p.name, p.operator, p.operator_from, p.disabled, p.created, p.signed_in,
+	p.language, p.zone, p.password, p.totp, p.totp_next, p.totp_step,
 	(SELECT count(*) FROM portal_passkeys k WHERE k.person = p.id)`
 
 // columns are where to read one to, and what to do then.
@@ -292,14 +292,12 @@ func (s *Service) SetOperator(ctx context.Context, person string, o Operator) er
 	})
 }
 
-// setOperator makes one an operator, and ends their sessions.
+// setOperator makes one an operator, by somebody or by the groups of an issuer, and ends their sessions: what those may
+// do has changed.
 func (t *tx) setOperator(p *personRow, o Operator, from string) error {
 	if _, err := t.exec(`UPDATE portal_people SET operator = $1, operator_from = $2 WHERE id = $3`, string(o), from,
 		p.ID); err != nil {
 		return err
-	}
-	if p.Operator == o {
-		return nil
 	}
 	t.note("portal.set_operator", "", p.ID, map[string]any{"email": p.Email, "operator": o, "by_groups": from != ""})
 	p.Operator, p.operatorFrom = o, from

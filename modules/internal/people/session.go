@@ -127,7 +127,7 @@ func (s *Service) SelectAccount(ctx context.Context, v Session, account string) 
 		if err != nil {
 			return err
 		}
-		if p.Operator == "" && account != "" {
+		if s.operatorIn(&v, &p) == "" && account != "" {
 			if _, err := t.membershipOf(account, v.Person); err != nil {
 				return err
 			}

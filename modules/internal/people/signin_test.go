@@ -1,6 +1,7 @@
 package people_test
 
 import (
+	"errors"
 	"strings"
 	"testing"
 	"time"
@@ -111,7 +112,7 @@ func TestGuessesOfOneNameWaitLongerAndLonger(t *testing.T) {
 			from := people.Client{Address: "198.51.100." + string(rune('1'+i%9)), Host: home.Host} // many machines
 			_, err := f.SignIn(ctx, "ann@example.com", "some password or other", from)
 			require.Error(f, err)
-			if err == people.ErrWrong {
+			if errors.Is(err, people.ErrWrong) {
 				tried++
 			}
 			f.pass(5 * time.Second)

@@ -32,6 +32,10 @@ const (
 	connections = 4
 	// patience is how long anything waits for the store.
 	patience = 5 * time.Second
+	// migrating is how long the tables of a new version may take, and lockEvery how often it is looked whether another
+	// node has made them.
+	migrating = 30 * time.Second
+	lockEvery = 100 * time.Millisecond
 	// retryEvery is how long a store that could not be opened is left alone: somebody waits for each look.
 	retryEvery = time.Second
 	// attempts is how often a transaction is begun that others get in the way of.
@@ -80,7 +84,7 @@ func (s *store) ready(ctx context.Context) (*sql.DB, error) {
 		return nil, s.failed
 	}
 	// Who asks may leave; whoever comes next wants it, too.
-	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), patience)
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), migrating)
 	defer cancel()
 	db, err := s.open()
 	if err == nil {
@@ -123,19 +127,23 @@ func openFile(path string) (*sql.DB, error) {
 	if err := f.Close(); err != nil {
 		return nil, err
 	}
-	path, err = filepath.Abs(path)
-	if err != nil {
-		return nil, err
-	}
-	query := url.Values{"_txlock": {"immediate"}, "_pragma": {
-		fmt.Sprintf("busy_timeout(%d)", patience.Milliseconds()), "journal_mode(wal)", "foreign_keys(on)"}}
-	db, err := sql.Open("sqlite", (&url.URL{Scheme: "file", Path: path, RawQuery: query.Encode()}).String())
+	db, err := openSQLite(path, url.Values{"_txlock": {"immediate"}, "_pragma": {
+		fmt.Sprintf("busy_timeout(%d)", patience.Milliseconds()), "journal_mode(wal)", "foreign_keys(on)"}})
 	if err != nil {
 		return nil, err
 	}
 	db.SetMaxOpenConns(connections)
 	db.SetConnMaxIdleTime(time.Minute)
 	return db, nil
+}
+
+// openSQLite opens a file by a URI, in which a path has to be a whole one.
+func openSQLite(path string, query url.Values) (*sql.DB, error) {
+	path, err := filepath.Abs(path)
+	if err != nil {
+		return nil, err
+	}
+	return sql.Open("sqlite", (&url.URL{Scheme: "file", Path: path, RawQuery: query.Encode()}).String())
 }
 
 // migrate brings the tables to those of this program. In PostgreSQL one node does it, and others wait meanwhile: the
@@ -149,7 +157,8 @@ func (s *store) migrate(ctx context.Context, db *sql.DB) error {
 	dialect, options := goose.DialectSQLite3, []goose.ProviderOption{goose.WithTableName("portal_versions"),
 		goose.WithSlog(slog.New(slog.DiscardHandler)), goose.WithDisableGlobalRegistry(true)}
 	if s.dsn != "" {
-		locker, err := lock.NewPostgresTableLocker(lock.WithTableName("portal_lock"))
+		locker, err := lock.NewPostgresTableLocker(lock.WithTableName("portal_lock"),
+			lock.WithTableLockTimeout(lockEvery, uint64(migrating/lockEvery)))
 		if err != nil {
 			return fmt.Errorf("locking the schema: %w", err)
 		}
@@ -161,7 +170,12 @@ func (s *store) migrate(ctx context.Context, db *sql.DB) error {
 	}
 	sources := p.ListSources()
 	newest := sources[len(sources)-1].Version
-	is, err := p.GetDBVersion(ctx)
+	var is int64
+	// Without the lock: it is true each time but the first, and then there may be no such table.
+	known := db.QueryRowContext(ctx, `SELECT max(version_id) FROM portal_versions`).Scan(&is)
+	if known != nil || is < newest {
+		is, err = p.GetDBVersion(ctx)
+	}
 	switch {
 	case err != nil:
 		return fmt.Errorf("reading the version of its tables: %w", err)

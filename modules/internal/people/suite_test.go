@@ -2,6 +2,7 @@ package people_test
 
 import (
 	"context"
+	"flag"
 	"fmt"
 	"log/slog"
 	"os"
@@ -19,6 +20,10 @@ import (
 )
 
 func TestMain(m *testing.M) {
+	flag.Parse()
+	if checks := flag.Lookup("rapid.checks"); checks.Value.String() == checks.DefValue {
+		_ = checks.Value.Set("25") // each step hashes a password, and writes to a disk
+	}
 	code := m.Run()
 	if err := postgrestest.StopOwn(); err != nil {
 		fmt.Fprintln(os.Stderr, err)
