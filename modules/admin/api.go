@@ -46,7 +46,7 @@ func init() {
 //	GET    /fareway/routes                  the routes, with what was learned of them
 //	GET    /fareway/profiles                each profile's rate, and what it makes of the reference workload
 //	GET    /fareway/profiles/calibration    ?since= which rates the requests since then would give them
-//	GET    /fareway/accounts                all accounts *
+//	GET    /fareway/accounts                all accounts *; ?search=NAME, or ?after=ID and limit=N
 //	GET    /fareway/accounts/{name}         one account, by name or id
 //	GET    /fareway/keys[?account=NAME]     keys, without their secrets *
 //	GET    /fareway/usage                   sums of settled requests *; see booksAPI.usage for what narrows them

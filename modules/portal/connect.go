@@ -38,11 +38,7 @@ export OPENAI_API_KEY=KEY`},
 }
 
 func showConnect(v *visit) error {
-	scheme := "http://"
-	if v.client.Secure {
-		scheme = "https://"
-	}
-	view := views.Connect{URL: scheme + v.r.Host}
+	view := views.Connect{URL: v.origin()}
 	for _, s := range snippets {
 		s.Text = strings.ReplaceAll(s.Text, "{URL}", view.URL)
 		view.Snippets = append(view.Snippets, s)

@@ -9,6 +9,7 @@ import (
 
 	"github.com/pquerna/otp"
 
+	"github.com/fareway/fareway/modules/admin"
 	"github.com/fareway/fareway/modules/internal/people"
 	"github.com/fareway/fareway/modules/portal/views"
 )
@@ -39,13 +40,7 @@ func (v *visit) membersPage(link, invited string) error {
 }
 
 // invitationLink is the address of an invitation, where this browser is.
-func (v *visit) invitationLink(token string) string {
-	scheme := "http"
-	if v.client.Secure {
-		scheme = "https"
-	}
-	return scheme + "://" + v.r.Host + "/portal/invitation/" + token
-}
+func (v *visit) invitationLink(token string) string { return v.origin() + admin.InvitationPath + token }
 
 func changeMembers(v *visit) error {
 	form, err := v.form()

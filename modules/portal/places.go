@@ -37,7 +37,7 @@ var places = []place{
 	{pattern: "POST /portal/passkey/begin", open: true, serve: beginPasskey},
 	{pattern: "POST /portal/passkey/finish", open: true, serve: finishPasskey},
 	{pattern: "POST /portal/oidc", open: true, serve: beginOIDC},
-	{pattern: "GET /portal/oidc/callback", open: true, serve: finishOIDC},
+	{pattern: "GET /portal/oidc/{name}/callback", open: true, serve: finishOIDC},
 
 	{pattern: "POST /portal/account", self: true, serve: selectAccount},
 	{pattern: "GET /portal/security", self: true, serve: showSecurity},

@@ -4,6 +4,7 @@ import (
 	"encoding/json"
 	"errors"
 	"net/http"
+	"net/url"
 
 	"github.com/fareway/fareway/modules/internal/people"
 	"github.com/fareway/fareway/modules/portal/views"
@@ -233,12 +234,8 @@ func finishAddPasskey(v *visit) error {
 }
 
 // callback is where an issuer sends browsers back to.
-func (v *visit) callback() string {
-	scheme := "http"
-	if v.client.Secure {
-		scheme = "https"
-	}
-	return scheme + "://" + v.r.Host + "/portal/oidc/callback"
+func (v *visit) callback(name string) string {
+	return v.origin() + "/portal/oidc/" + url.PathEscape(name) + "/callback"
 }
 
 // flow is what a browser keeps while it is at an issuer.
@@ -252,7 +249,7 @@ func beginOIDC(v *visit) error {
 	if err != nil {
 		return err
 	}
-	to, challenge, err := v.people().BeginOIDC(v.r.Context(), form.Get("name"), v.callback(), v.client)
+	to, challenge, err := v.people().BeginOIDC(v.r.Context(), form.Get("name"), v.callback(form.Get("name")), v.client)
 	if err != nil {
 		return v.issuerFailed(err)
 	}

@@ -142,6 +142,14 @@ func (v *visit) checkOrigin() error {
 	return nil
 }
 
+// origin is the address of the site, as the browser has it, without a slash at the end.
+func (v *visit) origin() string {
+	if v.client.Secure {
+		return "https://" + v.r.Host
+	}
+	return "http://" + v.r.Host
+}
+
 func (v *visit) cookieName() string {
 	if v.client.Secure {
 		return secureCookie
