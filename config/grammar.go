@@ -109,8 +109,8 @@ var fileGrammar = grammar{
 			label:  "kind", example: cacheExample},
 		{name: "alerts", doc: "Whom the gateway tells of what somebody must hear of: by webhook, and by mail.",
 			body: &alertsGrammar, example: alertsExample},
-		{name: "portal", doc: "The pages for accounts and operators, at `/portal/` of the site. Without the block there are " +
-			"none.", body: &portalGrammar, example: portalExample},
+		{name: "portal", doc: "The pages for accounts and operators, at `/portal/` of the site. Without the block there " +
+			"are none.", body: &portalGrammar, example: portalExample},
 	},
 }
 

@@ -260,7 +260,8 @@ changes has to sign in anew.`,
 	}
 	cmd.Flags().StringVar(&in.Account, "account", "", "the `NAME` of an account")
 	cmd.Flags().StringVar(&in.Role, "role", "", "what they are there: owner, member, viewer or none")
-	cmd.Flags().StringVar(&in.Operator, "operator", "", "what they are for the gateway: admin, support, read-only or none")
+	cmd.Flags().StringVar(&in.Operator, "operator", "", "what they are for the gateway: admin, support, read-only "+
+		"or none")
 	to.addFlags(cmd)
 	out.addFlag(cmd)
 	return cmd
@@ -306,7 +307,8 @@ func portalStateCommand(disabled bool) *cobra.Command {
 		Args:    exactly("EMAIL"),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			var v admin.PortalPerson
-			if err := to.call(cmd, "POST", personPath(args[0])+"/state", admin.PortalState{Disabled: disabled}, &v); err != nil {
+			in := admin.PortalState{Disabled: disabled}
+			if err := to.call(cmd, "POST", personPath(args[0])+"/state", in, &v); err != nil {
 				return err
 			}
 			return out.print(cmd, v, func(w io.Writer) { printPerson(w, &v) })

@@ -43,7 +43,8 @@ type upView struct {
 	NewFiles []string `json:"new_files"` // names of those that were written, in the data folder
 	Account  string   `json:"account"`
 	KeyFile  string   `json:"key_file"` // has the account's key
-	// PortalLink makes the first admin of the portal: whoever has it may use it, once. "" where there is one, or no portal.
+	// PortalLink makes the first admin of the portal: whoever has it may use it, once. "" where there is one, or no
+	// portal.
 	PortalLink string `json:"portal_link,omitempty"`
 	// Selftest is what came of one request in each shape; absent with --no-selftest.
 	Selftest []selftestView `json:"selftest,omitempty"`
@@ -102,8 +103,8 @@ func (r report) try(ctx context.Context, s shape) (selfResult, error) {
 	return result, err
 }
 
-// firstLink is the link by which the first admin comes in; "" where there is one, or no portal. What keeps it from being
-// made is no reason not to serve.
+// firstLink is the link by which the first admin comes in; "" where there is one, or no portal. What keeps it from
+// being made is no reason not to serve.
 func (u *upRun) firstLink(ctx context.Context, r report) string {
 	g, people := r.engine.Current(), r.engine.People()
 	if people == nil || g == nil || g.Config.Portal == nil {
@@ -111,8 +112,8 @@ func (u *upRun) firstLink(ctx context.Context, r report) string {
 	}
 	v, err := admin.FirstLink(ledger.WithActor(ctx, admin.LocalActor()+" via up"), people, g.Config.Portal)
 	if err != nil {
-		fmt.Fprintf(u.err, gateway.Own("Making the link for the first admin of the portal: %v; `fareway gateway portal first` "+
-			"tries again.\n"), err)
+		fmt.Fprintf(u.err, gateway.Own("Making the link for the first admin of the portal: %v; `fareway gateway portal "+
+			"first` tries again.\n"), err)
 		return ""
 	}
 	if v.Path == "" {

@@ -14,8 +14,8 @@ import (
 	"github.com/fareway/fareway/modules/internal/people"
 )
 
-// TestPortalComesAndGoes: a configuration with the block opens who may sign in, one without closes it, and neither needs
-// a restart. Without it nothing is there.
+// TestPortalComesAndGoes: a configuration with the block opens who may sign in, one without closes it, and neither
+// needs a restart. Without it nothing is there.
 func TestPortalComesAndGoes(t *testing.T) {
 	t.Parallel()
 	data := t.TempDir()

@@ -35,7 +35,8 @@ type challenge struct {
 }
 
 // challenge keeps one, and is its token.
-func (s *Service) challenge(ctx context.Context, v challenge, c Client, lasts time.Duration) (token string, err error) {
+func (s *Service) challenge(ctx context.Context, v challenge, c Client, lasts time.Duration) (token string,
+	err error) {
 	data, err := json.Marshal(v.data)
 	if err != nil {
 		return "", fmt.Errorf("keeping a challenge: %w", err)

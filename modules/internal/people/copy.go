@@ -13,15 +13,16 @@ import (
 	"github.com/fareway/fareway/modules/internal/files"
 )
 
-// fileName is that of a store in SQLite, beside the ledger's: in a file of its own neither waits for the other's writer.
+// fileName is that of a store in SQLite, beside the ledger's: in a file of its own neither waits for the other's
+// writer.
 const fileName = "portal.db"
 
 // FileBeside is the store's file beside that of a ledger.
 func FileBeside(ledger string) string { return filepath.Join(filepath.Dir(ledger), fileName) }
 
 // Copy copies the store in a file, as it is at one moment, into a new file, which is on the disk when it returns. A
-// gateway may have it open. Sessions are not in the copy, nor are links by which somebody comes in who is there: what is
-// ended or used later would open something again where the copy is put back.
+// gateway may have it open. Sessions are not in the copy, nor are links by which somebody comes in who is there: what
+// is ended or used later would open something again where the copy is put back.
 func Copy(ctx context.Context, from, to string) (err error) {
 	defer func() {
 		if err != nil {
@@ -94,13 +95,31 @@ func Check(ctx context.Context, path string) (err error) {
 // movedTables are those that a move takes along, in an order in which each refers to those before it. Sessions and
 // challenges are not moved: everybody signs in anew at the new place.
 var movedTables = []struct{ name, columns string }{
-	{"portal_people", "id, email, name, operator, operator_from, disabled, created, signed_in, language, zone, password, " +
-		"totp, totp_next, totp_step"},
+	{"portal_people", "id, email, name, operator, operator_from, disabled, created, signed_in, language, zone, " +
+		"password, totp, totp_next, totp_step"},
 	{"portal_memberships", "account, person, role, since"},
 	{"portal_invitations", "id, hash, email, account, role, operator, reset, person, made_by, created, expires"},
 	{"portal_passkeys", "id, person, name, created, used, data"},
 	{"portal_recovery", "person, hash"},
 	{"portal_identities", "issuer, subject, person, created"},
+}
+
+// checkUnused is an ErrExists where a store has people besides those that are known, or somebody is signed in: it is
+// another gateway's.
+func (t *tx) checkUnused(known map[string]bool) error {
+	ids, err := list(&t.reader, func(row scanner) (id string, err error) {
+		err = row.Scan(&id)
+		return id, err
+	}, `SELECT id FROM portal_people UNION ALL SELECT hash FROM portal_sessions`)
+	if err != nil {
+		return err
+	}
+	for _, id := range ids {
+		if !known[id] {
+			return fmt.Errorf("%w: that database has people of its own, who sign in there", ErrExists)
+		}
+	}
+	return nil
 }
 
 // Move copies what is in a store, but sessions, to another one, which nobody uses, in the place of what is there: an
@@ -124,11 +143,14 @@ func Move(ctx context.Context, from, to *Service) (people int, err error) {
 			return 0, err
 		}
 	}
+	known := make(map[string]bool)
+	for _, values := range rows[0] {
+		id, _ := values[0].(string)
+		known[id] = true
+	}
 	err = to.store.transact(ctx, func(t *tx) error {
-		for _, name := range []string{"portal_sessions", "portal_challenges"} {
-			if _, err := t.exec(`DELETE FROM ` + name); err != nil {
-				return err
-			}
+		if err := t.checkUnused(known); err != nil {
+			return err
 		}
 		for _, table := range slices.Backward(movedTables) {
 			if _, err := t.exec(`DELETE FROM ` + table.name); err != nil {

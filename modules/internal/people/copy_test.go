@@ -78,6 +78,15 @@ func TestMovesTakeEverybodyAlong(t *testing.T) {
 	}
 	in, err := to.SignIn(ctx, "ann@example.com", password, home)
 	require.NoError(t, err)
+	defer func() {
+		_, err := people.Move(ctx, f.Service, to.Service)
+		require.ErrorIs(t, err, people.ErrExists, "somebody signs in there")
+		_, err = people.Move(ctx, onFile(t).Service, to.Service)
+		require.ErrorIs(t, err, people.ErrExists, "there are others")
+		left, err := to.People(ctx, "", 10)
+		require.NoError(t, err)
+		require.Len(t, left, 2)
+	}()
 	_, err = to.EnterCode(ctx, in.Challenge, f.code(secret), home)
 	require.ErrorIs(t, err, people.ErrWrong, "a code that was used works at the new place")
 	_, err = to.EnterCode(ctx, in.Challenge, recovery[0], home)

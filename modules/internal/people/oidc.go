@@ -170,10 +170,10 @@ func (c claims) texts(name string) (all []string) {
 	return nil
 }
 
-// FinishOIDC lets in for whom an issuer vouches: query is what the browser has come back with. A person is known by the
-// issuer's name for them, never by their e-mail. Somebody new comes in by an invitation that there is for their e-mail,
-// if the issuer has verified that, or by a group that makes operators. ErrNotInvited: by none of these. ErrSignInFirst:
-// there is a person of this e-mail already, who signs in as before and links the issuer then.
+// FinishOIDC lets in for whom an issuer vouches: query is what the browser has come back with. A person is known by
+// the issuer's name for them, never by their e-mail. Somebody new comes in by an invitation that there is for their
+// e-mail, if the issuer has verified that, or by a group that makes operators. ErrNotInvited: by none of these.
+// ErrSignInFirst: there is a person of this e-mail already, who signs in as before and links the issuer then.
 func (s *Service) FinishOIDC(ctx context.Context, token string, query url.Values, c Client) (in SignedIn, err error) {
 	at, who, said, _, err := s.askIssuer(ctx, token, query, Session{Client: c})
 	if err != nil {

@@ -67,7 +67,8 @@ func (s *Service) Passkeys(ctx context.Context, person string) ([]Passkey, error
 		err = json.Unmarshal([]byte(data), &credential)
 		v.Created, v.Used, v.Synced = moment(created), moment(used), credential.Flags.BackupState
 		return v, err
-	}, `SELECT id, name, created, used, data FROM portal_passkeys WHERE person = $1 ORDER BY created, id LIMIT 100`, person)
+	}, `SELECT id, name, created, used, data FROM portal_passkeys WHERE person = $1 ORDER BY created, id LIMIT 100`,
+		person)
 }
 
 // owner is a person with all of their passkeys.
@@ -87,8 +88,8 @@ func (r *reader) owner(person string) (*passkeyOwner, error) {
 	return o, err
 }
 
-// BeginAddPasskey begins to give a person another passkey: options are for navigator.credentials.create. ErrConfirm: who
-// asks has to prove once more who it is.
+// BeginAddPasskey begins to give a person another passkey: options are for navigator.credentials.create. ErrConfirm:
+// who asks has to prove once more who it is.
 func (s *Service) BeginAddPasskey(ctx context.Context, v Session) (token string, options json.RawMessage, err error) {
 	if err := s.CheckVerified(v); err != nil {
 		return "", nil, err
@@ -241,7 +242,8 @@ func (s *Service) beginPasskey(ctx context.Context, v challenge, c Client) (toke
 }
 
 // FinishPasskey lets somebody in by what their passkey has signed.
-func (s *Service) FinishPasskey(ctx context.Context, token string, response []byte, c Client) (in SignedIn, err error) {
+func (s *Service) FinishPasskey(ctx context.Context, token string, response []byte, c Client) (in SignedIn,
+	err error) {
 	s.purge(ctx)
 	err = s.usePasskey(ctx, passkeyChallenge, token, Session{Client: c}, response, func(t *tx, p *personRow) error {
 		in.Token, in.Session, err = t.startSession(p, c, "passkey", s.now())

@@ -188,7 +188,8 @@ func (f *fixture) fresh() string {
 func FuzzPasskey(f *testing.F) {
 	d := newDevice()
 	d.authenticator.Options.UserHandle = []byte("person_none")
-	options := virtualwebauthn.AssertionOptions{Challenge: []byte("0123456789abcdef0123456789abcdef"), RelyingPartyID: d.rp.ID}
+	options := virtualwebauthn.AssertionOptions{Challenge: []byte("0123456789abcdef0123456789abcdef"),
+		RelyingPartyID: d.rp.ID}
 	f.Add([]byte(virtualwebauthn.CreateAssertionResponse(d.rp, d.authenticator, d.credential, options)))
 	f.Add([]byte(virtualwebauthn.CreateAttestationResponse(d.rp, d.authenticator, d.credential,
 		virtualwebauthn.AttestationOptions{Challenge: options.Challenge, RelyingPartyID: d.rp.ID})))

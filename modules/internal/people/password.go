@@ -40,8 +40,8 @@ const (
 //go:embed common.txt
 var commonText string
 
-// common are passwords that are tried first, in lower case. There are few that are long enough: what is known of them is
-// mostly shorter than MinPassword.
+// common are passwords that are tried first, in lower case. There are few that are long enough: what is known of them
+// is mostly shorter than MinPassword.
 var common = func() map[string]bool {
 	all := make(map[string]bool)
 	for line := range strings.Lines(commonText) {

@@ -292,8 +292,8 @@ func (s *Service) SetOperator(ctx context.Context, person string, o Operator) er
 	})
 }
 
-// setOperator makes one an operator, by somebody or by the groups of an issuer, and ends their sessions: what those may
-// do has changed.
+// setOperator makes one an operator, by somebody or by the groups of an issuer, and ends their sessions: what those
+// may do has changed.
 func (t *tx) setOperator(p *personRow, o Operator, from string) error {
 	if _, err := t.exec(`UPDATE portal_people SET operator = $1, operator_from = $2 WHERE id = $3`, string(o), from,
 		p.ID); err != nil {

@@ -55,7 +55,8 @@ func (t *tx) startSession(p *personRow, c Client, method string, now time.Time) 
 	}
 	if _, err := t.exec(`INSERT INTO portal_sessions (hash, id, person, created, seen, ends, idle, verified, address,
 		agent, host, secure, method, account) VALUES ($1, $2, $3, $4, $4, $5, $6, $4, $7, $8, $9, $10, $11, '')`, hash, v.ID,
-		p.ID, nanos(now), nanos(now.Add(most)), int64(idle), c.Address, c.Agent, c.Host, flag(c.Secure), method); err != nil {
+		p.ID, nanos(now), nanos(now.Add(most)), int64(idle), c.Address, c.Agent, c.Host, flag(c.Secure),
+		method); err != nil {
 		return "", v, err
 	}
 	_, err = t.exec(`UPDATE portal_people SET signed_in = $1 WHERE id = $2`, nanos(now), p.ID)

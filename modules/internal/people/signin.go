@@ -35,8 +35,8 @@ func (s *Service) SignIn(ctx context.Context, email, password string, c Client) 
 	return s.enter(ctx, p.ID, p.password, c, "password")
 }
 
-// checkPassword reports whether a password is that of a person, who need not be there. It computes once in any case, if
-// it is not too early, and the person is read when it is its turn.
+// checkPassword reports whether a password is that of a person, who need not be there. It computes once in any case,
+// if it is not too early, and the person is read when it is its turn.
 func (s *Service) checkPassword(r *reader, t *throttle, where, value, password string) (p personRow, right bool,
 	err error) {
 	if err := t.check(r); err != nil { // so that nobody waits for their turn in vain
@@ -57,7 +57,8 @@ func (s *Service) checkPassword(r *reader, t *throttle, where, value, password s
 }
 
 // enter starts the session of a person whose password is still the one that was seen.
-func (s *Service) enter(ctx context.Context, person, password string, c Client, method string) (in SignedIn, err error) {
+func (s *Service) enter(ctx context.Context, person, password string, c Client, method string) (in SignedIn,
+	err error) {
 	s.purge(ctx)
 	err = s.store.transact(ctx, func(t *tx) error {
 		p, err := t.personOf(person)
@@ -104,8 +105,8 @@ func (s *Service) prove(r *reader, v Session, password, code string, c Client) (
 	return p, t.forget(r)
 }
 
-// Confirm proves once more who a session is, with what its person signs in with. ErrConfirm: they have no password, and
-// confirm by a passkey, or sign in anew.
+// Confirm proves once more who a session is, with what its person signs in with. ErrConfirm: they have no password,
+// and confirm by a passkey, or sign in anew.
 func (s *Service) Confirm(ctx context.Context, v Session, password, code string) error {
 	r, err := s.store.read(ctx)
 	if err != nil {

@@ -147,8 +147,8 @@ func openSQLite(path string, query url.Values) (*sql.DB, error) {
 }
 
 // migrate brings the tables to those of this program. In PostgreSQL one node does it, and others wait meanwhile: the
-// lock is a row of a table, for a lock of a session would not survive PgBouncer. Tables that are newer by one are those
-// of a newer node, beside which this one works.
+// lock is a row of a table, for a lock of a session would not survive PgBouncer. Tables that are newer by one are
+// those of a newer node, beside which this one works.
 func (s *store) migrate(ctx context.Context, db *sql.DB) error {
 	files, err := fs.Sub(schemas, "schema")
 	if err != nil {
@@ -280,8 +280,8 @@ func (s *store) read(ctx context.Context) (*reader, error) {
 	return &reader{ctx, db}, nil
 }
 
-// transact runs change in a transaction that is as if it were alone, and again where others got in its way. What it has
-// to say to the audit trail is there before the change is: nothing changes of which there is no act.
+// transact runs change in a transaction that is as if it were alone, and again where others got in its way. What it
+// has to say to the audit trail is there before the change is: nothing changes of which there is no act.
 func (s *store) transact(ctx context.Context, change func(*tx) error) error {
 	db, err := s.ready(ctx)
 	if err != nil {

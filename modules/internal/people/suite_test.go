@@ -131,7 +131,8 @@ func (f *fixture) invited(email string, role people.Role) string {
 // join makes somebody a member of the account, and is their first session.
 func (f *fixture) join(email string, role people.Role) (token string, v people.Session) {
 	f.Helper()
-	token, v, err := f.Accept(f.Context(), f.invited(email, role), people.Acceptance{Name: "Ann", Password: password}, home)
+	token, v, err := f.Accept(f.Context(), f.invited(email, role), people.Acceptance{Name: "Ann", Password: password},
+		home)
 	require.NoError(f, err)
 	return token, v
 }

@@ -25,8 +25,8 @@ const (
 	recoveryBytes = 10
 )
 
-// EnterCode lets somebody in who has given the right password before, with a code of their app or a recovery code. Each
-// works once.
+// EnterCode lets somebody in who has given the right password before, with a code of their app or a recovery code.
+// Each works once.
 func (s *Service) EnterCode(ctx context.Context, token, code string, c Client) (SignedIn, error) {
 	r, err := s.store.read(ctx)
 	if err != nil {

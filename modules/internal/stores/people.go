@@ -38,8 +38,8 @@ func (f File) CopyPeople(ctx context.Context, to string) (has bool, err error) {
 // CheckPeople says what is wrong with a file that CopyPeople made, or that was one.
 func CheckPeople(ctx context.Context, path string) error { return people.Check(ctx, path) }
 
-// MovePeople takes the people beside it to a server on which no gateway runs, in the place of those there. has is false
-// where there are none.
+// MovePeople takes the people beside it to a server on which no gateway runs, in the place of those there. has is
+// false where there are none.
 func (f File) MovePeople(ctx context.Context, to Server) (n int, has bool, err error) {
 	if _, err := os.Stat(f.People()); errors.Is(err, fs.ErrNotExist) {
 		return 0, false, nil
