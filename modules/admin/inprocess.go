@@ -3,8 +3,11 @@ package admin
 import (
 	"context"
 	"encoding/json"
+	"fmt"
 	"io"
 	"net/http"
+	"runtime"
+	"runtime/debug"
 	"sync"
 
 	"github.com/caddyserver/caddy/v2"
@@ -23,7 +26,15 @@ type Local struct {
 func NewLocal(e *engine.Engine) *Local {
 	a := &API{}
 	a.attach(e)
-	return &Local{newInProcess(a.handlers())}
+	h := newInProcess(a.handlers())
+	h.recovered = func(p any, stack []byte) {
+		what := fmt.Sprintf("a %T", p) // its value may hold anything
+		if e, ok := p.(runtime.Error); ok {
+			what = e.Error()
+		}
+		e.Logger().Error("recovered from a panic in the admin API", "panic", what, "stack", string(stack))
+	}
+	return &Local{h}
 }
 
 // As is a client that acts for somebody: the audit trail puts what it does down to that, as in "ann@example.com via
@@ -40,6 +51,9 @@ type localActorKey struct{}
 type inProcess struct {
 	mux     *http.ServeMux
 	running sync.WaitGroup
+	// recovered is told of a panic, which is an answer with status 500 then. nil: it ends the process, as it does in a
+	// command.
+	recovered func(p any, stack []byte)
 }
 
 func newInProcess(routes []caddy.AdminRoute) *inProcess {
@@ -73,9 +87,13 @@ func (h *inProcess) RoundTrip(r *http.Request) (*http.Response, error) {
 	h.running.Go(func() {
 		defer cancel()
 		defer func() {
-			if p := recover(); p != nil && p != http.ErrAbortHandler { //nolint:errorlint // what net/http compares
-				panic(p)
-			} else if p != nil {
+			if p := recover(); p != nil {
+				if p != http.ErrAbortHandler { //nolint:errorlint // what net/http compares
+					if h.recovered == nil {
+						panic(p)
+					}
+					h.recovered(p, debug.Stack())
+				}
 				w.WriteHeader(http.StatusInternalServerError) // where it had not begun
 				_ = out.CloseWithError(io.ErrUnexpectedEOF)   // it never fails
 				return

@@ -47,7 +47,7 @@ type SettledRequest struct {
 // How much a page has, and how many entries are looked at for one.
 const (
 	usualLatest, mostLatest = 50, 200
-	maxLooked               = 5000
+	maxLooked               = 2000
 )
 
 var errEnough = errors.New("enough")

@@ -263,17 +263,34 @@ func changeKey(v *visit) error {
 		return err
 	}
 	path := "/fareway/keys/" + url.PathEscape(key.ID)
-	var notice string
 	switch form.Get("act") {
 	case "change":
+		is := views.KeyFields(&key)
+		if form.Get("was-name") != is.Name || form.Get("was-cap") != is.Cap || form.Get("was-expires") != is.Expires {
+			v.status = http.StatusConflict
+			v.fault = v.language.Text("Somebody has changed it meanwhile: nothing was done. This is how it is now.")
+			return v.keyPage(key)
+		}
 		limits, lerr := limitsOf(form)
 		if lerr != nil {
 			return lerr
 		}
-		name := form.Get("name")
-		if err, notice = a.Call(v.r.Context(), http.MethodPatch, path, admin.KeyChange{Name: &name, KeyLimits: limits},
-			&key), "saved"; err == nil {
-			v.done("/portal/keys", notice)
+		// What is as it was is left alone: a moment within a day would become its end.
+		change := admin.KeyChange{KeyLimits: limits}
+		if name := form.Get("name"); name != is.Name {
+			change.Name = &name
+		}
+		if form.Get("cap") == is.Cap {
+			change.SpendCapCredits = nil
+		}
+		if form.Get("expires") == is.Expires {
+			change.Expires = nil
+		}
+		if change != (admin.KeyChange{}) {
+			err = a.Call(v.r.Context(), http.MethodPatch, path, change, &key)
+		}
+		if err == nil {
+			v.done("/portal/keys", "saved")
 			return nil
 		}
 	case "rotate":

@@ -21,7 +21,7 @@ func showMembers(v *visit) error { return v.membersPage("", "") }
 
 func (v *visit) membersPage(link, invited string) error {
 	id := v.viewer.Account.ID
-	members, err := v.people().Members(v.r.Context(), id, v.r.URL.Query().Get("after"), shownPeople+1)
+	members, err := v.service.Members(v.r.Context(), id, v.r.URL.Query().Get("after"), shownPeople+1)
 	if err != nil {
 		return err
 	}
@@ -32,7 +32,7 @@ func (v *visit) membersPage(link, invited string) error {
 	}
 	view.Members = members
 	if v.viewer.MayManage() {
-		if view.Invitations, err = v.people().Invitations(v.r.Context(), id, "", shownPeople); err != nil {
+		if view.Invitations, err = v.service.Invitations(v.r.Context(), id, "", shownPeople); err != nil {
 			return err
 		}
 	}
@@ -52,22 +52,22 @@ func changeMembers(v *visit) error {
 	case "invite":
 		var token string
 		var made people.Invitation
-		if token, made, err = v.people().Invite(ctx, people.Invitation{Email: form.Get("email"), Account: id,
+		if token, made, err = v.service.Invite(ctx, people.Invitation{Email: form.Get("email"), Account: id,
 			Role: people.Role(form.Get("role")), By: v.person.Email}); err == nil {
 			return v.membersPage(v.invitationLink(token), made.Email)
 		}
 	case "role":
-		if err = v.people().SetRole(ctx, id, person, people.Role(form.Get("role"))); err == nil {
+		if err = v.service.SetRole(ctx, id, person, people.Role(form.Get("role"))); err == nil {
 			v.done("/portal/members", "saved")
 			return nil
 		}
 	case "remove":
-		if err = v.people().RemoveMember(ctx, id, person); err == nil {
+		if err = v.service.RemoveMember(ctx, id, person); err == nil {
 			v.done("/portal/members", "removed")
 			return nil
 		}
 	case "withdraw":
-		if err = v.people().WithdrawInvitation(ctx, id, form.Get("invitation")); err == nil {
+		if err = v.service.WithdrawInvitation(ctx, id, form.Get("invitation")); err == nil {
 			v.done("/portal/members", "withdrawn")
 			return nil
 		}
@@ -86,13 +86,13 @@ func showSecurity(v *visit) error { return v.securityPage(views.Security{}) }
 func (v *visit) securityPage(view views.Security) (err error) {
 	ctx := v.r.Context()
 	view.Session = v.session
-	if view.Person, err = v.people().Person(ctx, v.person.ID); err != nil {
+	if view.Person, err = v.service.Person(ctx, v.person.ID); err != nil {
 		return err
 	}
-	if view.Sessions, err = v.people().Sessions(ctx, v.person.ID); err != nil {
+	if view.Sessions, err = v.service.Sessions(ctx, v.person.ID); err != nil {
 		return err
 	}
-	if view.Passkeys, err = v.people().Passkeys(ctx, v.person.ID); err != nil {
+	if view.Passkeys, err = v.service.Passkeys(ctx, v.person.ID); err != nil {
 		return err
 	}
 	if view.URI != "" {
@@ -123,7 +123,7 @@ func changeSecurity(v *visit) error {
 	if err != nil {
 		return err
 	}
-	ctx, service, notice := v.acting(), v.people(), "saved"
+	ctx, service, notice := v.acting(), v.service, "saved"
 	var view views.Security
 	switch form.Get("act") {
 	case "profile":
@@ -143,6 +143,7 @@ func changeSecurity(v *visit) error {
 		if errors.Is(err, people.ErrWrong) {
 			v.fault = v.language.Text("That code is not right, or was used before.")
 			v.status = http.StatusBadRequest
+			view.Secret, view.URI = form.Get("secret"), form.Get("uri")
 			return v.securityPage(view)
 		}
 	case "remove-totp":

@@ -86,7 +86,8 @@ func (v *visit) accountPage(id, link string) error {
 	if view.Keys, err = a.keys(v.r.Context()); err != nil {
 		return err
 	}
-	if view.Acts, _, err = v.acts(is.ID, v.engine.Now().AddDate(-1, 0, 0), 50); err != nil {
+	now := v.engine.Now().Add(time.Second)
+	if view.Acts, _, err = v.acts(is.ID, now.Add(-3*auditSpan), now, 50); err != nil {
 		return err
 	}
 	page := v.page("Account")
@@ -97,9 +98,10 @@ func (v *visit) accountPage(id, link string) error {
 	return v.show(views.OperatorAccountPage(page, view))
 }
 
-// acts are what operators did since a time, the newest first, and whether there are more than so many.
-func (v *visit) acts(account string, since time.Time, most int) (list []admin.Act, more bool, err error) {
-	q := url.Values{"since": {since.UTC().Format(time.RFC3339)}}
+// acts are the newest acts from between two times, about an account or any, the newest first, and whether there are
+// more than so many.
+func (v *visit) acts(account string, since, until time.Time, most int) (list []admin.Act, more bool, err error) {
+	q := url.Values{"since": {since.UTC().Format(time.RFC3339Nano)}, "until": {until.UTC().Format(time.RFC3339Nano)}}
 	if account != "" {
 		q.Set("account", account)
 	}
@@ -125,10 +127,21 @@ func changeAccount(v *visit) error {
 	if err != nil {
 		return err
 	}
-	ctx, api, id := v.r.Context(), v.api(v.engine, v.actor()), v.r.PathValue("id")
-	path, act, notice := "/fareway/accounts/"+url.PathEscape(id), form.Get("act"), "saved"
-	if !v.powers().Change && slices.Contains([]string{"credit", "plan", "state"}, act) {
+	ctx, api := v.r.Context(), v.api(v.engine, v.actor())
+	is, err := readAccount(ctx, api, v.r.PathValue("id"))
+	if err != nil {
+		return err
+	}
+	id, act, notice := is.ID, form.Get("act"), "saved"
+	path := "/fareway/accounts/" + url.PathEscape(id)
+	if !v.powers().Change && slices.Contains([]string{"credit", "plan", "state", "invite"}, act) {
 		return errMayNot
+	}
+	// What somebody has seen is what they decide on.
+	if was := form.Get("was"); act == "plan" && was != is.Plan || act == "state" && was != is.State {
+		v.status = http.StatusConflict
+		v.fault = v.language.Text("Somebody has changed it meanwhile: nothing was done. This is how it is now.")
+		return v.accountPage(id, "")
 	}
 	switch act {
 	case "credit":
@@ -161,7 +174,7 @@ func changeAccount(v *visit) error {
 		}
 	case "invite":
 		var token string
-		if token, _, err = v.people().Invite(v.acting(), people.Invitation{Email: form.Get("email"), Account: id,
+		if token, _, err = v.service.Invite(v.acting(), people.Invitation{Email: form.Get("email"), Account: id,
 			Role: people.RoleOwner, By: v.person.Email}); err == nil {
 			return v.accountPage(id, v.invitationLink(token))
 		}
@@ -188,12 +201,28 @@ func showRoutes(v *visit) error {
 	return v.show(views.RoutesPage(v.page("Routes"), view))
 }
 
-func showAudit(v *visit) (err error) {
-	view := views.Audit{Days: v.daysAsked(30)}
-	if view.Acts, view.More, err = v.acts("", v.engine.Now().AddDate(0, 0, -view.Days), 200); err != nil {
+// auditSpan is how much time a page of the audit trail is about at most, and auditPage how many acts it has.
+const (
+	auditSpan = 30 * 24 * time.Hour
+	auditPage = 200
+)
+
+func showAudit(v *visit) error {
+	until := v.engine.Now().Add(time.Second)
+	if text := v.r.URL.Query().Get("until"); text != "" {
+		var err error
+		if until, err = time.Parse(time.RFC3339Nano, text); err != nil {
+			return errBadForm
+		}
+	}
+	view := views.Audit{Account: v.r.URL.Query().Get("account"), Since: until.Add(-auditSpan)}
+	acts, more, err := v.acts(view.Account, view.Since, until, auditPage)
+	if err != nil {
 		return err
 	}
-	view.More = view.More || view.Days < 3650
+	if view.Acts = acts; more {
+		view.Since = acts[len(acts)-1].Time
+	}
 	return v.show(views.AuditPage(v.page("Audit trail"), view))
 }
 
@@ -231,7 +260,7 @@ func showConfiguration(v *visit) error {
 func showPeople(v *visit) error { return v.peoplePage("", "") }
 
 func (v *visit) peoplePage(link, whom string) error {
-	list, err := v.people().People(v.r.Context(), v.r.URL.Query().Get("after"), shownPeople+1)
+	list, err := v.service.People(v.r.Context(), v.r.URL.Query().Get("after"), shownPeople+1)
 	if err != nil {
 		return err
 	}
@@ -249,7 +278,7 @@ func changePeople(v *visit) error {
 	if err != nil {
 		return err
 	}
-	ctx, service, id, act := v.acting(), v.people(), form.Get("person"), form.Get("act")
+	ctx, service, id, act := v.acting(), v.service, form.Get("person"), form.Get("act")
 	if slices.Contains([]string{"invite", "disable", "enable"}, act) && !v.powers().Change {
 		return errMayNot
 	}

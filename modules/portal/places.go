@@ -11,8 +11,8 @@ type place struct {
 	pattern string // as http.ServeMux has it
 	// open: nobody has to be signed in.
 	open bool
-	// self is for everybody who has signed in.
-	self bool
+	// self is for everybody who has signed in; ledgerless, also while the ledger is away.
+	self, ledgerless bool
 	// role is the least that the viewer has to be in the account that is looked at, "" for a place of no account.
 	role string
 	// operator is the least that the viewer has to be for the gateway, "" for a place that is not for operators.
@@ -39,13 +39,15 @@ var places = []place{
 	{pattern: "POST /portal/oidc", open: true, serve: beginOIDC},
 	{pattern: "GET /portal/oidc/{name}/callback", open: true, serve: finishOIDC},
 
-	{pattern: "POST /portal/account", self: true, serve: selectAccount},
-	{pattern: "GET /portal/security", self: true, serve: showSecurity},
-	{pattern: "POST /portal/security", self: true, serve: changeSecurity},
-	{pattern: "GET /portal/confirm", self: true, serve: showConfirm},
-	{pattern: "POST /portal/confirm", self: true, serve: confirm},
-	{pattern: "POST /portal/passkey/add/begin", self: true, serve: beginAddPasskey},
-	{pattern: "POST /portal/passkey/add/finish", self: true, serve: finishAddPasskey},
+	{pattern: "POST /portal/account", self: true, ledgerless: true, serve: selectAccount},
+	{pattern: "GET /portal/security", self: true, ledgerless: true, serve: showSecurity},
+	{pattern: "POST /portal/security", self: true, ledgerless: true, serve: changeSecurity},
+	{pattern: "GET /portal/confirm", self: true, ledgerless: true, serve: showConfirm},
+	{pattern: "POST /portal/confirm", self: true, ledgerless: true, serve: confirm},
+	{pattern: "POST /portal/passkey/confirm/begin", self: true, ledgerless: true, serve: beginConfirmPasskey},
+	{pattern: "POST /portal/passkey/confirm/finish", self: true, ledgerless: true, serve: finishConfirmPasskey},
+	{pattern: "POST /portal/passkey/add/begin", self: true, ledgerless: true, serve: beginAddPasskey},
+	{pattern: "POST /portal/passkey/add/finish", self: true, ledgerless: true, serve: finishAddPasskey},
 
 	{pattern: "GET /portal/{$}", self: true, serve: showHome},
 	{pattern: "GET /portal/requests", role: "viewer", serve: showRequests},

@@ -108,12 +108,12 @@ func (h *Handler) ServeHTTP(w http.ResponseWriter, r *http.Request, next caddyht
 	if !IsHere(r.URL.Path) {
 		return next.ServeHTTP(w, r)
 	}
+	// Caddy's own access log would print cookies, and the links of invitations.
+	caddyhttp.SetVar(r.Context(), caddyhttp.LogSkipVar, true)
 	e := h.engine()
 	if e == nil || e.People() == nil {
 		return next.ServeHTTP(w, r)
 	}
-	// Caddy's own access log would print cookies, and the links of invitations.
-	caddyhttp.SetVar(r.Context(), caddyhttp.LogSkipVar, true)
 	h.mux.ServeHTTP(w, r)
 	return nil
 }
@@ -134,7 +134,7 @@ func (h *Handler) enter(w http.ResponseWriter, r *http.Request, p *place) {
 	nonce := newNonce()
 	secureHeaders(w.Header(), nonce)
 	rec := &statusWriter{ResponseWriter: w}
-	v := &visit{Handler: h, w: rec, r: r, engine: h.engine(), nonce: nonce}
+	v := &visit{Handler: h, w: rec, r: r, engine: h.engine(), place: p, nonce: nonce}
 	defer func() {
 		if p := recover(); p != nil {
 			if p == http.ErrAbortHandler { //nolint:errorlint // what net/http compares
@@ -152,7 +152,15 @@ func (h *Handler) enter(w http.ResponseWriter, r *http.Request, p *place) {
 		h.log.Info("portal", "method", r.Method, "page", p.pattern, "status", rec.status, "person", v.person.ID,
 			"address", v.client.Address, "milliseconds", time.Since(start).Milliseconds())
 	}()
-	if err := v.open(p); err != nil {
+	if v.engine == nil {
+		http.Error(rec, "The gateway is starting.", http.StatusServiceUnavailable)
+		return
+	}
+	if v.service = v.engine.People(); v.service == nil {
+		http.NotFound(rec, r) // the configuration has just taken it away
+		return
+	}
+	if err := v.open(); err != nil {
 		v.fail(err)
 		return
 	}

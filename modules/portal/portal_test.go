@@ -314,7 +314,7 @@ func TestOperatorsActsAreWrittenDown(t *testing.T) {
 	is, err := s.engine.Store().Account(t.Context(), "ann")
 	require.NoError(t, err)
 	require.Equal(t, int64(1050), is.Balance.Credits)
-	require.Contains(t, b.post(path, "act", "state", "state", "suspended").body, "suspended")
+	require.Contains(t, b.post(path, "act", "state", "was", "active", "state", "suspended").body, "suspended")
 	audit := b.get("/portal/operator/audit")
 	require.Contains(t, audit.body, "admin@example.com via portal")
 	require.Contains(t, audit.body, "credit.add")

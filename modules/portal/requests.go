@@ -2,6 +2,7 @@ package portal
 
 import (
 	"bytes"
+	"errors"
 	"fmt"
 	"net/http"
 	"net/url"
@@ -10,7 +11,6 @@ import (
 	"strconv"
 	"strings"
 	"sync"
-	"sync/atomic"
 	"time"
 
 	"github.com/fareway/fareway/modules/admin"
@@ -150,12 +150,19 @@ func showRequest(v *visit) error {
 	a := account{v.api(v.engine, v.actor()), ""}
 	var view views.Request
 	err := a.Call(v.r.Context(), http.MethodGet, "/fareway/usage/"+url.PathEscape(id), nil, &view.Request)
-	if err != nil {
+	whose := view.AccountID
+	if pruned, ok := errors.AsType[*admin.PrunedProblem](err); ok {
+		whose = pruned.Request.AccountID
+	} else if err != nil {
 		return err
 	}
-	isMember := slices.ContainsFunc(v.viewer.Accounts, func(l views.AccountLink) bool { return l.ID == view.AccountID })
-	if !isMember && v.viewer.Operator == "" {
+	isMember := slices.ContainsFunc(v.viewer.Accounts, func(l views.AccountLink) bool { return l.ID == whose })
+	// A call for comparison is the operator's, also where it was made beside a member's request.
+	if v.viewer.Operator == "" && (!isMember || view.Endpoint == ledger.Shadow) {
 		return errNotFound
+	}
+	if err != nil {
+		return err
 	}
 	view.Shadow = nil // the operator's
 	var explained admin.Explanation
@@ -178,54 +185,66 @@ const (
 	liveCheck = 15 * time.Second
 	liveLasts = 10 * time.Minute
 	// maxLive is how many there are at a time, and of one person.
-	maxLive, maxLiveOfOne = 500, 8
+	maxLive, maxLiveOfOne, maxLiveOfAccount = 500, 8, 64
 	// liveWrite is how long a browser may take to take a line.
 	liveWrite = 10 * time.Second
 )
 
 // liveViews are those that are open.
 type liveViews struct {
-	all  atomic.Int64
 	over chan struct{} // closed when the server ends
 	once sync.Once
 
 	mu   sync.Mutex
-	each map[string]int // by person
+	all  int
+	each map[string]int // by person, and by account
 }
 
 // end ends all of them.
 func (l *liveViews) end() { l.once.Do(func() { close(l.over) }) }
 
-// begin opens one; false: there are too many.
-func (l *liveViews) begin(person string) bool {
+// begin opens one of a person on an account; false: there are too many.
+func (l *liveViews) begin(person, account string) bool {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	if l.all.Load() >= maxLive || l.each[person] >= maxLiveOfOne {
+	if l.all >= maxLive || l.each[person] >= maxLiveOfOne || l.each[account] >= maxLiveOfAccount {
 		return false
 	}
 	if l.each == nil {
 		l.each = map[string]int{}
 	}
-	l.all.Add(1)
+	l.all++
 	l.each[person]++
+	l.each[account]++
 	return true
 }
 
-func (l *liveViews) done(person string) {
+func (l *liveViews) done(person, account string) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	l.all.Add(-1)
-	if l.each[person]--; l.each[person] <= 0 {
-		delete(l.each, person)
+	l.all--
+	for _, whose := range [...]string{person, account} {
+		if l.each[whose]--; l.each[whose] <= 0 {
+			delete(l.each, whose)
+		}
 	}
+}
+
+// checkLive is an error where who looks may not look at the account any more.
+func (v *visit) checkLive(account string) error {
+	if _, _, err := v.service.Session(v.r.Context(), v.token, v.client); err != nil {
+		return err
+	}
+	_, err := v.service.Membership(v.r.Context(), account, v.person.ID)
+	return err
 }
 
 // tailRequests sends rows of requests as they end (server-sent events, as HTML has them).
 func tailRequests(v *visit) error {
-	if !v.live.begin(v.person.ID) {
+	if !v.live.begin(v.person.ID, v.viewer.Account.ID) {
 		return &people.ThrottledError{Wait: liveCheck}
 	}
-	defer v.live.done(v.person.ID)
+	defer v.live.done(v.person.ID, v.viewer.Account.ID)
 	h := v.w.Header()
 	h.Set("Content-Type", "text/event-stream")
 	h.Set("X-Accel-Buffering", "no")
@@ -267,7 +286,7 @@ func tailRequests(v *visit) error {
 			}
 			if now.Sub(checked) > liveCheck {
 				checked = now
-				if _, _, err := v.people().Session(v.r.Context(), v.token, v.client); err != nil {
+				if v.checkLive(account) != nil {
 					_ = send("over", "") // nobody may be there
 					return nil
 				}

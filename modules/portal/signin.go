@@ -21,7 +21,7 @@ func showSignIn(v *visit) error {
 
 func (v *visit) signInPage(email, next string) error {
 	return v.show(views.SignInPage(v.page("Sign in"), views.SignIn{Email: email, Next: next,
-		Issuers: v.people().Issuers()}))
+		Issuers: v.service.Issuers()}))
 }
 
 func signIn(v *visit) error {
@@ -30,7 +30,7 @@ func signIn(v *visit) error {
 		return err
 	}
 	email, next := form.Get("email"), safeNext(form.Get("next"))
-	in, err := v.people().SignIn(v.r.Context(), email, form.Get("password"), v.client)
+	in, err := v.service.SignIn(v.r.Context(), email, form.Get("password"), v.client)
 	if errors.Is(err, people.ErrWrong) {
 		v.status = http.StatusUnauthorized
 		v.fault = v.language.Text("E-mail or password is not right.")
@@ -58,7 +58,7 @@ func enterCode(v *visit) error {
 		return err
 	}
 	challenge, next := form.Get("challenge"), safeNext(form.Get("next"))
-	in, err := v.people().EnterCode(v.r.Context(), challenge, form.Get("code"), v.client)
+	in, err := v.service.EnterCode(v.r.Context(), challenge, form.Get("code"), v.client)
 	if errors.Is(err, people.ErrWrong) {
 		v.status = http.StatusUnauthorized
 		v.fault = v.language.Text("That code is not right, or was used before.")
@@ -69,7 +69,7 @@ func enterCode(v *visit) error {
 
 func signOut(v *visit) error {
 	if v.token != "" {
-		if err := v.people().SignOut(v.r.Context(), v.token); err != nil {
+		if err := v.service.SignOut(v.r.Context(), v.token); err != nil {
 			return err
 		}
 	}
@@ -85,7 +85,7 @@ func selectAccount(v *visit) error {
 	}
 	for _, a := range v.viewer.Accounts {
 		if a.ID == form.Get("account") {
-			if err := v.people().SelectAccount(v.r.Context(), v.session, a.ID); err != nil {
+			if err := v.service.SelectAccount(v.r.Context(), v.session, a.ID); err != nil {
 				return err
 			}
 			v.redirect("/portal/")
@@ -96,7 +96,7 @@ func selectAccount(v *visit) error {
 }
 
 func showInvitation(v *visit) error {
-	invitation, err := v.people().ReadInvitation(v.r.Context(), v.r.PathValue("token"))
+	invitation, err := v.service.ReadInvitation(v.r.Context(), v.r.PathValue("token"))
 	if err != nil {
 		return err
 	}
@@ -125,15 +125,15 @@ func acceptInvitation(v *visit) error {
 		return err
 	}
 	token := v.r.PathValue("token")
-	invitation, err := v.people().ReadInvitation(v.r.Context(), token)
+	invitation, err := v.service.ReadInvitation(v.r.Context(), token)
 	if err != nil {
 		return err
 	}
 	var in string
 	if form.Get("as") == "self" && v.viewer != nil {
-		in, _, err = v.people().AcceptAs(v.r.Context(), v.session, token, v.client)
+		in, _, err = v.service.AcceptAs(v.r.Context(), v.session, token, v.client)
 	} else {
-		in, _, err = v.people().Accept(v.r.Context(), token, people.Acceptance{Name: form.Get("name"),
+		in, _, err = v.service.Accept(v.r.Context(), token, people.Acceptance{Name: form.Get("name"),
 			Password: form.Get("password"), Email: form.Get("email")}, v.client)
 	}
 	if errors.Is(err, people.ErrSignInFirst) {
@@ -181,7 +181,7 @@ type asked struct {
 }
 
 func beginPasskey(v *visit) error {
-	challenge, options, err := v.people().BeginPasskey(v.r.Context(), v.client)
+	challenge, options, err := v.service.BeginPasskey(v.r.Context(), v.client)
 	if err != nil {
 		return err
 	}
@@ -193,7 +193,7 @@ func finishPasskey(v *visit) error {
 	if err != nil {
 		return err
 	}
-	in, err := v.people().FinishPasskey(v.r.Context(), sent.Challenge, sent.Credential, v.client)
+	in, err := v.service.FinishPasskey(v.r.Context(), sent.Challenge, sent.Credential, v.client)
 	if errors.Is(err, people.ErrWrong) {
 		v.status = http.StatusUnauthorized
 		return v.show(views.MessagePage(v.page("Sign in"), v.language.Text("That is not right.")))
@@ -205,8 +205,27 @@ func finishPasskey(v *visit) error {
 	return v.answer(map[string]string{"next": safeNext(sent.Next)})
 }
 
+func beginConfirmPasskey(v *visit) error {
+	challenge, options, err := v.service.BeginConfirmPasskey(v.r.Context(), v.session)
+	if err != nil {
+		return err
+	}
+	return v.answer(asked{challenge, options})
+}
+
+func finishConfirmPasskey(v *visit) error {
+	sent, err := v.readPasskey()
+	if err != nil {
+		return err
+	}
+	if err := v.service.FinishConfirmPasskey(v.r.Context(), v.session, sent.Challenge, sent.Credential); err != nil {
+		return v.scriptRefused(err)
+	}
+	return v.answer(map[string]string{"next": safeNext(sent.Next)})
+}
+
 func beginAddPasskey(v *visit) error {
-	challenge, options, err := v.people().BeginAddPasskey(v.r.Context(), v.session)
+	challenge, options, err := v.service.BeginAddPasskey(v.r.Context(), v.session)
 	if err != nil {
 		return v.scriptRefused(err)
 	}
@@ -226,7 +245,7 @@ func finishAddPasskey(v *visit) error {
 	if err != nil {
 		return err
 	}
-	if err := v.people().FinishAddPasskey(v.r.Context(), v.session, sent.Challenge, sent.Name,
+	if err := v.service.FinishAddPasskey(v.r.Context(), v.session, sent.Challenge, sent.Name,
 		sent.Credential); err != nil {
 		return v.scriptRefused(err)
 	}
@@ -249,7 +268,7 @@ func beginOIDC(v *visit) error {
 	if err != nil {
 		return err
 	}
-	to, challenge, err := v.people().BeginOIDC(v.r.Context(), form.Get("name"), v.callback(form.Get("name")), v.client)
+	to, challenge, err := v.service.BeginOIDC(v.r.Context(), form.Get("name"), v.callback(form.Get("name")), v.client)
 	if err != nil {
 		return v.issuerFailed(err)
 	}
@@ -258,14 +277,14 @@ func beginOIDC(v *visit) error {
 		return err
 	}
 	// Lax: the issuer leads back by a link.
-	http.SetCookie(v.w, &http.Cookie{Name: flowCookie, Value: encodeCookie(value), Path: "/portal/oidc/", MaxAge: 600,
+	http.SetCookie(v.w, &http.Cookie{Name: v.cookieName() + flowSuffix, Value: encodeCookie(value), Path: "/", MaxAge: 600,
 		Secure: v.client.Secure, HttpOnly: true, SameSite: http.SameSiteLaxMode})
 	v.redirect(to)
 	return nil
 }
 
 func finishOIDC(v *visit) error {
-	c, err := v.r.Cookie(flowCookie)
+	c, err := v.r.Cookie(v.cookieName() + flowSuffix)
 	if err != nil {
 		return people.ErrExpired
 	}
@@ -273,9 +292,9 @@ func finishOIDC(v *visit) error {
 	if json.Unmarshal(decodeCookie(c.Value), &f) != nil {
 		return people.ErrExpired
 	}
-	http.SetCookie(v.w, &http.Cookie{Name: flowCookie, Path: "/portal/oidc/", MaxAge: -1, Secure: v.client.Secure,
+	http.SetCookie(v.w, &http.Cookie{Name: v.cookieName() + flowSuffix, Path: "/", MaxAge: -1, Secure: v.client.Secure,
 		HttpOnly: true, SameSite: http.SameSiteLaxMode})
-	in, err := v.people().FinishOIDC(v.r.Context(), f.Challenge, v.r.URL.Query(), v.client)
+	in, err := v.service.FinishOIDC(v.r.Context(), f.Challenge, v.r.URL.Query(), v.client)
 	if err != nil {
 		return v.issuerFailed(err)
 	}
@@ -288,6 +307,9 @@ func (v *visit) issuerFailed(err error) error {
 	case errors.Is(err, people.ErrNotInvited):
 		v.status = http.StatusForbidden
 		v.fault = v.language.Text("You are known there, but nobody has let you in here. Ask for an invitation.")
+	case errors.Is(err, people.ErrSignInFirst):
+		v.status = http.StatusConflict
+		v.fault = v.language.Text("There is somebody with this e-mail here, who signs in in another way.")
 	case errors.Is(err, people.ErrIssuer), errors.Is(err, people.ErrWrong):
 		v.log.Warn("signing in by OpenID Connect", "error", err)
 		v.status = http.StatusBadGateway
@@ -308,7 +330,7 @@ func confirm(v *visit) error {
 		return err
 	}
 	next := safeNext(form.Get("next"))
-	err = v.people().Confirm(v.r.Context(), v.session, form.Get("password"), form.Get("code"))
+	err = v.service.Confirm(v.r.Context(), v.session, form.Get("password"), form.Get("code"))
 	if errors.Is(err, people.ErrWrong) {
 		v.status, v.fault = http.StatusUnauthorized, v.language.Text("That is not right.")
 		return v.show(views.ConfirmPage(v.page("Confirm that it is you"), next))

@@ -28,10 +28,12 @@ import (
 // visit is one request of a browser: who it is, what they may, and what a page needs.
 type visit struct {
 	*Handler
-	w      http.ResponseWriter
-	r      *http.Request
-	engine *engine.Engine
-	nonce  string
+	w       http.ResponseWriter
+	r       *http.Request
+	engine  *engine.Engine
+	service *people.Service // who may sign in
+	place   *place
+	nonce   string
 
 	language *texts.Language
 	client   people.Client
@@ -50,6 +52,7 @@ var (
 	errForeign  = errors.New("the form came from elsewhere")
 	errMayNot   = errors.New("this person may not do this")
 	errBadForm  = errors.New("the form cannot be read")
+	errOther    = errors.New("another account is looked at by now")
 )
 
 // maxForm bounds what a form sends, in bytes.
@@ -58,15 +61,13 @@ const maxForm = 64 << 10
 // Names of cookies. With the prefix browsers take it from this host over TLS only.
 const (
 	secureCookie, plainCookie = "__Host-fareway", "fareway"
-	flowCookie                = "fareway_flow" // what is begun elsewhere, with an issuer of OpenID Connect
+	flowSuffix                = "_flow" // of what is begun elsewhere, with an issuer of OpenID Connect
 	languageCookie            = "fareway_language"
 )
 
-// people is who may sign in.
-func (v *visit) people() *people.Service { return v.engine.People() }
-
 // open finds out who asks, and whether they may see the place.
-func (v *visit) open(p *place) error {
+func (v *visit) open() error {
+	p := v.place
 	v.findClient()
 	v.findLanguage()
 	if !v.client.Secure && !isLoopback(v.r.Host) {
@@ -87,7 +88,18 @@ func (v *visit) open(p *place) error {
 	if p.open {
 		return nil
 	}
-	return p.check(v.viewer)
+	if err := p.check(v.viewer); err != nil || p.role == "" || v.r.Method != http.MethodPost {
+		return err
+	}
+	form, err := v.form()
+	if err != nil {
+		return err
+	}
+	// Another page may have changed the account that is looked at since this form was shown.
+	if shown := form.Get("account"); shown != "" && shown != v.viewer.Account.ID {
+		return errOther
+	}
+	return nil
 }
 
 // findClient says who asks, as the site sees it: behind proxies that it trusts, what those say.
@@ -163,7 +175,7 @@ func (v *visit) findPerson() error {
 	if err != nil {
 		return nil //nolint:nilerr // nobody has
 	}
-	session, person, err := v.people().Session(v.r.Context(), c.Value, v.client)
+	session, person, err := v.service.Session(v.r.Context(), c.Value, v.client)
 	switch {
 	case errors.Is(err, people.ErrNoSession):
 		return nil
@@ -175,17 +187,27 @@ func (v *visit) findPerson() error {
 		v.language = texts.Choose(person.Language, "")
 	}
 	v.viewer = &views.Viewer{Name: person.Name, Email: person.Email, Operator: string(person.Operator)}
-	return v.findAccounts()
+	if err := v.findAccounts(); err != nil {
+		if v.place.open || v.place.self && v.place.ledgerless {
+			v.log.Warn("reading the accounts of who asks", "error", err)
+			return nil // who signs out needs none
+		}
+		return err
+	}
+	return nil
 }
+
+// maxShownAccounts is how many of a person's accounts pages offer.
+const maxShownAccounts = 50
 
 // findAccounts finds which accounts somebody is in, and which one is looked at: the one that was selected, or the first.
 func (v *visit) findAccounts() error {
-	memberships, err := v.people().Memberships(v.r.Context(), v.person.ID)
+	memberships, err := v.service.Memberships(v.r.Context(), v.person.ID)
 	if err != nil {
 		return err
 	}
 	api := v.api(v.engine, v.actor())
-	for _, m := range memberships {
+	for _, m := range memberships[:min(len(memberships), maxShownAccounts)] {
 		account, err := readAccount(v.r.Context(), api, m.Account)
 		if admin.StatusOf(err) == http.StatusNotFound {
 			continue // a membership of another ledger's account
@@ -327,8 +349,19 @@ func (v *visit) fail(err error) {
 	case errors.As(err, &throttled):
 		v.w.Header().Set("Retry-After", retryAfter(throttled.Wait))
 		say(http.StatusTooManyRequests, "Too many attempts", "There were too many attempts. Wait a few minutes.")
+	case errors.Is(err, errOther):
+		say(http.StatusConflict, "Not done", "Another account is looked at by now: nothing was done. Go back to the page, and "+
+			"choose the account.")
+	case errors.Is(err, people.ErrNotInvited):
+		say(http.StatusForbidden, "Not for you", "This link is for somebody else. Sign out, and open it again.")
+	case errors.Is(err, people.ErrSignInFirst):
+		say(http.StatusConflict, "Not done", "There is somebody with this e-mail already. Sign in as that, and open the link "+
+			"again.")
 	case errors.Is(err, people.ErrExpired):
 		say(http.StatusGone, "Used or expired", "This link was used, withdrawn, or is too old. Ask for a new one.")
+	case status == http.StatusGone:
+		say(http.StatusGone, "Pruned", "The detail of this request was removed after the time that it is kept. The movements "+
+			"of the balance still have what it was charged.")
 	case errors.Is(err, errNotFound), errors.Is(err, people.ErrNotFound), status == http.StatusNotFound:
 		say(http.StatusNotFound, "Not found", "There is nothing here, or it is not yours.")
 	case errors.Is(err, people.ErrUnavailable), status == http.StatusServiceUnavailable:
@@ -341,7 +374,7 @@ func (v *visit) fail(err error) {
 		v.fault, _ = v.refusedText(err)
 		say(cmp.Or(status, http.StatusBadRequest), "Not done", "Nothing was changed.")
 	default:
-		v.log.Error("serving a page of the portal", "path", v.r.URL.Path, "error", err)
+		v.log.Error("serving a page of the portal", "page", v.place.pattern, "error", err)
 		say(http.StatusInternalServerError, "Something is wrong here", "The fault is ours, and is in the log.")
 	}
 }

@@ -74,6 +74,13 @@ all("[data-passkey-sign-in]").forEach((b) => b.addEventListener("click", () => p
 	const { next } = await post("/portal/passkey/finish", { challenge, next: b.dataset.next, credential: credential.toJSON() });
 	location.assign(next);
 })));
+all("[data-passkey-confirm]").forEach((b) => b.addEventListener("click", () => passkey(async () => {
+	const { challenge, options } = await post("/portal/passkey/confirm/begin");
+	const publicKey = PublicKeyCredential.parseRequestOptionsFromJSON(options.publicKey ?? options);
+	const credential = await navigator.credentials.get({ publicKey });
+	const { next } = await post("/portal/passkey/confirm/finish", { challenge, next: b.dataset.next, credential: credential.toJSON() });
+	location.assign(next);
+})));
 all("[data-passkey-add]").forEach((b) => b.addEventListener("click", () => passkey(async () => {
 	const { challenge, options } = await post("/portal/passkey/add/begin");
 	const publicKey = PublicKeyCredential.parseCreationOptionsFromJSON(options.publicKey ?? options);

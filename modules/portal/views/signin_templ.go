@@ -445,7 +445,7 @@ func InvitationPage(p *Page, v Invitation) templ.Component {
 			if templ_7745c5c3_Err != nil {
 				return templ_7745c5c3_Err
 			}
-			if p.Viewer != nil && !v.Reset {
+			if p.Viewer != nil && !v.Reset && (v.AsksEmail || v.Invitation.Email == p.Viewer.Email) {
 				templ_7745c5c3_Err = templruntime.WriteString(templ_7745c5c3_Buffer, 29, "<form method=\"post\" class=\"card\"><input type=\"hidden\" name=\"as\" value=\"self\"> <button>")
 				if templ_7745c5c3_Err != nil {
 					return templ_7745c5c3_Err

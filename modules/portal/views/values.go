@@ -22,6 +22,18 @@ func decimal(microcents int64) string {
 		strings.Repeat("0", 6-len(fraction)) + fraction
 }
 
+// KeyField are what a form has of a key.
+type KeyField struct{ Name, Cap, Expires string }
+
+// KeyFields is a key as its form shows it.
+func KeyFields(k *admin.Key) KeyField {
+	f := KeyField{Name: k.Name, Cap: strconv.FormatInt(k.SpendCapMicrocents/perCredit, 10)}
+	if k.Expires != nil {
+		f.Expires = k.Expires.Add(-1).UTC().Format(time.DateOnly) // the last day on which it works
+	}
+	return f
+}
+
 // SignIn is the page for signing in.
 type SignIn struct {
 	Email   string
@@ -182,11 +194,11 @@ type Profile struct {
 	Cost, Quality float64
 }
 
-// Audit is the audit trail.
+// Audit is a page of the audit trail.
 type Audit struct {
-	Acts []admin.Act // the newest first
-	Days int
-	More bool
+	Account string      // an id, "" for all of it
+	Acts    []admin.Act // the newest first
+	Since   time.Time   // what is older is on the next page
 }
 
 // Configuration is the configuration that serves.
