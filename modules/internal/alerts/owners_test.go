@@ -163,6 +163,23 @@ func TestARefusedOwner(t *testing.T) {
 	}
 }
 
+// TestAnOwnersTextThatIsRefused is given up at once, and is no matter of the others either.
+func TestAnOwnersTextThatIsRefused(t *testing.T) {
+	t.Parallel()
+	p := openPost(t, config.MailStartTLS)
+	p.minds = "account ann"
+	b := newBench(t, t.TempDir(), ownersOf(p))
+	b.owners = map[string][]string{"acct_ann": {"ann@own.test"}, "acct_bob": {"bob@other.test"}}
+	b.finds("balance_low", accountLow("ann"), accountLow("bob"))
+	b.begin(t)
+	b.untilTrue(t, time.Second, func() bool { return len(p.received()) == 1 && len(b.Standing().GivenUp) == 1 })
+	s := b.Standing()
+	require.Contains(t, s.GivenUp[0].Why, "the mail server answered 554 5.7.1")
+	require.Equal(t, "acct_ann", s.GivenUp[0].Account)
+	require.Nil(t, s.Destinations[0].Failing)
+	require.Zero(t, s.Destinations[0].Waiting)
+}
+
 // TestAServerThatTakesNoneOfOwners: that it passes nothing on for us is no matter of an address.
 func TestAServerThatTakesNoneOfOwners(t *testing.T) {
 	t.Parallel()
