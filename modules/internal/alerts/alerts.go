@@ -1,7 +1,7 @@
 // Package alerts tells operators, by webhook and by mail, and the owners of accounts, by mail, of what they must hear
-// of: it takes what the engine finds to be so, decides what is told and when (watch), keeps what is to be delivered in a
-// file (outbox), and delivers it (courier). It is for the engine only, and knows nothing of what it tells of: neither the
-// ledger nor a request waits for it, and it needs neither, but for the addresses of owners.
+// of: it takes what the engine finds to be so, decides what is told and when (watch), keeps what is to be delivered in
+// a file (outbox), and delivers it (courier). It is for the engine only, and knows nothing of what it tells of: neither
+// the ledger nor a request waits for it, and it needs neither, but for the addresses of owners.
 package alerts
 
 import (

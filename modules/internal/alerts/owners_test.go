@@ -178,6 +178,24 @@ func TestAnOwnersTextThatIsRefused(t *testing.T) {
 	require.Equal(t, "acct_ann", s.GivenUp[0].Account)
 	require.Nil(t, s.Destinations[0].Failing)
 	require.Zero(t, s.Destinations[0].Waiting)
+	b.Close()
+	require.Regexp(t, `a message of alerts is given up.* account_id=acct_ann`, b.log.String())
+}
+
+// TestAnAddressThatIsSetLater hears of what is so already, though nothing else has changed.
+func TestAnAddressThatIsSetLater(t *testing.T) {
+	t.Parallel()
+	p := openPost(t, config.MailStartTLS)
+	b := newBench(t, t.TempDir(), ownersOf(p))
+	b.owners = map[string][]string{"acct_ann": {"ann@own.test"}}
+	f := accountLow("ann")
+	f.Owner = nil
+	b.finds("balance_low", f)
+	b.begin(t)
+	b.untilTrue(t, lookEvery, func() bool { return len(b.Standing().Alerts) == 1 })
+	b.clock.Turn(time.Minute)
+	b.finds("balance_low", accountLow("ann"))
+	b.untilTrue(t, time.Second, func() bool { return len(p.received()) == 1 })
 }
 
 // TestAServerThatTakesNoneOfOwners: that it passes nothing on for us is no matter of an address.
