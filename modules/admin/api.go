@@ -38,7 +38,7 @@ func init() {
 //	                                        what cost: JSON lines {"done", "of"} and a last one {"comparison"}
 //	POST   /fareway/reload?by=COMMAND       loads the HCL file now, as saving it does by itself; 422 when it is refused
 //	GET    /fareway/alerts                  what is raised, whom it is told, and what there is to tell
-//	POST   /fareway/hooks/test              {"name"?} sends a test to destinations of alerts, and says what came back
+//	POST   /fareway/hooks/test              {"name"?, "account"?} sends a test to destinations of alerts, or to an owner
 //	POST   /fareway/probes                  a credential for a request through the public address that costs nothing
 //	POST   /fareway/upgrade                 {"program"?} puts another process in the place of this one; on a socket only
 //	GET    /fareway/plugins                 provider plugins: those that run, built-in ones, files of plugin_dir
@@ -69,12 +69,13 @@ func init() {
 //
 // and what changes something:
 //
-//	POST   /fareway/accounts                {"name", "plan"?} makes an account with a balance of 0
+//	POST   /fareway/accounts                {"name", "plan"?, "mail"?} makes an account with a balance of 0
 //	POST   /fareway/accounts/{name}/name    {"name"} renames it
 //	POST   /fareway/accounts/{name}/plan    {"plan"} puts it on another plan, or on "none"
 //	POST   /fareway/accounts/{name}/limit   {"limit", "value"} sets a limit (FindLimit) of its own; null: its plan's
 //	POST   /fareway/accounts/{name}/profile {"profile"} sets a default profile of its own, or "none": its plan's
 //	POST   /fareway/accounts/{name}/requires {"region"?, "retention"?} what routes must be, besides what its plan says
+//	POST   /fareway/accounts/{name}/mail    {"mail"} the addresses that are told what is about it; []: nobody
 //	POST   /fareway/accounts/{name}/state   {"state": "active" | "suspended" | "inactive"}
 //	POST   /fareway/keys                    {"account", "name", "expires"?, "spend_cap_credits"?} makes a key, shown once
 //	PATCH  /fareway/keys/{id}               {"name"?, "expires"?, "spend_cap_credits"?} changes what is given
@@ -204,6 +205,7 @@ func (a *API) handlers() []caddy.AdminRoute {
 		{Pattern: "POST /fareway/accounts/{name}/limit", Handler: a.change(a.setLimit)},
 		{Pattern: "POST /fareway/accounts/{name}/profile", Handler: a.change(a.setProfile)},
 		{Pattern: "POST /fareway/accounts/{name}/requires", Handler: a.change(a.setRequires)},
+		{Pattern: "POST /fareway/accounts/{name}/mail", Handler: a.change(a.setMail)},
 		{Pattern: "POST /fareway/accounts/{name}/state", Handler: a.change(a.setState)},
 		{Pattern: "POST /fareway/keys", Handler: a.change(a.createKey)},
 		{Pattern: "PATCH /fareway/keys/{id}", Handler: a.change(a.changeKey)},
@@ -217,7 +219,7 @@ func (a *API) handlers() []caddy.AdminRoute {
 		{Pattern: "POST /fareway/reload", Handler: reply(a.reload)},
 		{Pattern: "POST /fareway/upgrade", Handler: reply(a.upgrade)},
 		{Pattern: "GET /fareway/alerts", Handler: reply(a.alerts)},
-		{Pattern: "POST /fareway/hooks/test", Handler: reply(a.testHooks)},
+		{Pattern: "POST /fareway/hooks/test", Handler: acting(a.testHooks)},
 		{Pattern: "POST /fareway/probes", Handler: reply(a.makeProbe)},
 		{Pattern: "POST /fareway/plan", Handler: reply(a.plan)},
 		{Pattern: "POST /fareway/replay", Handler: lines(a.replanRequests)},
@@ -278,6 +280,13 @@ func (a *API) change(handle func(*http.Request) (any, error)) caddy.AdminHandler
 	return reply(func(r *http.Request) (any, error) {
 		// Also when it has failed: an answer that came too late may be about something that was done.
 		defer a.engine.ForgetKeys()
+		return handle(r.WithContext(ledger.WithActor(r.Context(), actorOf(r))))
+	})
+}
+
+// acting is for what is an act and changes nothing that is remembered of accounts and keys.
+func acting(handle func(*http.Request) (any, error)) caddy.AdminHandler {
+	return reply(func(r *http.Request) (any, error) {
 		return handle(r.WithContext(ledger.WithActor(r.Context(), actorOf(r))))
 	})
 }

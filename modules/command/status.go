@@ -196,8 +196,10 @@ func printAlertsSummary(w io.Writer, s *admin.AlertsSummary) {
 	for i := range s.Failing {
 		fmt.Fprintf(w, "alerts to %s\t%s\n", s.Failing[i].Key, destinationState(&s.Failing[i]))
 	}
-	if s.Problem != "" {
-		fmt.Fprintf(w, "alerts\t%s\n", s.Problem)
+	for _, text := range []string{s.Idle, s.Problem} {
+		if text != "" {
+			fmt.Fprintf(w, "alerts\t%s\n", text)
+		}
 	}
 }
 

@@ -130,6 +130,10 @@ func (s *spread) SetRequires(
 	return s.any().SetRequires(ctx, account, change)
 }
 
+func (s *spread) SetMail(ctx context.Context, account string, addresses []string) (ledger.Account, error) {
+	return s.any().SetMail(ctx, account, addresses)
+}
+
 func (s *spread) SetState(ctx context.Context, account string, state ledger.State) (ledger.Account, error) {
 	return s.any().SetState(ctx, account, state)
 }

@@ -216,6 +216,11 @@ func (l *Ledger) SetRequires(ctx context.Context, account string, c ledger.Requi
 	return excludeFor(ctx, l, account, func() (ledger.Account, error) { return l.store.SetRequires(ctx, account, c) })
 }
 
+// SetMail implements ledger.Store.
+func (l *Ledger) SetMail(ctx context.Context, account string, addresses []string) (ledger.Account, error) {
+	return excludeFor(ctx, l, account, func() (ledger.Account, error) { return l.store.SetMail(ctx, account, addresses) })
+}
+
 // SetState implements ledger.Store.
 func (l *Ledger) SetState(ctx context.Context, account string, state ledger.State) (ledger.Account, error) {
 	return excludeFor(ctx, l, account, func() (ledger.Account, error) { return l.store.SetState(ctx, account, state) })
