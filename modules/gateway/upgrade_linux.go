@@ -139,7 +139,7 @@ func upgrade(ctx context.Context, e *engine.Engine, program string) (up Upgraded
 		log.Error("the process that was to take this one's place has failed; starting this one's program in its place",
 			"program", program, "error", err)
 		next.kill() // it may have the ledger
-		errAgain := serveAgain(log)
+		errAgain := serveAgain(e.DataDir(), log)
 		_, until := e.WaitsFor()
 		to.answer(errAgain, until)
 		after := time.Duration(0)
@@ -149,6 +149,7 @@ func upgrade(ctx context.Context, e *engine.Engine, program string) (up Upgraded
 		go leave(e, after)
 		return up, errors.Join(fmt.Errorf("the process that was to take this one's place has failed: %w", err), errAgain)
 	}
+	divertPackets(e.DataDir(), log)
 	next.becomeMain(log)
 	up.PID, up.Program, up.Paused = next.process.Pid, program, time.Since(began)
 	up.Running, up.Until = e.WaitsFor()
@@ -160,7 +161,7 @@ func upgrade(ctx context.Context, e *engine.Engine, program string) (up Upgraded
 }
 
 // serveAgain has this process's own program serve in place of one that has failed.
-func serveAgain(log *slog.Logger) error {
+func serveAgain(data string, log *slog.Logger) error {
 	again, err := startSuccessor("/proc/self/exe", os.Args[0])
 	if err != nil {
 		return err
@@ -172,6 +173,7 @@ func serveAgain(log *slog.Logger) error {
 		again.kill()
 		return err
 	}
+	divertPackets(data, log)
 	again.becomeMain(log)
 	return nil
 }
