@@ -73,8 +73,8 @@ func (t *Table) Take(from netip.Addr, l Limits) (release func(), refused Refusal
 	return func() { t.release(network) }, None
 }
 
-// IsFilling reports whether an address, or the table, has so many connections that its limit is not far: a quarter of an
-// address's, or half of all.
+// IsFilling reports whether an address, or the table, has so many connections that its limit is not far: a quarter of
+// an address's, or half of all.
 func (t *Table) IsFilling(from netip.Addr, l Limits) bool {
 	if l.isExempt(from) {
 		return false
