@@ -35,7 +35,8 @@ the admin token can say what they like. With --json it prints JSON lines.`,
 					return c.Lines(cmd.Context(), "/fareway/ledger/audit", query, writeLines(cmd.OutOrStdout()))
 				}
 				w := screen(cmd)
-				return printRows(w, "There is nothing in the audit trail for this.", newListing(w, column{title: "TIME"}, column{title: "ACTOR"}, column{title: "ACTION"},
+				return printRows(w, "There is nothing in the audit trail for this.", newListing(w,
+					column{title: "TIME"}, column{title: "ACTOR"}, column{title: "ACTION"},
 					column{title: "ACCOUNT"}, column{title: "SUBJECT"}, column{title: "CHANGE"}),
 					func(add func(...string) error) error {
 						return admin.ReadList(cmd.Context(), c, "/fareway/ledger/audit", query, func(a admin.Act) error {

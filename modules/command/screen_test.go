@@ -11,8 +11,8 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// rawOutput is what a file may write past the screen, with the reason. All else that commands print is for people, and goes
-// through `screen` (or `print`, which has it).
+// rawOutput is what a file may write past the screen, with the reason. All else that commands print is for people, and
+// goes through `screen` (or `print`, which has it).
 var rawOutput = map[string]string{
 	"account.go":           "JSON",
 	"backup.go":            "the backup itself",
