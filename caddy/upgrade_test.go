@@ -516,9 +516,23 @@ func TestUpgradeStopsTogether(t *testing.T) {
 	t.Parallel()
 	up := upstream.Start(t, upstream.Options{Script: gated})
 	dir := t.TempDir()
-	g := runService(t, dir, up, "INVOCATION_ID=1")
+	manager, err := (&net.ListenConfig{}).ListenPacket(t.Context(), "unixgram", filepath.Join(dir, "notify"))
+	require.NoError(t, err)
+	t.Cleanup(func() { _ = manager.Close() })
+	g := runService(t, dir, up, "INVOCATION_ID=1", "NOTIFY_SOCKET="+manager.LocalAddr().String())
 	streams := g.openStreams(t, up, g.account(t, 1_000_000), len(shapes), shapes...)
 	next, _ := g.upgrade(t)
+	// The manager hears of its main process, which has to be a child of its own.
+	for said := ""; !strings.Contains(said, fmt.Sprintf("MAINPID=%d\n", next.pid)); {
+		b := make([]byte, 512)
+		require.NoError(t, manager.SetReadDeadline(time.Now().Add(patience)))
+		n, _, err := manager.ReadFrom(b)
+		require.NoError(t, err)
+		said = string(b[:n])
+	}
+	status, err := os.ReadFile(fmt.Sprintf("/proc/%d/status", next.pid))
+	require.NoError(t, err)
+	require.Contains(t, string(status), fmt.Sprintf("\nPPid:\t%d\n", os.Getpid()))
 	require.NoError(t, unix.PidfdSendSignal(next.fd, unix.SIGTERM, nil, 0))
 	eventually(t, func() (bool, string) {
 		log, err := os.ReadFile(filepath.Join(dir, "log"))
