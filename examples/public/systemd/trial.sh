@@ -123,6 +123,7 @@ perl -MIO::Socket::INET -e '
 		print $c "data: [DONE]\n\n";
 		exit 0;
 	}' &
+upstream=$!
 stream() { # FILE: begins a stream, and returns when it runs
 	touch /run/hold
 	curl -ksSN --max-time 120 http://localhost/v1/chat/completions -H "Authorization: Bearer $key" \
@@ -245,7 +246,8 @@ look
 
 says 'it is stopped: drained, with status 0'
 touch /run/enough
-wait
+kill "$upstream"
+wait || true
 systemctl stop fareway.socket fareway.service
 [ "$(property Result)/$(property ExecMainStatus)" = success/0 ] || fail "$(property Result)/$(property ExecMainStatus)"
 setpriv --reuid fareway --regid fareway --clear-groups fareway gateway ledger verify --data /var/lib/fareway
