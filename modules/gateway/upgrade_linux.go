@@ -342,8 +342,8 @@ func startSuccessor(program, name string) (*successor, error) {
 	return s, nil
 }
 
-// awaitExit closes ended at its end, by its descriptor: nobody but its parent can wait for a process. Its status is known
-// where that is this one.
+// awaitExit closes ended at its end, by its descriptor: nobody but its parent can wait for a process. Its status is
+// known where that is this one.
 func (s *successor) awaitExit(pidFD int) {
 	defer close(s.ended)
 	for pidFD >= 0 {
