@@ -284,13 +284,15 @@ func (tr *traffic) stop(t testing.TB) (answered int) {
 func (g *service) openStreams(t testing.TB, up *upstream.Server, key string, n int, shapes ...shape) []*live {
 	t.Helper()
 	clients := g.clients(t)
+	// One connection of HTTP/3 has a hundred streams at most, and a client waits for a place.
+	kinds := []string{"HTTP/1.1, connections that are kept", "HTTP/2", "HTTP/3, a connection for each request"}
 	streams := make([]*live, n)
 	var opening sync.WaitGroup
 	var failed atomic.Int64
 	for first := range 32 {
 		opening.Go(func() {
 			for i := first; i < n; i += 32 {
-				c := clients[[]string{"HTTP/1.1, connections that are kept", "HTTP/2", "HTTP/3"}[i%3]]
+				c := clients[kinds[i%3]]
 				req, err := shapes[i%len(shapes)].newRequest(context.Background(), c.url, key, "wait at go", true)
 				if err != nil {
 					failed.Add(1)
