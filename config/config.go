@@ -36,7 +36,8 @@ type Config struct {
 	Outcomes    Outcomes    `json:"outcomes"`
 	Screening   Screening   `json:"screening"`
 	Cache       Cache       `json:"cache"`
-	Alerts      Alerts      `json:"alerts,omitzero"` // without the block nobody is told
+	Alerts      Alerts      `json:"alerts,omitzero"`  // without the block nobody is told
+	Portal      *Portal     `json:"portal,omitempty"` // nil: there is no portal
 
 	// Path is the file's absolute path; Files are it and every file that it names.
 	Path  string `json:"path"`

@@ -109,6 +109,8 @@ var fileGrammar = grammar{
 			label:  "kind", example: cacheExample},
 		{name: "alerts", doc: "Whom the gateway tells of what somebody must hear of: by webhook, and by mail.",
 			body: &alertsGrammar, example: alertsExample},
+		{name: "portal", doc: "The pages for accounts and operators, at `/portal/` of the site. Without the block there " +
+			"are none.", body: &portalGrammar, example: portalExample},
 	},
 }
 
@@ -894,6 +896,8 @@ var places = []place{
 	{"in the alerts block", &alertsGrammar},
 	{"in a webhook block of the alerts", &webhookGrammar},
 	{"in a mail block of the alerts", &mailGrammar},
+	{"in the portal block", &portalGrammar},
+	{"in an oidc block of the portal", &oidcGrammar},
 }
 
 // elsewhere is where an attribute or a block that is unknown in g belongs, as a sentence, or "" when it is nowhere

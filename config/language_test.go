@@ -135,8 +135,14 @@ func TestEveryAttributeDecides(t *testing.T) {
 					}
 				case "username":
 					text = around(block, rule.name+" = "+value+"\npassword = env(\"SECRET_TOKEN\")")
+				case "issuer":
+					if value == `"x"` {
+						text = around(block, `issuer = "https://x.example.test"`)
+					}
+				case "operators":
+					text = around(block, rule.name+" = "+strings.NewReplacer("stop", "support", "length", "admin").Replace(value))
 				case "url":
-					if block == "webhook" {
+					if block == "webhook" || block == "portal" {
 						if value == `"x"` {
 							text = around(block, `url = "https://x.example.test"`)
 						}
@@ -321,13 +327,13 @@ func TestJSONIsTheLanguage(t *testing.T) {
 		case map[string]any:
 			for name, inner := range v {
 				seen[name] = true
-				if name == "rule" || name == "webhook" || name == "mail" { // by name
+				if name == "rule" || name == "webhook" || name == "mail" || name == "oidc" { // by name
 					for _, rule := range inner.(map[string]any) {
 						walk(rule)
 					}
 					continue
 				}
-				if name != "settings" && name != "finish_reasons" { // their names are others' to give
+				if name != "settings" && name != "finish_reasons" && name != "operators" { // their names are others' to give
 					walk(inner)
 				}
 			}

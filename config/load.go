@@ -272,6 +272,7 @@ func (l *loader) load() *Config {
 	l.config.Outcomes = l.outcomes(file)
 	l.config.Cache = l.cache(file)
 	l.config.Alerts = l.alerts(file)
+	l.config.Portal = l.portal(file)
 	for _, o := range l.opts.Objections {
 		at := file.header
 		for _, block := range slices.Backward(file.blocks[o.Block]) {

@@ -183,6 +183,9 @@ func around(block, line string) string {
 	case "mail":
 		top = "alerts {\nmail \"ops\" {\n" + drop("server = \"smtp.example.test\"\nfrom = \"a@example.test\"\n"+
 			"to = [\"b@example.test\"]\n") + line + "\n}\n}\n"
+	case "oidc":
+		top = "portal {\noidc \"company\" {\n" + drop("issuer = \"https://id.example.test\"\n"+
+			"client_id = \"fareway\"\n") + line + "\n}\n}\n"
 	case "cache memory":
 		top = "cache \"memory\" {\n" + line + "\n}\n"
 	case "limiter redis", "cache redis":

@@ -18,6 +18,7 @@ import (
 	"github.com/fareway/fareway/modules/gateway"
 	"github.com/fareway/fareway/modules/internal/engine"
 	"github.com/fareway/fareway/modules/internal/ledger"
+	"github.com/fareway/fareway/modules/internal/people"
 	"github.com/fareway/fareway/modules/internal/spool"
 )
 
@@ -45,7 +46,7 @@ func init() {
 //	GET    /fareway/routes                  the routes, with what was learned of them
 //	GET    /fareway/profiles                each profile's rate, and what it makes of the reference workload
 //	GET    /fareway/profiles/calibration    ?since= which rates the requests since then would give them
-//	GET    /fareway/accounts                all accounts *
+//	GET    /fareway/accounts                all accounts *; ?search=NAME, or ?after=ID and limit=N
 //	GET    /fareway/accounts/{name}         one account, by name or id
 //	GET    /fareway/keys[?account=NAME]     keys, without their secrets *
 //	GET    /fareway/usage                   sums of settled requests *; see booksAPI.usage for what narrows them
@@ -54,9 +55,15 @@ func init() {
 //	GET    /fareway/explain/{request}       which routes were there for a request, and why it went where it went
 //	GET    /fareway/ledger/pruned           {"before"} since when the detail of requests is there; null: all of it
 //	GET    /fareway/ledger/entries          the journal, oldest first *
+//	GET    /fareway/ledger/latest           ?account= the same of an account, newest first and a page at a time, with the
+//	                                        requests that were settled; see booksAPI.latest for what narrows it
 //	GET    /fareway/ledger/checkpoints      all checkpoints, oldest first *
 //	GET    /fareway/ledger/audit            what operators did, oldest first *
 //	GET    /fareway/ledger/spool            what the spool had and could not apply *; ?all=true: with what is decided
+//	GET    /fareway/portal/people[?account=NAME]       who may sign in to the portal *
+//	GET    /fareway/portal/people/{email}              one of them
+//	GET    /fareway/portal/people/{email}/sessions     their sessions *
+//	GET    /fareway/portal/invitations[?account=NAME]  the links that open something yet, without what opens *
 //	POST   /fareway/ledger/verify           {"checkpoints"?, "from"?, "progress"?} recomputes the ledger, and looks at
 //	                                        the spool; see Verification
 //
@@ -76,6 +83,13 @@ func init() {
 //	POST   /fareway/credits                 {"account", "credits", "reference"?, "reason"?} tops up
 //	POST   /fareway/adjustments             {"account", "microcents", "reason", "reference"?} corrects a balance
 //	POST   /fareway/refunds                 {"request", "reason", "microcents"?, "reference"?} gives a charge back
+//	POST   /fareway/portal/first            makes the link of the first admin, if there is none: {"url", "path"}
+//	POST   /fareway/portal/invitations      {"email", "account"?, "role"?, "operator"?} makes a link to hand over
+//	DELETE /fareway/portal/invitations/{id} has it open nothing any more
+//	POST   /fareway/portal/people/{email}/reset    makes a link by which they set a new password
+//	POST   /fareway/portal/people/{email}/state    {"disabled"} keeps them out, at once, or lets them in again
+//	POST   /fareway/portal/people/{email}/role     {"account", "role"} or {"operator"}; "none" takes it away
+//	DELETE /fareway/portal/people/{email}/sessions[/{id}]  ends their sessions, or one
 //	POST   /fareway/routes/feedback         {"request", "verdict": "good" | "bad"} says how good a reply was
 //	POST   /fareway/ledger/checkpoints      makes a checkpoint over the journal
 //	POST   /fareway/ledger/prune            {"before"} removes the detail of old requests
@@ -139,14 +153,8 @@ func (a *API) Provision(ctx caddy.Context) error {
 
 // serve makes the API that of an engine.
 func (a *API) serve(e *engine.Engine) (err error) {
-	a.engine, a.strangers = e, newStrangers(e.Logger)
-	a.books = booksAPI{books: e.Store(), now: e.Now, config: func() *config.Config {
-		if g := e.Current(); g != nil {
-			return g.Config
-		}
-		return nil
-	}, spool: func() (engine.SpoolState, []spool.Item, error) { return e.Spool(), e.Aside().Items(), nil },
-		logged: e.FindRequest, failure: e.FailureOf}
+	a.attach(e)
+	a.strangers = newStrangers(e.Logger)
 	if a.token, err = loadToken(e.DataDir(), adminTokenFile); err != nil {
 		return err
 	}
@@ -157,8 +165,30 @@ func (a *API) serve(e *engine.Engine) (err error) {
 	return err
 }
 
+// attach has it answer for an engine.
+func (a *API) attach(e *engine.Engine) {
+	a.engine = e
+	a.books = booksAPI{books: e.Store(), now: e.Now, config: func() *config.Config {
+		if g := e.Current(); g != nil {
+			return g.Config
+		}
+		return nil
+	}, spool: func() (engine.SpoolState, []spool.Item, error) { return e.Spool(), e.Aside().Items(), nil },
+		logged: e.FindRequest, failure: e.FailureOf}
+}
+
 // Routes returns the routes under /fareway/.
 func (a *API) Routes() []caddy.AdminRoute {
+	routes := a.handlers()
+	for i, r := range routes {
+		routes[i].Handler = a.guard(r.Handler, a.mayAll)
+	}
+	return append(routes, caddy.AdminRoute{Pattern: "GET /fareway/metrics",
+		Handler: a.guard(caddy.AdminHandlerFunc(a.metrics), a.mayMeasure)})
+}
+
+// handlers are the routes that need the token, before anybody has asked for it.
+func (a *API) handlers() []caddy.AdminRoute {
 	routes := []caddy.AdminRoute{
 		{Pattern: "GET /fareway/status", Handler: reply(a.status)},
 		{Pattern: "GET /fareway/nodes", Handler: reply(a.nodes)},
@@ -198,16 +228,12 @@ func (a *API) Routes() []caddy.AdminRoute {
 		{Pattern: "/fareway/", Handler: reply(unknownRoute)},
 	}
 	routes = append(routes, a.books.routes()...)
+	routes = append(routes, a.portalRoutes()...)
 	decisions := decisionsAPI{aside: func() *engine.Aside { return a.engine.Aside() }, books: &a.books,
 		acceptLoss: func(ctx context.Context, reason string) (ledger.Loss, error) {
 			return a.engine.AcceptLoss(ctx, reason)
 		}}
-	routes = append(routes, decisions.routes(a.change)...)
-	for i, r := range routes {
-		routes[i].Handler = a.guard(r.Handler, a.mayAll)
-	}
-	return append(routes, caddy.AdminRoute{Pattern: "GET /fareway/metrics",
-		Handler: a.guard(caddy.AdminHandlerFunc(a.metrics), a.mayMeasure)})
+	return append(routes, decisions.routes(a.change)...)
 }
 
 // guard lets nobody in but those who may, and lets a request take its time once it has arrived.
@@ -293,7 +319,8 @@ func asAPIError(err error) caddy.APIError {
 	switch {
 	case errors.Is(err, ledger.ErrNotFound):
 		status = http.StatusNotFound
-	case errors.Is(err, ledger.ErrExists), errors.Is(err, ledger.ErrLost):
+	case errors.Is(err, ledger.ErrExists), errors.Is(err, ledger.ErrLost), errors.Is(err, people.ErrLastOwner),
+		errors.Is(err, people.ErrLastAdmin):
 		status = http.StatusConflict
 	case errors.Is(err, ledger.ErrInvalid):
 		status = http.StatusBadRequest

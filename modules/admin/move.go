@@ -65,11 +65,19 @@ func (o Offline) Move(ctx context.Context, dsn string, progress func(step string
 	if !is {
 		return m, fmt.Errorf("%w: the ledger at %s cannot be moved", ledger.ErrInvalid, o.Ledger)
 	}
+	// Before the ledger, which is served there once it is moved.
+	n, portal, err := file.MovePeople(ctx, server)
+	if err != nil {
+		return m, err
+	}
 	done, err := move.Run(ctx, source, target, move.Options{From: here(o.Ledger), To: m.To, Progress: progress})
 	if err != nil {
 		return m, err
 	}
 	m.Resumed, m.Rows, m.Report = done.Resumed, done.Rows, &done.Report
+	if portal {
+		m.Rows["portal_people"] = int64(n)
+	}
 	return m, o.renameBeside()
 }
 

@@ -32,7 +32,8 @@ func backupCommand() *cobra.Command {
 		Short: "Copies the ledger whole, while the gateway runs",
 		Long: `Copies the ledger into a new file, or to stdout for "-": the database as it is at
 one moment, with what is still in its write-ahead log, the spool, what was kept
-aside of it, and a witness. It is a tar archive with a manifest of checksums.
+aside of it, a witness, and who may sign in to the portal. It is a tar archive with a
+manifest of checksums.
 
 The copy is verified as ` + "`ledger verify`" + ` does before any of it is written, so that a
 file that is there is a good one. A gateway may run meanwhile; it is not disturbed.

@@ -81,7 +81,8 @@ admin address (--admin).`
 		accountCommand(),
 		keyCommand(), creditCommand(), usageCommand(), ledgerCommand(), connectCommand(), modelsCommand(), initCommand(),
 		backupCommand(), restoreCommand(),
-		pluginCommand(), providerCommand(), routeCommand(), explainCommand(), alertCommand(), hookCommand())
+		pluginCommand(), providerCommand(), routeCommand(), explainCommand(), alertCommand(), hookCommand(),
+		portalCommand())
 	for _, newCommand := range moreCommands {
 		gateway.AddCommand(newCommand())
 	}

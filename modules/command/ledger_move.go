@@ -35,9 +35,9 @@ func ledgerMoveCommand() *cobra.Command {
 		Short: "Takes a SQLite ledger to PostgreSQL",
 		Long: `Takes the ledger in the data folder into an empty PostgreSQL database: accounts, keys,
 balances, every movement of money with its hashes, the audit trail, checkpoints,
-requests with their attempts and receipts, usage, prices, and what was learned of
-routes. No gateway may run on it. What its spool has is taken up first, and what dead
-processes held is released.
+requests with their attempts and receipts, usage, prices, what was learned of routes,
+and who may sign in to the portal (everybody signs in anew). No gateway may run on it.
+What its spool has is taken up first, and what dead processes held is released.
 
 It verifies the ledger before it begins, compares every row on both sides when all are
 there, verifies the new ledger as ` + "`ledger verify`" + ` does, with all checkpoints, and compares

@@ -14,6 +14,7 @@ import (
 	"github.com/fareway/fareway/modules/internal/engine"
 	"github.com/fareway/fareway/modules/internal/ledger"
 	"github.com/fareway/fareway/modules/internal/ledger/postgrestest"
+	"github.com/fareway/fareway/modules/internal/people"
 	"github.com/fareway/fareway/modules/internal/spool"
 	"github.com/fareway/fareway/modules/internal/stores"
 )
@@ -42,6 +43,11 @@ func TestCommandLedgerMove(t *testing.T) {
 	require.ErrorIs(t, err, ledger.ErrLocked)
 	require.ErrorContains(t, err, "nothing was moved")
 	require.NoError(t, e.Close())
+	o := people.Options{Log: slog.New(slog.DiscardHandler), Config: func() config.Portal { return config.Portal{} }}
+	portal := stores.OpenPeople(config.DefaultStore(), data, o)
+	invited, _, err := portal.Invite(ctx, people.Invitation{Email: "ann@example.com", Operator: people.Support})
+	require.NoError(t, err)
+	require.NoError(t, portal.Close())
 	for _, wrong := range []struct {
 		args []string
 		want string
@@ -75,6 +81,10 @@ func TestCommandLedgerMove(t *testing.T) {
 	require.Contains(t, beside, "\ncounting requests\n")
 	require.Contains(t, beside, "verifying the new ledger: ", "lines, where there is no terminal")
 	require.NotContains(t, beside, "\r")
+	portal = stores.OpenPeople(config.Store{Kind: config.Postgres, DSN: url}, data, o)
+	_, err = portal.ReadInvitation(ctx, invited)
+	require.NoError(t, err, "who may sign in to the portal was left behind")
+	require.NoError(t, portal.Close())
 	again := runJSON[admin.Moved](t, "ledger", "move", "--to", url, "--data", data)
 	require.True(t, again.Already)
 	another := postgrestest.Database(t)

@@ -132,13 +132,14 @@ func (u *upRun) start(ctx context.Context) (err error) {
 		return err
 	}
 	go tellEnd(u.people(), e)
+	r := report{site: site, trial: t, engine: e, data: s.Data, made: made}
 	if u.json {
-		return u.printJSON(ctx, report{site: site, trial: t, engine: e, data: s.Data, made: made})
+		return u.printJSON(ctx, r)
 	}
 	if u.noSelftest {
-		return u.printListening(site)
+		return u.printListening(ctx, r)
 	}
-	return u.printAll(ctx, report{site: site, trial: t, engine: e, data: s.Data, made: made})
+	return u.printAll(ctx, r)
 }
 
 // starter turns the flags into what the files are made from.

@@ -1,6 +1,7 @@
 package command
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"fmt"
@@ -15,6 +16,7 @@ import (
 	"github.com/caddyserver/caddy/v2"
 
 	"github.com/fareway/fareway/config"
+	"github.com/fareway/fareway/modules/admin"
 	"github.com/fareway/fareway/modules/gateway"
 	"github.com/fareway/fareway/modules/internal/engine"
 	"github.com/fareway/fareway/modules/internal/human"
@@ -41,6 +43,9 @@ type upView struct {
 	NewFiles []string `json:"new_files"` // names of those that were written, in the data folder
 	Account  string   `json:"account"`
 	KeyFile  string   `json:"key_file"` // has the account's key
+	// PortalLink makes the first admin of the portal: whoever has it may use it, once. "" where there is one, or no
+	// portal.
+	PortalLink string `json:"portal_link,omitempty"`
 	// Selftest is what came of one request in each shape; absent with --no-selftest.
 	Selftest []selftestView `json:"selftest,omitempty"`
 }
@@ -71,6 +76,7 @@ func (u *upRun) printJSON(ctx context.Context, r report) error {
 		v.URLs = append(v.URLs, e.url)
 	}
 	u.warnListen(r.site)
+	v.PortalLink = u.firstLink(ctx, r)
 	if !u.noSelftest {
 		for _, s := range shapes {
 			result, err := r.try(ctx, s)
@@ -97,14 +103,42 @@ func (r report) try(ctx context.Context, s shape) (selfResult, error) {
 	return result, err
 }
 
+// firstLink is the link by which the first admin comes in; "" where there is one, or no portal. What keeps it from
+// being made is no reason not to serve.
+func (u *upRun) firstLink(ctx context.Context, r report) string {
+	g, people := r.engine.Current(), r.engine.People()
+	if people == nil || g == nil || g.Config.Portal == nil {
+		return ""
+	}
+	v, err := admin.FirstLink(ledger.WithActor(ctx, admin.LocalActor()+" via up"), people, g.Config.Portal)
+	if err != nil {
+		fmt.Fprintf(u.err, gateway.Own("Making the link for the first admin of the portal: %v; `fareway gateway portal "+
+			"first` tries again.\n"), err)
+		return ""
+	}
+	if v.Path == "" {
+		return ""
+	}
+	return cmp.Or(v.URL, r.site.public[0].url) + v.Path
+}
+
+// printPortal prints where the portal is, and how the first admin comes in.
+func (u *upRun) printPortal(ctx context.Context, w io.Writer, r report) {
+	if link := u.firstLink(ctx, r); link != "" {
+		fmt.Fprintf(w, "\nThe portal has no admin yet. Whoever opens this within a day becomes one, once:\n\n%s\n", link)
+	}
+}
+
 // printListening prints one line for each public address, and nothing else: it is for scripts.
-func (u *upRun) printListening(s *site) error {
+func (u *upRun) printListening(ctx context.Context, r report) error {
+	s := r.site
 	for _, e := range s.public {
 		if _, err := fmt.Fprintf(u.out, "listening on %s\n", e.url); err != nil {
 			return err
 		}
 	}
 	u.warnListen(s)
+	u.printPortal(ctx, u.err, r)
 	return nil
 }
 
@@ -155,6 +189,7 @@ func (u *upRun) printAll(ctx context.Context, r report) error {
 		printFailure(w, r)
 	}
 	printUse(w, public.url, r.trial.key)
+	u.printPortal(ctx, w, r)
 	printFiles(w, r.data)
 	printPath(w)
 	fmt.Fprintf(w, "\nCtrl-C stops it: running requests finish and are charged first.\n")

@@ -24,7 +24,8 @@ type pooledEngine struct{ *engine.Engine }
 func leaseEngine(data string, cfg *config.Config, log *slog.Logger, before *predecessor) (*engine.Engine, error) {
 	v, _, err := engines.LoadOrNew(data, func() (caddy.Destructor, error) {
 		o := engine.Options{DataDir: data, OpenStore: stores.Open, OpenLimiter: stores.OpenLimiter,
-			OpenCache: stores.OpenCache, OpenConversations: stores.OpenConversations, Logger: log, Version: Version()}
+			OpenCache: stores.OpenCache, OpenConversations: stores.OpenConversations, OpenPeople: stores.OpenPeople,
+			Logger: log, Version: Version()}
 		if before != nil {
 			o.BeforeLedger = func() error {
 				if err := stores.CheckVersion(cfg.Store, data); err != nil {

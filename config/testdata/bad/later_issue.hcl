@@ -25,9 +25,6 @@ profile "budget" {
   keep_quality = 0.98
 }
 
-portal {
-}
-
 plan "starter" {
   suspended_after = 20
 }

@@ -32,6 +32,7 @@ import (
 const (
 	manifestName = "manifest.json"
 	backedUp     = "fareway.db"
+	peopleName   = "portal.db" // who may sign in to the portal; earlier fareways had none
 	format       = 1
 	maxManifest  = 1 << 20
 )
@@ -137,6 +138,9 @@ func Write(ctx context.Context, database string, o Options, w io.Writer) (m Mani
 		return m, err
 	}
 	if err := dropEmptySpool(ctx, copied); err != nil {
+		return m, err
+	}
+	if _, err := stores.File(database).CopyPeople(ctx, filepath.Join(dir, peopleName)); err != nil {
 		return m, err
 	}
 	if m, err = describe(ctx, copied); err != nil {
@@ -262,7 +266,28 @@ func describe(ctx context.Context, database string) (Manifest, error) {
 		file.Name = backedUp + suffix
 		m.Files = append(m.Files, file)
 	}
+	people := filepath.Join(filepath.Dir(database), peopleName)
+	file, err := sum(people)
+	switch {
+	case errors.Is(err, fs.ErrNotExist):
+		return m, nil
+	case err != nil:
+		return m, err
+	}
+	if err := stores.CheckPeople(ctx, people); err != nil {
+		return m, err
+	}
+	file.Name = peopleName
+	m.Files = append(m.Files, file)
 	return m, nil
+}
+
+// placeOf is where a file of a backup belongs beside a ledger.
+func placeOf(database string, file File) string {
+	if file.Name == peopleName {
+		return stores.File(database).People()
+	}
+	return database + file.Name[len(backedUp):]
 }
 
 func sum(path string) (File, error) {
@@ -363,13 +388,12 @@ func Restore(ctx context.Context, r io.Reader, database, reason string, replace 
 	}
 	if there {
 		done.Was = &was
-		if done.Aside, err = moveAside(database, done.Made, &changes); err != nil {
+		if done.Aside, err = moveAside(database, &done.Manifest, &changes); err != nil {
 			return done, err
 		}
 	}
 	for _, file := range slices.Backward(done.Files) { // the database last: without it nothing starts on the rest
-		to := database + file.Name[len(backedUp):]
-		if err := changes.Rename(filepath.Join(dir, file.Name), to); err != nil {
+		if err := changes.Rename(filepath.Join(dir, file.Name), placeOf(database, file)); err != nil {
 			return done, fmt.Errorf("putting the backup in place: %w", err)
 		}
 	}
@@ -440,9 +464,10 @@ func recordRestore(ctx context.Context, release func() error, database string, d
 	return errors.Join(store.RecordAct(ctx, "ledger.restore", "", "ledger", after), store.Close())
 }
 
-// moveAside moves the files of a ledger into a new folder beside it.
-func moveAside(database string, made time.Time, moved *files.Changes) (string, error) {
-	dir, err := os.MkdirTemp(filepath.Dir(database), "ledger-before-restore-"+made.Format("20060102-150405")+"-*")
+// moveAside moves the files of a ledger into a new folder beside it. Who may sign in to the portal goes only where the
+// backup says who may: one that an earlier fareway made does not.
+func moveAside(database string, m *Manifest, moved *files.Changes) (string, error) {
+	dir, err := os.MkdirTemp(filepath.Dir(database), "ledger-before-restore-"+m.Made.Format("20060102-150405")+"-*")
 	if err != nil {
 		return "", fmt.Errorf("making a folder for the ledger that is there: %w", err)
 	}
@@ -460,8 +485,16 @@ func moveAside(database string, made time.Time, moved *files.Changes) (string, e
 	if err != nil {
 		return dir, err
 	}
+	var paths []string
 	for _, suffix := range append(suffixes, "-wal", "-shm") {
-		err := moved.Rename(database+suffix, filepath.Join(dir, filepath.Base(database)+suffix))
+		paths = append(paths, database+suffix)
+	}
+	if slices.ContainsFunc(m.Files, func(f File) bool { return f.Name == peopleName }) {
+		people := stores.File(database).People()
+		paths = append(paths, people, people+"-wal", people+"-shm")
+	}
+	for _, path := range paths {
+		err := moved.Rename(path, filepath.Join(dir, filepath.Base(path)))
 		if err != nil && !errors.Is(err, fs.ErrNotExist) {
 			return dir, fmt.Errorf("moving the ledger that is there into %s: %w", dir, err)
 		}
@@ -485,7 +518,7 @@ func readArchive(ctx context.Context, r io.Reader, dir string, kept []ledger.Che
 	}
 	for _, file := range m.Files {
 		isBacked := slices.ContainsFunc(backedFiles, func(suffix string) bool { return file.Name == backedUp+suffix })
-		if !isBacked && !spool.IsHandedOver(file.Name, spool.Path(backedUp)) {
+		if !isBacked && file.Name != peopleName && !spool.IsHandedOver(file.Name, spool.Path(backedUp)) {
 			return m, fmt.Errorf("reading the backup: %q is no file of a ledger", file.Name)
 		}
 		if head, err = archive.Next(); err != nil || head.Name != file.Name {

@@ -17,11 +17,15 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"github.com/fareway/fareway/config"
 	"github.com/fareway/fareway/modules/internal/backup"
 	"github.com/fareway/fareway/modules/internal/files"
 	"github.com/fareway/fareway/modules/internal/ledger"
 	"github.com/fareway/fareway/modules/internal/ledger/sqlite"
+	"github.com/fareway/fareway/modules/internal/people"
+	"github.com/fareway/fareway/modules/internal/ratelimit"
 	"github.com/fareway/fareway/modules/internal/spool"
+	"github.com/fareway/fareway/modules/internal/stores"
 )
 
 // house is a data folder with a ledger that is open, as that of a gateway that runs.
@@ -112,6 +116,48 @@ func TestHandedOver(t *testing.T) {
 	is, err := os.ReadFile(left)
 	require.NoError(t, err)
 	require.Equal(t, was, is)
+}
+
+// TestPeopleAreBackedUp: who may sign in to the portal is in a backup, and comes back with it; a backup of an earlier
+// fareway leaves who is there.
+func TestPeopleAreBackedUp(t *testing.T) {
+	t.Parallel()
+	h := newHouse(t)
+	before := h.backup()
+	at := config.Store{Kind: config.SQLite, Path: filepath.Base(h.path)}
+	open := func() *people.Service {
+		return stores.OpenPeople(at, filepath.Dir(h.path), people.Options{Log: slog.New(slog.DiscardHandler),
+			Config: func() config.Portal { return config.Portal{} }, Limiter: ratelimit.NewMemory(ratelimit.Options{})})
+	}
+	join := func(email string) {
+		s := open()
+		token, _, err := s.Invite(t.Context(), people.Invitation{Email: email, Operator: people.Support})
+		require.NoError(t, err)
+		_, _, err = s.Accept(t.Context(), token, people.Acceptance{Password: "a long and rainy afternoon"}, people.Client{})
+		require.NoError(t, err)
+		require.NoError(t, s.Close())
+	}
+	has := func() (emails []string) {
+		s := open()
+		all, err := s.People(t.Context(), "", 10)
+		require.NoError(t, err)
+		for _, p := range all {
+			emails = append(emails, p.Email)
+		}
+		require.NoError(t, s.Close())
+		return emails
+	}
+	join("ann@example.com")
+	archive := h.backup()
+	join("bob@example.com")
+	require.NoError(t, h.store.Close())
+	done, err := h.restore(archive, true)
+	require.NoError(t, err)
+	require.Contains(t, names(t, done.Aside), "portal.db")
+	require.Equal(t, []string{"ann@example.com"}, has())
+	_, err = h.restore(before, true)
+	require.NoError(t, err)
+	require.Equal(t, []string{"ann@example.com"}, has())
 }
 
 // TestBackupAndRestore: a backup that is made beside a running gateway has what was in the log and in the spool, and a

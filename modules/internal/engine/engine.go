@@ -27,6 +27,7 @@ import (
 	"github.com/fareway/fareway/modules/internal/ledger"
 	"github.com/fareway/fareway/modules/internal/ledger/live"
 	"github.com/fareway/fareway/modules/internal/ledger/shared"
+	"github.com/fareway/fareway/modules/internal/people"
 	"github.com/fareway/fareway/modules/internal/ratelimit"
 	"github.com/fareway/fareway/modules/internal/requestlog"
 	"github.com/fareway/fareway/modules/internal/routing"
@@ -68,6 +69,8 @@ type Options struct {
 	// OpenConversations opens the memory of conversations of nodes that share a limiter; it returns nil where they do
 	// not. nil: it is in the memory of this process.
 	OpenConversations func(at config.Limiter, now func() time.Time, log *slog.Logger) (affinity.Shared, error)
+	// OpenPeople prepares the store of people of a configuration with a portal. nil: there is no portal.
+	OpenPeople func(at config.Store, data string, o people.Options) *people.Service
 	// BeforeLedger is called when all is done that can be done without the ledger; providers run by then. It is how a
 	// process that takes another one's place (see package gateway) lets that one go on until it can begin. nil: nobody
 	// waits for that.
@@ -110,6 +113,7 @@ type Engine struct {
 	probe      storeProbe
 	background background
 	alerting   alerting
+	portal     portal
 	opened     time.Time
 
 	early        []*host.Plugin // that were started before there was a configuration to serve
@@ -276,6 +280,7 @@ func (e *Engine) openParts(o *Options, cfg *config.Config) error {
 	e.metrics.providers.current = e.Current
 	e.setBackground(o)
 	e.openAlerts(o, cfg)
+	e.openPortal(o, cfg)
 	return nil
 }
 
@@ -564,6 +569,7 @@ func (e *Engine) Close() error {
 	e.predecessors.watchers.Wait()
 	e.background.wait()
 	e.alerting.close()
+	e.portal.close()
 	e.telemetry.Close()
 	if !e.isHandedOver() {
 		if err := e.saveCounts(context.Background()); err != nil {

@@ -297,6 +297,7 @@ func (e *Engine) use(g *Generation) {
 	e.metrics.begin(g)
 	e.requests.use(g)
 	e.telemetry.Measure(g.Config.Telemetry.Metrics)
+	e.portal.use(g.Config.Portal)
 }
 
 // Retire gives a generation back, activated or not. When it was the current one, the one before it (if it

@@ -10,6 +10,7 @@ const (
 	Account  Kind = "account"  // requests of an account (LIM-02)
 	Address  Kind = "address"  // requests from an address (LIM-03)
 	Failures Kind = "failures" // failed authentications from an address (LIM-10, GAP-90)
+	SignIns  Kind = "sign_ins" // to the portal, by a Name
 
 	// The semaphores.
 	Running  Kind = "running"  // charged requests of an account in progress (LIM-11)

@@ -28,7 +28,7 @@ func On(t *testing.T, data string, now func() time.Time) *engine.Engine {
 		Gateway: config.Gateway{DefaultProfile: config.ProfileBalanced},
 		Plans:   []config.Plan{{Name: "trial"}, {Name: "starter"}},
 	}
-	e, err := engine.Open(engine.Options{DataDir: data, OpenStore: stores.Open,
+	e, err := engine.Open(engine.Options{DataDir: data, OpenStore: stores.Open, OpenPeople: stores.OpenPeople,
 		Logger: slog.New(slog.DiscardHandler), Now: now}, cfg)
 	require.NoError(t, err)
 	g, err := e.Prepare(t.Context(), cfg)

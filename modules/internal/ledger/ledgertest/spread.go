@@ -66,6 +66,10 @@ func (s *spread) Entries(ctx context.Context, q ledger.Query, each func(ledger.E
 	return s.any().Entries(ctx, q, each)
 }
 
+func (s *spread) Latest(ctx context.Context, q ledger.LatestQuery, each func(ledger.Movement) error) error {
+	return s.any().Latest(ctx, q, each)
+}
+
 func (s *spread) Checkpoints(ctx context.Context, each func(ledger.Checkpoint) error) error {
 	return s.any().Checkpoints(ctx, each)
 }

@@ -134,6 +134,12 @@ func (l *Ledger) Entries(ctx context.Context, q ledger.Query, each func(ledger.E
 	return l.store.Entries(ctx, q, each)
 }
 
+// Latest implements ledger.Books.
+func (l *Ledger) Latest(ctx context.Context, q ledger.LatestQuery, each func(ledger.Movement) error) error {
+	l.tryFlush(ctx)
+	return l.store.Latest(ctx, q, each)
+}
+
 // Usage implements ledger.Books.
 func (l *Ledger) Usage(ctx context.Context, q ledger.UsageQuery, each func(ledger.UsageRow) error) error {
 	l.tryFlush(ctx)

@@ -253,7 +253,8 @@ func withoutLimits(asks []ratelimit.Ask) []ratelimit.Ask {
 
 // letters stand for kinds, in the names of keys.
 var letters = map[ratelimit.Kind]string{ratelimit.Key: "k:", ratelimit.Account: "a:", ratelimit.Address: "i:",
-	ratelimit.Failures: "f:", ratelimit.Running: "r:", ratelimit.Attempts: "t:"}
+	ratelimit.Failures: "f:", ratelimit.Running: "r:", ratelimit.Attempts: "t:",
+	ratelimit.SignIns: "s:"}
 
 // place is the key of a subject, and the tag that says which keys lie together.
 func (l *Limiter) place(s *ratelimit.Subject) (key, tag string) {

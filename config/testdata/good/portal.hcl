@@ -1,0 +1,33 @@
+portal {
+  url = "https://ai.example.test/"
+
+  oidc "company" {
+    issuer        = "https://id.example.test/realms/staff"
+    client_id     = "fareway"
+    client_secret = env("SECRET_TOKEN")
+    scopes        = ["openid", "email", "groups", "email"]
+    groups_claim  = "roles"
+    operators     = { "gw-admins" = "admin", "helpdesk" = "support", "audit" = "read-only" }
+  }
+
+  oidc "near" {
+    issuer    = "http://127.0.0.1:5556/dex"
+    client_id = "public"
+  }
+}
+
+provider "local" {
+  plugin = "echo"
+}
+
+route "small" {
+  provider       = "local"
+  model          = "echo"
+  context_window = 32768
+  max_output     = 8192
+  quality        = 0.45
+  price {
+    input  = 0.05
+    output = 0.20
+  }
+}
