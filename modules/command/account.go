@@ -84,10 +84,10 @@ func accountListCommand() *cobra.Command {
 			if err != nil {
 				return err
 			}
-			w := cmd.OutOrStdout()
 			if out.json {
-				return copyArray(cmd.Context(), c, "/fareway/accounts", nil, w)
+				return copyArray(cmd.Context(), c, "/fareway/accounts", nil, cmd.OutOrStdout())
 			}
+			w := screen(cmd)
 			return printRows(w, gateway.Own("There are no accounts: make one with `fareway gateway account create NAME`."),
 				newListing(w, column{title: "NAME"}, column{title: "STATE"}, column{title: "PLAN"},
 					column{title: "BALANCE", align: right}, column{title: "AVAILABLE", align: right}),

@@ -134,7 +134,13 @@ func backupState(b *admin.Backups) string {
 // choreState says when a chore was done last, whether it is late, and why it has failed.
 func choreState(b *admin.Backups, chore chores.Chore) string {
 	r, text := b.Of(chore), "never"
-	if r.Done != nil {
+	switch {
+	case chore == chores.Trial && r.Done == nil && r.Failed == nil:
+		text = "never on this machine"
+		if b.Backup.Encrypted {
+			text += "; one that was tried where its key is doesn't show here"
+		}
+	case r.Done != nil:
 		text = fmt.Sprintf("%s, %s", human.Moment(*r.Done), r.File)
 	}
 	if r.Encrypted {
