@@ -249,6 +249,7 @@ func TestLongLinesAreRead(t *testing.T) {
 	_, err := readLine(r)
 	require.ErrorIs(t, err, bufio.ErrBufferFull, "but not without bound")
 }
+
 // pipeListener accepts connections that are dialled in this process.
 type pipeListener struct {
 	conns chan net.Conn

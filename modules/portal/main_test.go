@@ -1,6 +1,7 @@
 package portal
 
 import (
+	"bytes"
 	"io"
 	"log/slog"
 	"net/http"
@@ -8,6 +9,7 @@ import (
 	"net/http/httptest"
 	"net/url"
 	"strings"
+	"sync"
 	"testing"
 
 	"github.com/caddyserver/caddy/v2/modules/caddyhttp"
@@ -26,6 +28,26 @@ type site struct {
 	engine *engine.Engine
 	url    string
 	server *httptest.Server
+	log    *logBuffer
+}
+
+// logBuffer is a log that is read while it is written.
+type logBuffer struct {
+	mu sync.Mutex
+	b  bytes.Buffer
+}
+
+// Write implements io.Writer.
+func (l *logBuffer) Write(b []byte) (int, error) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.b.Write(b)
+}
+
+func (l *logBuffer) String() string {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.b.String()
 }
 
 // password is everybody's.
@@ -38,7 +60,8 @@ func newSite(t *testing.T) *site {
 		Plans: []config.Plan{{Name: "starter"}}}
 	e := enginetest.Start(t, cfg, engine.Options{OpenPeople: stores.OpenPeople})
 	h := new(Handler)
-	h.prepare(func() *engine.Engine { return e }, slog.New(slog.DiscardHandler))
+	log := new(logBuffer)
+	h.prepare(func() *engine.Engine { return e }, slog.New(slog.NewTextHandler(log, nil)))
 	next := caddyhttp.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) error {
 		w.WriteHeader(http.StatusTeapot)
 		return nil
@@ -50,7 +73,7 @@ func newSite(t *testing.T) *site {
 		h.live.end()
 		server.Close()
 	})
-	return &site{t, e, server.URL, server}
+	return &site{t, e, server.URL, server, log}
 }
 
 // browser is one with its cookies, which follows redirects.

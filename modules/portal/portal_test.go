@@ -482,3 +482,102 @@ func TestGerman(t *testing.T) {
 	require.Contains(t, b.get("/portal/sign-in?language=en").body, "Sign in")
 	require.Contains(t, b.get("/portal/sign-in").body, `<html lang="en">`)
 }
+
+// TestFormsOfYesterday: a form acts on what its page showed, or not at all.
+func TestFormsOfYesterday(t *testing.T) {
+	t.Parallel()
+	s := newSite(t)
+	ann, bob := enginetest.NewCustomer(t, s.engine, "ann"), enginetest.NewCustomer(t, s.engine, "bob")
+	b := s.member("ann@example.com", ann.Account.ID, people.RoleOwner)
+	keys := func(c enginetest.Customer) (list []ledger.Key) {
+		require.NoError(t, s.engine.Store().Keys(t.Context(), c.Account.ID, func(k ledger.Key) error {
+			list = append(list, k)
+			return nil
+		}))
+		return list
+	}
+	t.Run("another account", func(t *testing.T) {
+		a := b.post("/portal/keys", "name", "stray", "account", bob.Account.ID)
+		require.Equal(t, http.StatusConflict, a.StatusCode)
+		require.Len(t, keys(ann), 1)
+		require.Len(t, keys(bob), 1)
+	})
+	path := "/portal/keys/" + ann.Key.ID
+	expires := time.Now().Add(40 * time.Hour).UTC()
+	_, err := s.engine.Store().ChangeKey(t.Context(), ann.Key.ID, ledger.KeyChange{Expires: &expires})
+	require.NoError(t, err)
+	field := regexp.MustCompile(`name="([^"]+)"[^>]*? value="([^"]*)"`)
+	form := func() (pairs []string) {
+		for _, m := range field.FindAllStringSubmatch(strings.Split(b.get(path).body, "</form>")[1], -1) {
+			pairs = append(pairs, m[1], m[2])
+		}
+		require.Contains(t, pairs, "was-expires")
+		return pairs
+	}
+	t.Run("a key's end stays to the nanosecond where only its name is changed", func(t *testing.T) {
+		pairs := append(form(), "name", "renamed")
+		require.Contains(t, b.post(path, pairs...).body, "Saved.")
+		require.Equal(t, "renamed", keys(ann)[0].Name)
+		require.WithinDuration(t, expires, keys(ann)[0].Expires, 0)
+	})
+	t.Run("what somebody has changed meanwhile is shown, and left", func(t *testing.T) {
+		old := form()
+		limit := int64(7 * ledger.MicrocentsPerCredit)
+		_, err := s.engine.Store().ChangeKey(t.Context(), ann.Key.ID, ledger.KeyChange{SpendCap: &limit})
+		require.NoError(t, err)
+		a := b.post(path, append(old, "name", "again")...)
+		require.Equal(t, http.StatusConflict, a.StatusCode)
+		require.Contains(t, a.body, "Somebody has changed it meanwhile")
+		require.Equal(t, limit, keys(ann)[0].SpendCap)
+		require.Equal(t, "renamed", keys(ann)[0].Name)
+	})
+	t.Run("two operators", func(t *testing.T) {
+		admin := s.operator("admin@example.com", people.Admin)
+		a := admin.post("/portal/operator/accounts/"+ann.Account.ID, "act", "state", "was", "suspended", "state", "inactive")
+		require.Equal(t, http.StatusConflict, a.StatusCode)
+		is, err := s.engine.Store().Account(t.Context(), "ann")
+		require.NoError(t, err)
+		require.Equal(t, ledger.Active, is.State)
+	})
+}
+
+// TestSupportHelps: support gives charges back and makes links for members, and makes nobody an owner or an operator,
+// itself least of all.
+func TestSupportHelps(t *testing.T) {
+	t.Parallel()
+	s := newSite(t)
+	ann, bob := enginetest.NewCustomer(t, s.engine, "ann"), enginetest.NewCustomer(t, s.engine, "bob")
+	ann.Settle(t, s.engine, requestOfAnn, enginetest.OK(), enginetest.Proven())
+	s.operator("admin@example.com", people.Admin)
+	admin, err := s.engine.People().FindPerson(t.Context(), "admin@example.com")
+	require.NoError(t, err)
+	b := s.operator("support@example.com", people.Support)
+	path := "/portal/operator/accounts/" + ann.Account.ID
+	for act, fields := range map[string][]string{"invite": {"email", "support@example.com"}, "credit": {"credits", "5",
+		"reference", "r"}, "plan": {"plan", "starter"}, "state": {"state", "suspended"}} {
+		require.Equal(t, http.StatusForbidden, b.post(path, append(fields, "act", act)...).StatusCode, act)
+	}
+	for act, fields := range map[string][]string{"invite": {"email", "x@example.com", "operator", "admin"},
+		"reset": {"person", admin.ID}, "disable": {"person", admin.ID}} {
+		require.Equal(t, http.StatusForbidden, b.post("/portal/operator/people", append(fields, "act", act)...).StatusCode, act)
+	}
+	other := b.post("/portal/operator/accounts/"+bob.Account.ID, "act", "refund", "request", requestOfAnn, "reason", "r")
+	require.Equal(t, http.StatusNotFound, other.StatusCode, "of another account")
+	require.Contains(t, b.post(path, "act", "refund", "request", requestOfAnn, "reason", "slow").body,
+		"The charge is given back.")
+}
+
+// TestLinksOfOthers: a link for somebody else opens nothing for who has signed in, and its token is in no log.
+func TestLinksOfOthers(t *testing.T) {
+	t.Parallel()
+	s := newSite(t)
+	ann := enginetest.NewCustomer(t, s.engine, "ann")
+	b := s.member("ann@example.com", ann.Account.ID, people.RoleViewer)
+	token, _, err := s.engine.People().Invite(t.Context(), people.Invitation{Email: "bob@example.com",
+		Account: ann.Account.ID, Role: people.RoleOwner, By: "the test"})
+	require.NoError(t, err)
+	require.NotContains(t, b.get("/portal/invitation/"+token).body, "Accept as")
+	require.Equal(t, http.StatusForbidden, b.post("/portal/invitation/"+token, "as", "self").StatusCode)
+	require.NotContains(t, s.log.String(), token)
+	require.Contains(t, s.log.String(), "GET /portal/invitation/{token}")
+}
