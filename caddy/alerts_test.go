@@ -3,18 +3,13 @@
 package main_test
 
 import (
-	"crypto/ecdsa"
-	"crypto/elliptic"
 	"crypto/rand"
 	"crypto/tls"
-	"crypto/x509"
-	"crypto/x509/pkix"
 	"encoding/base64"
 	"encoding/json"
 	"encoding/pem"
 	"fmt"
 	"io"
-	"math/big"
 	"net"
 	"net/http"
 	"net/http/httptest"
@@ -23,7 +18,6 @@ import (
 	"strings"
 	"sync"
 	"testing"
-	"time"
 
 	"github.com/emersion/go-smtp"
 	standardwebhooks "github.com/standard-webhooks/standard-webhooks/libraries/go"
@@ -43,6 +37,7 @@ type listener struct {
 	got     []string // "id type"
 	texts   []string
 	mails   []string
+	owners  []string // those of owner@example.test
 }
 
 func openListener(t *testing.T) *listener {
@@ -81,7 +76,9 @@ func openListener(t *testing.T) *listener {
 
 	pair, ca := mailCertificate(t)
 	l.ca = ca
-	s := smtp.NewServer(smtp.BackendFunc(func(*smtp.Conn) (smtp.Session, error) { return &mailSession{l}, nil }))
+	s := smtp.NewServer(smtp.BackendFunc(func(*smtp.Conn) (smtp.Session, error) {
+		return &mailSession{listener: l}, nil
+	}))
 	s.Domain, s.TLSConfig = "localhost", &tls.Config{Certificates: []tls.Certificate{pair}}
 	socket, err := net.Listen("tcp", "127.0.0.1:0")
 	require.NoError(t, err)
@@ -99,32 +96,38 @@ func openListener(t *testing.T) *listener {
 }
 
 // mailSession takes every mail.
-type mailSession struct{ *listener }
+type mailSession struct {
+	*listener
+	to string
+}
 
 func (s *mailSession) Mail(string, *smtp.MailOptions) error { return nil }
-func (s *mailSession) Rcpt(string, *smtp.RcptOptions) error { return nil }
 func (s *mailSession) Reset()                               {}
 func (s *mailSession) Logout() error                        { return nil }
+
+func (s *mailSession) Rcpt(to string, _ *smtp.RcptOptions) error {
+	s.to = to
+	return nil
+}
 
 func (s *mailSession) Data(r io.Reader) error {
 	text, err := io.ReadAll(r)
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	s.mails = append(s.mails, string(text))
+	if s.to == "owner@example.test" {
+		s.owners = append(s.owners, string(text))
+	} else {
+		s.mails = append(s.mails, string(text))
+	}
 	return err
 }
 
+// mailCertificate returns the certificate that servers of httptest have, for 127.0.0.1, and who has signed it: itself.
 func mailCertificate(t *testing.T) (tls.Certificate, string) {
 	t.Helper()
-	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
-	require.NoError(t, err)
-	template := &x509.Certificate{SerialNumber: big.NewInt(1), Subject: pkix.Name{CommonName: "mail"},
-		NotBefore: time.Now().Add(-time.Hour), NotAfter: time.Now().Add(time.Hour), IsCA: true, BasicConstraintsValid: true,
-		IPAddresses: []net.IP{net.IPv4(127, 0, 0, 1)}}
-	der, err := x509.CreateCertificate(rand.Reader, template, template, &key.PublicKey, key)
-	require.NoError(t, err)
-	return tls.Certificate{Certificate: [][]byte{der}, PrivateKey: key},
-		string(pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: der}))
+	s := httptest.NewTLSServer(nil)
+	defer s.Close()
+	return s.TLS.Certificates[0], string(pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: s.Certificate().Raw}))
 }
 
 func (l *listener) isAway(away bool) {
@@ -174,12 +177,19 @@ alerts {
     to     = ["ops@example.test"]
     ca     = file("mail.pem")
   }
+  mail "accounts" {
+    server   = %q
+    from     = "billing@example.test"
+    accounts = true
+    ca       = file("mail.pem")
+  }
 }
-`, thresholds, l.url, l.mail)
+`, thresholds, l.url, l.mail, l.mail)
 }
 
-// TestAlerts: a test reaches webhook and mail; an account that runs low is told of; and what could not be delivered
-// when the gateway was killed is delivered by the next one, under the same id and once.
+// TestAlerts: a test reaches webhook and mail; an account that runs low is told of, and its owner in words of their
+// own, once; and what could not be delivered when the gateway was killed is delivered by the next one, under the same
+// id and once.
 func TestAlerts(t *testing.T) {
 	t.Parallel()
 	up := upstream.Start(t, upstream.Options{})
@@ -193,6 +203,9 @@ func TestAlerts(t *testing.T) {
 		return g
 	}
 	g := start()
+	g.cli(t, "account", "set-mail", "trial", "owner@example.test")
+	require.Regexp(t, `(?m)^owners accounts \(each account's own by 127\.0\.0\.1:\d+\): delivered after \d+ ms, `+
+		`status 250, TLS 1\.3$`, string(g.cli(t, "hook", "test", "--account", "trial")))
 	out := string(g.cli(t, "hook", "test"))
 	require.Regexp(t, `(?m)^webhook ops \(http://127\.0\.0\.1:\d+/hook\): delivered after \d+ ms, status 200, `+
 		`without TLS$`, out)
@@ -206,7 +219,14 @@ func TestAlerts(t *testing.T) {
 	require.Contains(t, body, `"name":"trial"`)
 	require.Contains(t, body, `"about":"account"`)
 	l.awaitMail(t, "balance_low")
-	require.Regexp(t, `(?m)^balance_low +trial +\d{4}-`, string(g.cli(t, "alert", "list")))
+	eventually(t, func() (bool, string) {
+		l.mu.Lock()
+		defer l.mu.Unlock()
+		return len(l.owners) == 2, strings.Join(l.owners, "\n")
+	})
+	listed := string(g.cli(t, "alert", "list"))
+	require.Regexp(t, `(?m)^balance_low +trial +\d{4}-.* and its owner +The balance`, listed)
+	require.Regexp(t, `(?m)^owners accounts +each account's own by 127\.0\.0\.1:\d+ +0 +nothing waits$`, listed)
 
 	l.isAway(true)
 	failed, err := fareway(dir, "gateway", "backup", "run", "--into", "/dev/null/nowhere", "--data", dir).CombinedOutput()
@@ -237,7 +257,19 @@ func TestAlerts(t *testing.T) {
 		text, err := os.ReadFile(dir + "/" + name)
 		require.NoError(t, err)
 		require.NotContains(t, string(text), l.secret[len("whsec_"):], name)
+		require.NotContains(t, string(text), "owner@example.test", name)
 	}
+	l.mu.Lock()
+	require.Len(t, l.owners, 2, "the test, and one mail of the balance, also after a restart")
+	require.Contains(t, l.owners[0], "Subject: A test for your account trial")
+	require.Contains(t, l.owners[1], "Subject: The balance of your account trial is low")
+	require.Contains(t, l.owners[1], "From: <billing@example.test>")
+	require.NotContains(t, l.owners[1], "ops@example.test")
+	l.mu.Unlock()
+	acts := string(g.cli(t, "ledger", "audit"))
+	require.Contains(t, acts, "hook.test")
+	require.Contains(t, acts, "o***@example.test")
+	require.NotContains(t, acts, "owner@example.test")
 	require.NotContains(t, string(g.cli(t, "status", "--json")), l.secret[len("whsec_"):])
 	g.stop(t)
 }

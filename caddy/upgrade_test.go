@@ -6,6 +6,7 @@ import (
 	"context"
 	"crypto/rand"
 	"crypto/tls"
+	"errors"
 	"fmt"
 	"io"
 	"net"
@@ -20,6 +21,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/quic-go/quic-go/http3"
 	"github.com/stretchr/testify/require"
 	"golang.org/x/net/http2"
 	"golang.org/x/sys/unix"
@@ -141,12 +143,15 @@ func (g *service) clients(t testing.TB) map[string]struct {
 	*http.Client
 } {
 	t.Helper()
+	trust := &tls.Config{InsecureSkipVerify: true} //nolint:gosec // its certificate is its own
 	transport := func(h2, keep bool) *http.Client {
 		tr := &http.Transport{ForceAttemptHTTP2: h2, DisableKeepAlives: !keep, MaxIdleConnsPerHost: 16,
-			TLSClientConfig: &tls.Config{InsecureSkipVerify: true}} //nolint:gosec // its certificate is its own
+			TLSClientConfig: trust.Clone()}
 		t.Cleanup(tr.CloseIdleConnections)
 		return &http.Client{Transport: tr}
 	}
+	three := &http3.Transport{TLSClientConfig: trust}
+	t.Cleanup(func() { _ = three.Close() })
 	return map[string]struct {
 		url string
 		*http.Client
@@ -156,8 +161,30 @@ func (g *service) clients(t testing.TB) map[string]struct {
 		"TLS, a connection for each request":      {g.TLS, transport(false, false)},
 		"HTTP/1.1 over TLS":                       {g.TLS, transport(false, true)},
 		"HTTP/2":                                  {g.TLS, transport(true, true)},
+		"HTTP/3":                                  {g.TLS, &http.Client{Transport: three}},
+		"HTTP/3, a connection for each request":   {g.TLS, &http.Client{Transport: freshQUIC{trust}}},
 	}
 }
+
+// freshQUIC makes a connection of HTTP/3 for each request.
+type freshQUIC struct{ trust *tls.Config }
+
+func (f freshQUIC) RoundTrip(req *http.Request) (*http.Response, error) {
+	tr := &http3.Transport{TLSClientConfig: f.trust}
+	resp, err := tr.RoundTrip(req)
+	if err != nil {
+		return nil, errors.Join(err, tr.Close())
+	}
+	resp.Body = closing{resp.Body, tr}
+	return resp, nil
+}
+
+type closing struct {
+	io.ReadCloser
+	with io.Closer
+}
+
+func (c closing) Close() error { return errors.Join(c.ReadCloser.Close(), c.with.Close()) }
 
 // traffic is requests that come one after the other, until it is ended.
 type traffic struct {
@@ -233,7 +260,7 @@ func (tr *traffic) await(t testing.TB, more int) {
 	eventually(t, func() (bool, string) {
 		tr.mu.Lock()
 		defer tr.mu.Unlock()
-		enough := len(tr.answered) == 5
+		enough := len(tr.answered) == 7
 		for kind, n := range tr.answered {
 			enough = enough && n >= before[kind]+more
 		}
@@ -253,20 +280,19 @@ func (tr *traffic) stop(t testing.TB) (answered int) {
 	return answered
 }
 
-// openStreams opens streams in turns by HTTP/1.1 and HTTP/2, and returns when each has shown its first half.
+// openStreams opens streams in turns by HTTP/1.1, HTTP/2 and HTTP/3, and returns when each has shown its first half.
 func (g *service) openStreams(t testing.TB, up *upstream.Server, key string, n int, shapes ...shape) []*live {
 	t.Helper()
 	clients := g.clients(t)
+	// One connection of HTTP/3 has a hundred streams at most, and a client waits for a place.
+	kinds := []string{"HTTP/1.1, connections that are kept", "HTTP/2", "HTTP/3, a connection for each request"}
 	streams := make([]*live, n)
 	var opening sync.WaitGroup
 	var failed atomic.Int64
 	for first := range 32 {
 		opening.Go(func() {
 			for i := first; i < n; i += 32 {
-				c := clients["HTTP/1.1, connections that are kept"]
-				if i%2 == 1 {
-					c = clients["HTTP/2"]
-				}
+				c := clients[kinds[i%3]]
 				req, err := shapes[i%len(shapes)].newRequest(context.Background(), c.url, key, "wait at go", true)
 				if err != nil {
 					failed.Add(1)
@@ -492,9 +518,23 @@ func TestUpgradeStopsTogether(t *testing.T) {
 	t.Parallel()
 	up := upstream.Start(t, upstream.Options{Script: gated})
 	dir := t.TempDir()
-	g := runService(t, dir, up, "INVOCATION_ID=1")
+	manager, err := (&net.ListenConfig{}).ListenPacket(t.Context(), "unixgram", filepath.Join(dir, "notify"))
+	require.NoError(t, err)
+	t.Cleanup(func() { _ = manager.Close() })
+	g := runService(t, dir, up, "INVOCATION_ID=1", "NOTIFY_SOCKET="+manager.LocalAddr().String())
 	streams := g.openStreams(t, up, g.account(t, 1_000_000), len(shapes), shapes...)
 	next, _ := g.upgrade(t)
+	// The manager hears of its main process, which has to be a child of its own.
+	for said := ""; !strings.Contains(said, fmt.Sprintf("MAINPID=%d\n", next.pid)); {
+		b := make([]byte, 512)
+		require.NoError(t, manager.SetReadDeadline(time.Now().Add(patience)))
+		n, _, err := manager.ReadFrom(b)
+		require.NoError(t, err)
+		said = string(b[:n])
+	}
+	status, err := os.ReadFile(fmt.Sprintf("/proc/%d/status", next.pid))
+	require.NoError(t, err)
+	require.Contains(t, string(status), fmt.Sprintf("\nPPid:\t%d\n", os.Getpid()))
 	require.NoError(t, unix.PidfdSendSignal(next.fd, unix.SIGTERM, nil, 0))
 	eventually(t, func() (bool, string) {
 		log, err := os.ReadFile(filepath.Join(dir, "log"))

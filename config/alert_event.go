@@ -1,6 +1,7 @@
 package config
 
 import (
+	"slices"
 	"strings"
 	"time"
 )
@@ -79,6 +80,19 @@ var AlertEvents = []AlertEvent{
 	{"account_suspended", AlertTicket, true, true, 0,
 		"An account was suspended by itself, by its plan's `suspend_after_declines`."},
 }
+
+// accountEvents are the names of those that are about accounts.
+var accountEvents = func() (names []string) {
+	for i := range AlertEvents {
+		if AlertEvents[i].Account {
+			names = append(names, AlertEvents[i].Name)
+		}
+	}
+	return names
+}()
+
+// AccountEventNames are the names of those that are about accounts.
+func AccountEventNames() []string { return slices.Clone(accountEvents) }
 
 // AlertEventNames are their names.
 func AlertEventNames() []string {

@@ -9,7 +9,6 @@ import (
 	"io"
 	"log/slog"
 	"net"
-	"net/mail"
 	"net/netip"
 	"net/url"
 	"slices"
@@ -52,7 +51,8 @@ type Mail struct {
 	Port               uint16
 	TLS                MailTLS
 	From               string   // as in the header From
-	To                 []string // addresses
+	To                 []string // addresses; none where it is for accounts only
+	Accounts           bool     // each account's own addresses are mailed what is about it
 	Username, Password string
 	Timeout            time.Duration
 	CA                 string
@@ -91,10 +91,15 @@ func hears(events []string, event string) bool {
 // Hears reports whether it is told of an event.
 func (w *Webhook) Hears(event string) bool { return hears(w.Events, event) }
 
-// Hears reports whether they are told of an event.
-func (m *Mail) Hears(event string) bool { return hears(m.Events, event) }
+// Hears reports whether its addresses are told of an event.
+func (m *Mail) Hears(event string) bool { return len(m.To) > 0 && hears(m.Events, event) }
 
-// Hear reports whether any destination is told of an event.
+// HearOwners reports whether the accounts' own addresses are told of an event.
+func (m *Mail) HearOwners(event string) bool {
+	return m.Accounts && slices.Contains(accountEvents, event) && hears(m.Events, event)
+}
+
+// Hear reports whether anybody is told of an event.
 func (a *Alerts) Hear(event string) bool {
 	for i := range a.Webhooks {
 		if a.Webhooks[i].Hears(event) {
@@ -102,7 +107,7 @@ func (a *Alerts) Hear(event string) bool {
 		}
 	}
 	for i := range a.Mails {
-		if a.Mails[i].Hears(event) {
+		if a.Mails[i].Hears(event) || a.Mails[i].HearOwners(event) {
 			return true
 		}
 	}
@@ -132,7 +137,7 @@ func (w Webhook) Digest() string {
 // Digest is as that of a webhook.
 func (m Mail) Digest() string {
 	return digestText(m.Name, m.Server(), string(m.TLS), m.From, strings.Join(m.To, "\n"), m.Username, m.Password,
-		m.Timeout.String(), m.CA, strings.Join(m.Events, "\n"))
+		strconv.FormatBool(m.Accounts), m.Timeout.String(), m.CA, strings.Join(m.Events, "\n"))
 }
 
 func digestText(parts ...string) string {
@@ -154,6 +159,7 @@ type printedMail struct {
 	TLS      MailTLS  `json:"tls"`
 	From     string   `json:"from"`
 	To       []string `json:"to"`
+	Accounts bool     `json:"accounts"`
 	Username string   `json:"username,omitempty"`
 	Timeout  string   `json:"timeout"`
 	CA       string   `json:"ca,omitempty"`
@@ -166,7 +172,8 @@ func (w *Webhook) printed() printedWebhook {
 }
 
 func (m *Mail) printed() printedMail {
-	return printedMail{m.Server(), m.TLS, m.From, m.To, m.Username, m.Timeout.String(), digestOf(m.CA), m.Events}
+	return printedMail{m.Server(), m.TLS, m.From, m.To, m.Accounts, m.Username, m.Timeout.String(), digestOf(m.CA),
+		m.Events}
 }
 
 // MarshalJSON prints it without secrets.
@@ -279,8 +286,13 @@ var mailGrammar = grammar{
 				"network."},
 		{name: "from", kind: aText(320), required: true, example: `"Fareway <fareway@example.com>"`,
 			doc: "Whom the mail is from."},
-		{name: "to", kind: aList, required: true, example: `["ops@example.com"]`,
+		{name: "to", kind: aList, instead: "required, but with `accounts`", example: `["ops@example.com"]`,
 			doc: "The addresses that it is for, up to 50."},
+		{name: "accounts", kind: aFlag, fallback: `false`, example: "true",
+			doc: "Whether accounts' own addresses (`fareway gateway account set-mail`) are mailed what is about their " +
+				"account, " +
+				"in words for its owner. Each account gets its own, at most 4 mails a day of one event, and nothing that is the " +
+				"operator's. `events` narrows it. One block only may have it."},
 		{name: "username", kind: aText(320), instead: "nobody logs in", example: `"fareway@example.com"`,
 			doc: "Who logs in at the server."},
 		{name: "password", kind: aText(4096), secret: true, instead: "nobody logs in", example: `env("SMTP_PASSWORD")`,
@@ -307,6 +319,10 @@ func (l *loader) alerts(file *section) (a Alerts) {
 		for _, b := range s.blocks["mail"] {
 			m := l.open(b, &mailGrammar).mail()
 			m.Name, _ = s.label(b, mails)
+			if m.Accounts && slices.ContainsFunc(a.Mails, func(other Mail) bool { return other.Accounts }) {
+				s.fail(b.DefRange(), "Accounts mailed twice", "Another mail block above has accounts = true, and who has an "+
+					"account would get each mail from both. Leave it in one of them.")
+			}
 			a.Mails = append(a.Mails, m)
 		}
 		for what, n := range map[string]int{"webhook": len(a.Webhooks), "mail": len(a.Mails)} {
@@ -447,6 +463,7 @@ func (s *section) mail() Mail {
 	s.duration("timeout", &m.Timeout)
 	s.pem("ca", &m.CA)
 	m.Events = s.events()
+	s.flag("accounts", &m.Accounts)
 	tls := string(m.TLS)
 	s.oneOf("tls", &tls)
 	m.TLS = MailTLS(tls)
@@ -474,6 +491,13 @@ func (s *section) mail() Mail {
 		s.fail(attr.Expr.Range(), "Too many recipients", fmt.Sprintf("There may be %d. Use a mailing list.", maxRecipients))
 	} else if list, ok := exprOf(attr).(*hclsyntax.TupleConsExpr); ok && len(list.Exprs) == 0 {
 		s.fail(list.Range(), "Nobody to mail to", "Name at least one address, as in [\"ops@example.com\"].")
+	} else if attr == nil && !m.Accounts {
+		s.fail(s.header, "Nobody to mail to", "Name addresses, as in to = [\"ops@example.com\"], or write "+
+			"accounts = true, for mails to the accounts' own addresses.")
+	}
+	if m.Accounts && len(m.Events) > 0 && !slices.ContainsFunc(m.Events, m.HearOwners) {
+		s.fail(s.anyOf("events"), "Nothing for accounts", "None of these events is about an account. Those are "+
+			strings.Join(accountEvents, ", ")+".")
 	}
 	s.text("username", &m.Username)
 	s.secretText("password", &m.Password)
@@ -517,20 +541,6 @@ func (s *section) mailServer(m *Mail) {
 		s.fail(s.anyOf("tls"), "Mail without TLS", "To a server that is neither this machine nor of a private network the "+
 			"password and the messages would go in clear. Write tls = \"starttls\", or \"implicit\".")
 	}
-}
-
-// mailAddress is the bare address of one that may have a name before it.
-func mailAddress(text string) (address, problem string) {
-	a, err := mail.ParseAddress(text)
-	if err != nil {
-		return "", "must be a mail address, as in \"ops@example.com\""
-	}
-	for _, r := range a.Address {
-		if r <= ' ' || r > '~' {
-			return "", "must be an address of ASCII letters; a domain of others is written as xn--..."
-		}
-	}
-	return a.Address, ""
 }
 
 var (

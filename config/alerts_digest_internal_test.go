@@ -25,6 +25,8 @@ func TestADigestIsOfAllThatABlockHas(t *testing.T) {
 				f.SetInt(1)
 			case reflect.Uint16:
 				f.SetUint(1)
+			case reflect.Bool:
+				f.SetBool(true)
 			case reflect.Slice:
 				f.Set(reflect.ValueOf([]string{"changed"}))
 			default:

@@ -21,18 +21,6 @@ type Portal struct {
 	OIDC []OIDC // in file order
 }
 
-// CheckMailAddress is an error where a text is no bare address to which mail can be sent.
-func CheckMailAddress(text string) error {
-	address, problem := mailAddress(text)
-	if problem == "" && address != text {
-		problem = "must be an address without a name before it"
-	}
-	if problem != "" {
-		return fmt.Errorf("address %q: it %s", text, problem)
-	}
-	return nil
-}
-
 // OIDC is an issuer of OpenID Connect by which people sign in. It holds a secret: it prints without it.
 type OIDC struct {
 	Name         string

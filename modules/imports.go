@@ -13,5 +13,6 @@ import (
 	_ "github.com/fareway/fareway/modules/families"
 	_ "github.com/fareway/fareway/modules/gateway"
 	_ "github.com/fareway/fareway/modules/limits"
+	_ "github.com/fareway/fareway/modules/portal"
 	_ "github.com/fareway/fareway/modules/verify"
 )

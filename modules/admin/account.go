@@ -18,9 +18,18 @@ func (a *API) createAccount(r *http.Request) (any, error) {
 	if err != nil {
 		return nil, err
 	}
+	if err := checkMail(in.Mail); err != nil {
+		return nil, err
+	}
 	account, err := CreateAccount(r.Context(), a.engine, in.Name, in.Plan)
 	if err != nil {
 		return nil, err
+	}
+	if len(in.Mail) > 0 {
+		if account, err = a.engine.Store().SetMail(r.Context(), account.ID, in.Mail); err != nil {
+			return nil, fmt.Errorf("account %q is made, and has no mail address yet, which `fareway gateway account set-mail` "+
+				"gives it: %w", in.Name, err)
+		}
 	}
 	return a.books.view(account), nil
 }
@@ -185,6 +194,35 @@ func (a *API) setRequires(r *http.Request) (any, error) {
 		return nil, fmt.Errorf("setting what the account requires: %w", err)
 	}
 	return a.books.view(account), nil
+}
+
+func (a *API) setMail(r *http.Request) (any, error) {
+	in, err := readJSON[NewMail](r)
+	if err != nil {
+		return nil, err
+	}
+	if in.Mail == nil {
+		return nil, problem(http.StatusBadRequest, "mail is missing: a list of addresses, [] for nobody")
+	}
+	if err := checkMail(*in.Mail); err != nil {
+		return nil, err
+	}
+	account, err := a.books.account(r.Context(), r.PathValue("name"))
+	if err != nil {
+		return nil, err
+	}
+	account, err = a.engine.Store().SetMail(r.Context(), account.ID, *in.Mail)
+	if err != nil {
+		return nil, fmt.Errorf("setting the mail addresses: %w", err)
+	}
+	return a.books.view(account), nil
+}
+
+func checkMail(addresses []string) error {
+	if _, err := config.ParseOwners(addresses); err != nil {
+		return problem(http.StatusBadRequest, "%w", err)
+	}
+	return nil
 }
 
 func (a *API) setState(r *http.Request) (any, error) {

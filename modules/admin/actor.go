@@ -19,6 +19,9 @@ const maxActor = 100
 // proof: they can state what they like. Characters that could be mistaken for something else in a log are question
 // marks.
 func actorOf(r *http.Request) string {
+	if actor, ok := r.Context().Value(localActorKey{}).(string); ok {
+		return actor
+	}
 	way := "token"
 	switch {
 	case overSocket(r):

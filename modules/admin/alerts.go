@@ -1,11 +1,13 @@
 package admin
 
 import (
+	"context"
 	"errors"
 	"net/http"
 
 	"github.com/fareway/fareway/config"
 	"github.com/fareway/fareway/modules/internal/alerts"
+	"github.com/fareway/fareway/modules/internal/ledger"
 )
 
 // Alerts are what somebody must hear of: what is raised, whom it is told, and what there is to tell.
@@ -58,12 +60,14 @@ type AlertsSummary struct {
 	// Failing are the destinations that take no messages.
 	Failing []alerts.Destination `json:"failing,omitempty"`
 	Problem string               `json:"problem,omitempty"` // why messages cannot be kept
+	Idle    string               `json:"idle,omitempty"`    // why nobody may be told of anything
 }
 
 // summarizeAlerts is nil where there is nothing to say.
 func (a *API) summarizeAlerts() *AlertsSummary {
 	s := a.engine.Alerts().Standing()
-	v := AlertsSummary{Raised: []alerts.Alert{}, Accounts: make(map[string]int), Problem: s.Problem}
+	v := AlertsSummary{Raised: []alerts.Alert{}, Accounts: make(map[string]int), Problem: s.Problem,
+		Idle: s.Idle}
 	about := make(map[string]bool)
 	for i := range config.AlertEvents {
 		about[config.AlertEvents[i].Name] = config.AlertEvents[i].Account
@@ -80,7 +84,7 @@ func (a *API) summarizeAlerts() *AlertsSummary {
 			v.Failing = append(v.Failing, *d)
 		}
 	}
-	if len(v.Raised)+len(v.Accounts)+len(v.Failing) == 0 && v.Problem == "" {
+	if len(v.Raised)+len(v.Accounts)+len(v.Failing) == 0 && v.Problem+v.Idle == "" {
 		return nil
 	}
 	return &v
@@ -89,6 +93,8 @@ func (a *API) summarizeAlerts() *AlertsSummary {
 // HookTest says which destinations of alerts are sent a test: those with a name, "" for all.
 type HookTest struct {
 	Name string `json:"name,omitempty"`
+	// Account, by name or id, is whose owner is sent it; "": the operators' destinations are.
+	Account string `json:"account,omitempty"`
 }
 
 // HooksTested is what came of it.
@@ -102,13 +108,41 @@ func (a *API) testHooks(r *http.Request) (any, error) {
 	if err != nil {
 		return nil, err
 	}
-	a.engine.Logger().Info("destinations of alerts are tested", "name", in.Name, "by", actorOf(r))
-	tested, err := a.engine.Alerts().Test(r.Context(), in.Name)
-	switch {
-	case errors.Is(err, alerts.ErrUnknown):
+	of := alerts.TestOf{Name: in.Name}
+	if in.Account != "" {
+		account, err := a.books.account(r.Context(), in.Account)
+		if err != nil {
+			return nil, err
+		}
+		if len(account.Mail) == 0 {
+			return nil, problem(http.StatusBadRequest, "account %q has no mail address: `fareway gateway account set-mail %s "+
+				"ADDRESS` gives it one", account.Name, account.Name)
+		}
+		of.Account, of.AccountName = account.ID, account.Name
+	}
+	tested, err := a.engine.Alerts().Test(r.Context(), of)
+	if errors.Is(err, alerts.ErrUnknown) {
 		return nil, problem(http.StatusNotFound, "%w", err)
-	case err != nil:
+	}
+	if err != nil {
 		return nil, err
 	}
+	a.recordTests(r.Context(), of.Account, tested)
 	return HooksTested{tested}, nil
+}
+
+// recordTests adds an act for each destination. A test was sent whether the ledger is there or not: often that it is
+// away is why somebody tests.
+func (a *API) recordTests(ctx context.Context, account string, tested []alerts.Tested) {
+	for i := range tested {
+		t := &tested[i]
+		after := map[string]any{"message_id": t.MessageID, "delivered": t.Delivered}
+		if t.Status > 0 {
+			after["status"] = t.Status
+		}
+		if err := a.engine.Store().RecordAct(ctx, "hook.test", account, t.Destination, after); err != nil {
+			a.engine.Logger().Warn("a test of a destination of alerts is not on the audit trail", "destination",
+				t.Destination, "by", ledger.ActorOf(ctx), "error", err)
+		}
+	}
 }

@@ -38,7 +38,7 @@ func init() {
 //	                                        what cost: JSON lines {"done", "of"} and a last one {"comparison"}
 //	POST   /fareway/reload?by=COMMAND       loads the HCL file now, as saving it does by itself; 422 when it is refused
 //	GET    /fareway/alerts                  what is raised, whom it is told, and what there is to tell
-//	POST   /fareway/hooks/test              {"name"?} sends a test to destinations of alerts, and says what came back
+//	POST   /fareway/hooks/test              {"name"?, "account"?} sends a test to destinations of alerts, or to an owner
 //	POST   /fareway/probes                  a credential for a request through the public address that costs nothing
 //	POST   /fareway/upgrade                 {"program"?} puts another process in the place of this one; on a socket only
 //	GET    /fareway/plugins                 provider plugins: those that run, built-in ones, files of plugin_dir
@@ -46,7 +46,7 @@ func init() {
 //	GET    /fareway/routes                  the routes, with what was learned of them
 //	GET    /fareway/profiles                each profile's rate, and what it makes of the reference workload
 //	GET    /fareway/profiles/calibration    ?since= which rates the requests since then would give them
-//	GET    /fareway/accounts                all accounts *
+//	GET    /fareway/accounts                all accounts *; ?search=NAME, or ?after=ID and limit=N
 //	GET    /fareway/accounts/{name}         one account, by name or id
 //	GET    /fareway/keys[?account=NAME]     keys, without their secrets *
 //	GET    /fareway/usage                   sums of settled requests *; see booksAPI.usage for what narrows them
@@ -55,6 +55,8 @@ func init() {
 //	GET    /fareway/explain/{request}       which routes were there for a request, and why it went where it went
 //	GET    /fareway/ledger/pruned           {"before"} since when the detail of requests is there; null: all of it
 //	GET    /fareway/ledger/entries          the journal, oldest first *
+//	GET    /fareway/ledger/latest           ?account= the same of an account, newest first and a page at a time, with the
+//	                                        requests that were settled; see booksAPI.latest for what narrows it
 //	GET    /fareway/ledger/checkpoints      all checkpoints, oldest first *
 //	GET    /fareway/ledger/audit            what operators did, oldest first *
 //	GET    /fareway/ledger/spool            what the spool had and could not apply *; ?all=true: with what is decided
@@ -67,12 +69,13 @@ func init() {
 //
 // and what changes something:
 //
-//	POST   /fareway/accounts                {"name", "plan"?} makes an account with a balance of 0
+//	POST   /fareway/accounts                {"name", "plan"?, "mail"?} makes an account with a balance of 0
 //	POST   /fareway/accounts/{name}/name    {"name"} renames it
 //	POST   /fareway/accounts/{name}/plan    {"plan"} puts it on another plan, or on "none"
 //	POST   /fareway/accounts/{name}/limit   {"limit", "value"} sets a limit (FindLimit) of its own; null: its plan's
 //	POST   /fareway/accounts/{name}/profile {"profile"} sets a default profile of its own, or "none": its plan's
 //	POST   /fareway/accounts/{name}/requires {"region"?, "retention"?} what routes must be, besides what its plan says
+//	POST   /fareway/accounts/{name}/mail    {"mail"} the addresses that are told what is about it; []: nobody
 //	POST   /fareway/accounts/{name}/state   {"state": "active" | "suspended" | "inactive"}
 //	POST   /fareway/keys                    {"account", "name", "expires"?, "spend_cap_credits"?} makes a key, shown once
 //	PATCH  /fareway/keys/{id}               {"name"?, "expires"?, "spend_cap_credits"?} changes what is given
@@ -151,14 +154,8 @@ func (a *API) Provision(ctx caddy.Context) error {
 
 // serve makes the API that of an engine.
 func (a *API) serve(e *engine.Engine) (err error) {
-	a.engine, a.strangers = e, newStrangers(e.Logger)
-	a.books = booksAPI{books: e.Store(), now: e.Now, config: func() *config.Config {
-		if g := e.Current(); g != nil {
-			return g.Config
-		}
-		return nil
-	}, spool: func() (engine.SpoolState, []spool.Item, error) { return e.Spool(), e.Aside().Items(), nil },
-		logged: e.FindRequest, failure: e.FailureOf}
+	a.attach(e)
+	a.strangers = newStrangers(e.Logger)
 	if a.token, err = loadToken(e.DataDir(), adminTokenFile); err != nil {
 		return err
 	}
@@ -169,8 +166,30 @@ func (a *API) serve(e *engine.Engine) (err error) {
 	return err
 }
 
+// attach has it answer for an engine.
+func (a *API) attach(e *engine.Engine) {
+	a.engine = e
+	a.books = booksAPI{books: e.Store(), now: e.Now, config: func() *config.Config {
+		if g := e.Current(); g != nil {
+			return g.Config
+		}
+		return nil
+	}, spool: func() (engine.SpoolState, []spool.Item, error) { return e.Spool(), e.Aside().Items(), nil },
+		logged: e.FindRequest, failure: e.FailureOf}
+}
+
 // Routes returns the routes under /fareway/.
 func (a *API) Routes() []caddy.AdminRoute {
+	routes := a.handlers()
+	for i, r := range routes {
+		routes[i].Handler = a.guard(r.Handler, a.mayAll)
+	}
+	return append(routes, caddy.AdminRoute{Pattern: "GET /fareway/metrics",
+		Handler: a.guard(caddy.AdminHandlerFunc(a.metrics), a.mayMeasure)})
+}
+
+// handlers are the routes that need the token, before anybody has asked for it.
+func (a *API) handlers() []caddy.AdminRoute {
 	routes := []caddy.AdminRoute{
 		{Pattern: "GET /fareway/status", Handler: reply(a.status)},
 		{Pattern: "GET /fareway/nodes", Handler: reply(a.nodes)},
@@ -186,6 +205,7 @@ func (a *API) Routes() []caddy.AdminRoute {
 		{Pattern: "POST /fareway/accounts/{name}/limit", Handler: a.change(a.setLimit)},
 		{Pattern: "POST /fareway/accounts/{name}/profile", Handler: a.change(a.setProfile)},
 		{Pattern: "POST /fareway/accounts/{name}/requires", Handler: a.change(a.setRequires)},
+		{Pattern: "POST /fareway/accounts/{name}/mail", Handler: a.change(a.setMail)},
 		{Pattern: "POST /fareway/accounts/{name}/state", Handler: a.change(a.setState)},
 		{Pattern: "POST /fareway/keys", Handler: a.change(a.createKey)},
 		{Pattern: "PATCH /fareway/keys/{id}", Handler: a.change(a.changeKey)},
@@ -199,7 +219,7 @@ func (a *API) Routes() []caddy.AdminRoute {
 		{Pattern: "POST /fareway/reload", Handler: reply(a.reload)},
 		{Pattern: "POST /fareway/upgrade", Handler: reply(a.upgrade)},
 		{Pattern: "GET /fareway/alerts", Handler: reply(a.alerts)},
-		{Pattern: "POST /fareway/hooks/test", Handler: reply(a.testHooks)},
+		{Pattern: "POST /fareway/hooks/test", Handler: acting(a.testHooks)},
 		{Pattern: "POST /fareway/probes", Handler: reply(a.makeProbe)},
 		{Pattern: "POST /fareway/plan", Handler: reply(a.plan)},
 		{Pattern: "POST /fareway/replay", Handler: lines(a.replanRequests)},
@@ -215,12 +235,7 @@ func (a *API) Routes() []caddy.AdminRoute {
 		acceptLoss: func(ctx context.Context, reason string) (ledger.Loss, error) {
 			return a.engine.AcceptLoss(ctx, reason)
 		}}
-	routes = append(routes, decisions.routes(a.change)...)
-	for i, r := range routes {
-		routes[i].Handler = a.guard(r.Handler, a.mayAll)
-	}
-	return append(routes, caddy.AdminRoute{Pattern: "GET /fareway/metrics",
-		Handler: a.guard(caddy.AdminHandlerFunc(a.metrics), a.mayMeasure)})
+	return append(routes, decisions.routes(a.change)...)
 }
 
 // guard lets nobody in but those who may, and lets a request take its time once it has arrived.
@@ -265,6 +280,13 @@ func (a *API) change(handle func(*http.Request) (any, error)) caddy.AdminHandler
 	return reply(func(r *http.Request) (any, error) {
 		// Also when it has failed: an answer that came too late may be about something that was done.
 		defer a.engine.ForgetKeys()
+		return handle(r.WithContext(ledger.WithActor(r.Context(), actorOf(r))))
+	})
+}
+
+// acting is for what is an act and changes nothing that is remembered of accounts and keys.
+func acting(handle func(*http.Request) (any, error)) caddy.AdminHandler {
+	return reply(func(r *http.Request) (any, error) {
 		return handle(r.WithContext(ledger.WithActor(r.Context(), actorOf(r))))
 	})
 }

@@ -3,7 +3,9 @@ package admin
 import (
 	"context"
 	"errors"
+	"math"
 	"net/http"
+	"strconv"
 	"time"
 
 	"github.com/caddyserver/caddy/v2"
@@ -39,6 +41,7 @@ func (b *booksAPI) routes() []caddy.AdminRoute {
 		{Pattern: "GET /fareway/usage/{request}", Handler: reply(b.request)},
 		{Pattern: "GET /fareway/ledger/pruned", Handler: reply(b.prunedBefore)},
 		{Pattern: "GET /fareway/ledger/entries", Handler: list(b.entries)},
+		{Pattern: "GET /fareway/ledger/latest", Handler: reply(b.latest)},
 		{Pattern: "GET /fareway/ledger/checkpoints", Handler: list(b.checkpoints)},
 		{Pattern: "GET /fareway/ledger/audit", Handler: list(b.audit)},
 		{Pattern: "GET /fareway/ledger/spool", Handler: list(b.listAside)},
@@ -46,8 +49,45 @@ func (b *booksAPI) routes() []caddy.AdminRoute {
 	}
 }
 
+// listAccounts reads what narrows it: search (a name or an id), after (an id: those that were made after that one) and
+// limit.
 func (b *booksAPI) listAccounts(r *http.Request, emit func(any) error) error {
-	return b.books.Accounts(r.Context(), func(a ledger.Account) error { return emit(b.view(a)) })
+	q := r.URL.Query()
+	if name := q.Get("search"); name != "" {
+		account, err := b.books.Account(r.Context(), name)
+		if errors.Is(err, ledger.ErrNotFound) {
+			return nil
+		}
+		if err != nil {
+			return err
+		}
+		return emit(b.view(account))
+	}
+	left := math.MaxInt
+	if text := q.Get("limit"); text != "" {
+		var err error
+		if left, err = strconv.Atoi(text); err != nil || left < 1 {
+			return problem(http.StatusBadRequest, "limit %q: write how many accounts are listed at most, as in 100", text)
+		}
+	}
+	after := q.Get("after")
+	err := b.books.Accounts(r.Context(), func(a ledger.Account) error {
+		switch {
+		case after != "":
+			if a.ID == after {
+				after = ""
+			}
+			return nil
+		case left == 0:
+			return errFound
+		}
+		left--
+		return emit(b.view(a))
+	})
+	if errors.Is(err, errFound) {
+		return nil
+	}
+	return err
 }
 
 func (b *booksAPI) showAccount(r *http.Request) (any, error) {

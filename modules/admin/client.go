@@ -24,6 +24,7 @@ type Client struct {
 	data    string // the data folder, "" when it is not known
 	named   bool   // by --admin: it is not the data folder's socket
 	token   string
+	actor   string // of a client of Local; "" for the user that runs this process
 	http    *http.Client
 }
 
@@ -37,6 +38,17 @@ type adminError struct {
 }
 
 func (e *adminError) Error() string { return e.Message }
+
+// StatusOf is the HTTP status of an error reply; 0 of any other error.
+func StatusOf(err error) int {
+	if e, ok := errors.AsType[*adminError](err); ok {
+		return e.Status
+	}
+	if _, ok := errors.AsType[*PrunedProblem](err); ok {
+		return http.StatusGone
+	}
+	return 0
+}
 
 // NewClient speaks to the gateway on the data folder, or at the admin address when one is given. Nothing is
 // dialled yet.
@@ -95,6 +107,9 @@ func (c *Client) send(ctx context.Context, method, path string, in any) (*http.R
 	to := "https://" + c.Dial
 	if c.Network == "unix" {
 		to = "http://localhost" // Caddy does not look at it on a unix socket
+	}
+	if c.actor != "" {
+		ctx = context.WithValue(ctx, localActorKey{}, c.actor)
 	}
 	req, err := http.NewRequestWithContext(ctx, method, to+path, body)
 	if err != nil {

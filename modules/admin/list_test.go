@@ -249,3 +249,40 @@ func TestLongLinesAreRead(t *testing.T) {
 	_, err := readLine(r)
 	require.ErrorIs(t, err, bufio.ErrBufferFull, "but not without bound")
 }
+
+// pipeListener accepts connections that are dialled in this process.
+type pipeListener struct {
+	conns chan net.Conn
+	done  chan struct{}
+}
+
+func (l *pipeListener) dial(ctx context.Context, _, _ string) (net.Conn, error) {
+	ours, theirs := net.Pipe()
+	select {
+	case l.conns <- theirs:
+		return ours, nil
+	case <-ctx.Done():
+		return nil, context.Cause(ctx)
+	}
+}
+
+// Accept implements net.Listener.
+func (l *pipeListener) Accept() (net.Conn, error) {
+	select {
+	case c := <-l.conns:
+		return c, nil
+	case <-l.done:
+		return nil, net.ErrClosed
+	}
+}
+
+// Close implements net.Listener. The server calls it once.
+func (l *pipeListener) Close() error {
+	close(l.done)
+	return nil
+}
+
+// Addr implements net.Listener.
+func (l *pipeListener) Addr() net.Addr { return &net.UnixAddr{Name: "this process", Net: "unix"} }
+
+var _ net.Listener = (*pipeListener)(nil)

@@ -2,18 +2,15 @@ package admin
 
 import (
 	"context"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"log/slog"
-	"net"
 	"net/http"
 	"time"
 
 	"github.com/caddyserver/caddy/v2"
 
 	"github.com/fareway/fareway/config"
-	"github.com/fareway/fareway/modules/gateway"
 	"github.com/fareway/fareway/modules/internal/engine"
 	"github.com/fareway/fareway/modules/internal/human"
 	"github.com/fareway/fareway/modules/internal/ledger"
@@ -149,79 +146,3 @@ func (o Offline) logged(_ context.Context, id string) (requestlog.Record, error)
 	}
 	return requestlog.Find(engine.RequestLogDir(o.Data), id, time.Now().Add(-age))
 }
-
-// serveHere serves the admin API's routes to a client in this process, for as long as ask takes.
-func serveHere(routes []caddy.AdminRoute, path string, ask func(c *Client) error) error {
-	mux := http.NewServeMux()
-	for _, route := range routes {
-		mux.HandleFunc(route.Pattern, plain(route.Handler))
-	}
-	ln := &pipeListener{conns: make(chan net.Conn), done: make(chan struct{})}
-	srv := &http.Server{Handler: mux}
-	ended := make(chan struct{})
-	go func() {
-		_ = srv.Serve(ln) // its only end is Close
-		close(ended)
-	}()
-	c := &Client{Place: gateway.Place{Address: path, Network: "unix"}, Source: path, Offline: true, http: &http.Client{
-		Transport: &http.Transport{DisableKeepAlives: true, DialContext: ln.dial},
-	}}
-	err := ask(c)
-	if closing := srv.Close(); err == nil {
-		err = closing
-	}
-	<-ended
-	return err
-}
-
-// plain answers errors as Caddy's admin endpoint does.
-func plain(h caddy.AdminHandler) http.HandlerFunc {
-	return func(w http.ResponseWriter, r *http.Request) {
-		err := h.ServeHTTP(w, r)
-		if err == nil {
-			return
-		}
-		e := asAPIError(err)
-		w.Header().Set("Content-Type", "application/json")
-		w.WriteHeader(e.HTTPStatus)
-		// The client may be gone; there is nobody left to tell.
-		_ = json.NewEncoder(w).Encode(adminError{Message: e.Err.Error()})
-	}
-}
-
-// pipeListener accepts connections that are dialled in this process.
-type pipeListener struct {
-	conns chan net.Conn
-	done  chan struct{}
-}
-
-func (l *pipeListener) dial(ctx context.Context, _, _ string) (net.Conn, error) {
-	ours, theirs := net.Pipe()
-	select {
-	case l.conns <- theirs:
-		return ours, nil
-	case <-ctx.Done():
-		return nil, context.Cause(ctx)
-	}
-}
-
-// Accept implements net.Listener.
-func (l *pipeListener) Accept() (net.Conn, error) {
-	select {
-	case c := <-l.conns:
-		return c, nil
-	case <-l.done:
-		return nil, net.ErrClosed
-	}
-}
-
-// Close implements net.Listener. The server calls it once.
-func (l *pipeListener) Close() error {
-	close(l.done)
-	return nil
-}
-
-// Addr implements net.Listener.
-func (l *pipeListener) Addr() net.Addr { return &net.UnixAddr{Name: "this process", Net: "unix"} }
-
-var _ net.Listener = (*pipeListener)(nil)

@@ -50,15 +50,20 @@ func (a *API) recent(r *http.Request) (any, error) {
 			return nil, problem(http.StatusBadRequest, "after %q: write the number of a request, as \"last\" has it", text)
 		}
 	}
-	list, last := a.engine.Recent(after)
-	v := Recent{Since: a.engine.Opened(), Last: last, Requests: make([]EndedRequest, len(list))}
-	if last > after {
-		v.Missed = max(last-after, uint64(len(list))) - uint64(len(list))
+	return ReadRecent(a.engine, after), nil
+}
+
+// ReadRecent is what has ended last on this node, after number n.
+func ReadRecent(e *engine.Engine, n uint64) Recent {
+	list, last := e.Recent(n)
+	v := Recent{Since: e.Opened(), Last: last, Requests: make([]EndedRequest, len(list))}
+	if last > n {
+		v.Missed = max(last-n, uint64(len(list))) - uint64(len(list))
 	}
 	for i := range list {
 		v.Requests[i] = viewEnded(&list[i])
 	}
-	return v, nil
+	return v
 }
 
 func viewEnded(e *engine.Ended) EndedRequest {

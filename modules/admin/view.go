@@ -29,6 +29,7 @@ type Account struct {
 	Period            Period    `json:"period"`
 	Limits            *Limits   `json:"limits,omitempty"` // what holds for it; absent when no configuration is known
 	Requires          *Requires `json:"requires,omitempty"`
+	Mail              []string  `json:"mail,omitempty"` // addresses of who is told what is about it
 }
 
 // Requires is what the routes of an account's requests must be: all that either says.
@@ -92,6 +93,7 @@ func viewAccount(a ledger.Account) Account {
 			End: optionalTime(a.Period.End), SpentMicrocents: a.Period.Spent, Tokens: a.Period.Tokens,
 			WaivedMicrocents: a.Period.Waived,
 		},
+		Mail: a.Mail,
 	}
 }
 
@@ -321,8 +323,9 @@ type RouteFailure struct {
 
 // NewAccount makes an account.
 type NewAccount struct {
-	Name string `json:"name"`
-	Plan string `json:"plan,omitempty"`
+	Name string   `json:"name"`
+	Plan string   `json:"plan,omitempty"`
+	Mail []string `json:"mail,omitempty"`
 }
 
 // NewName renames an account.
@@ -350,6 +353,11 @@ type NewProfile struct {
 type NewRequires struct {
 	Region    *[]string `json:"region"`    // one of these; []: wherever
 	Retention *string   `json:"retention"` // "none" or a duration; "": however long
+}
+
+// NewMail sets the addresses of who is told what is about an account.
+type NewMail struct {
+	Mail *[]string `json:"mail"` // []: nobody
 }
 
 // NewState sets an account's state.

@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"io"
 	"net/url"
+	"strings"
 
 	"github.com/spf13/cobra"
 
@@ -23,7 +24,7 @@ func accountCommand() *cobra.Command {
 	})
 	cmd.AddCommand(accountCreateCommand(), accountListCommand(), accountShowCommand(), accountRenameCommand(),
 		accountPlanCommand(),
-		accountLimitCommand(), accountProfileCommand(), accountRequiresCommand(),
+		accountLimitCommand(), accountProfileCommand(), accountRequiresCommand(), accountMailCommand(),
 		accountStateCommand("suspend", ledger.Suspended,
 			"Refuses an account's requests from the next one on (403); running ones finish"),
 		accountStateCommand("deactivate", ledger.Inactive, "Closes an account; its balance and its history stay"),
@@ -41,7 +42,7 @@ func accountCreateCommand() *cobra.Command {
 		Use:     "create NAME",
 		Short:   "Makes an account",
 		Long:    "Makes an account. Its balance is 0, or what its plan gives for the first month\n(monthly_credits).",
-		Example: "  fareway gateway account create ann --plan starter",
+		Example: "  fareway gateway account create ann --plan starter --mail ann@example.com",
 		Args:    exactly("NAME"),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			in.Name = args[0]
@@ -62,6 +63,7 @@ func accountCreateCommand() *cobra.Command {
 		},
 	}
 	cmd.Flags().StringVar(&in.Plan, "plan", "", "a `PLAN` of the configuration")
+	cmd.Flags().StringArrayVar(&in.Mail, "mail", nil, "an `ADDRESS` that is told what is about the account; up to 5")
 	to.addFlags(cmd)
 	out.addFlag(cmd)
 	return cmd
@@ -82,10 +84,10 @@ func accountListCommand() *cobra.Command {
 			if err != nil {
 				return err
 			}
-			w := cmd.OutOrStdout()
 			if out.json {
-				return copyArray(cmd.Context(), c, "/fareway/accounts", nil, w)
+				return copyArray(cmd.Context(), c, "/fareway/accounts", nil, cmd.OutOrStdout())
 			}
+			w := screen(cmd)
 			return printRows(w, gateway.Own("There are no accounts: make one with `fareway gateway account create NAME`."),
 				newListing(w, column{title: "NAME"}, column{title: "STATE"}, column{title: "PLAN"},
 					column{title: "BALANCE", align: right}, column{title: "AVAILABLE", align: right}),
@@ -133,6 +135,7 @@ func printAccount(w io.Writer, v admin.Account) {
 		fmt.Fprintf(w, "state\t%s\n", v.State)
 		fmt.Fprintf(w, "plan\t%s\n", orDash(v.Plan))
 		fmt.Fprintf(w, "created\t%s\n", human.Moment(v.Created))
+		fmt.Fprintf(w, "mail\t%s\n", orDash(strings.Join(v.Mail, ", ")))
 		fmt.Fprintf(w, "balance\t%s\n", human.Credits(v.BalanceCredits))
 		fmt.Fprintf(w, "on hold\t%s\n", human.Credits(v.ReservedCredits))
 		fmt.Fprintf(w, "available\t%s\n", human.Credits(v.AvailableCredits))

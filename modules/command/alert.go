@@ -54,7 +54,9 @@ and whom. What is raised is shown also where nobody is told.`,
 func alertLabel(a *alerts.Alert) string { return orDash(cmp.Or(a.Name, a.Subject)) }
 
 func printAlerts(w io.Writer, v admin.Alerts) {
-	if !v.Active {
+	if v.Idle != "" {
+		fmt.Fprintf(w, "%s\n\n", sentence(v.Idle))
+	} else if !v.Active {
 		fmt.Fprint(w, "This process does not look yet: one before it still has the outbox, or its lock cannot be taken.\n\n")
 	}
 	if v.Problem != "" {
@@ -110,8 +112,12 @@ func toldText(a *alerts.Alert) string {
 	switch {
 	case a.Elsewhere:
 		return "by another node"
-	case a.Told == nil:
+	case a.Told == nil && a.OwnerTold == nil:
 		return "no"
+	case a.Told == nil:
+		return "its owner, " + human.Moment(*a.OwnerTold)
+	case a.OwnerTold != nil:
+		return human.Moment(*a.Told) + ", and its owner"
 	}
 	return human.Moment(*a.Told)
 }
@@ -148,6 +154,7 @@ func hookTestCommand() *cobra.Command {
 	var (
 		to  target
 		out output
+		in  admin.HookTest
 	)
 	cmd := &cobra.Command{
 		Use:   "test [NAME]",
@@ -156,13 +163,13 @@ func hookTestCommand() *cobra.Command {
 those of a name, from the gateway that runs: by its network, with its secrets. It
 says what came back, and fails where one did not take the message. A destination
 that takes it is told again of what waits for it, also where it had said that it is
-gone.`,
-		Example: "  fareway gateway hook test\n  fareway gateway hook test ops",
+gone. With --account the test goes to that account's own addresses instead, by the
+mail that has accounts = true. Tests are on the audit trail.`,
+		Example: "  fareway gateway hook test\n  fareway gateway hook test ops\n  fareway gateway hook test --account ann",
 		Args: func(cmd *cobra.Command, args []string) error {
 			return exactly([]string{"NAME"}[:min(len(args), 1)]...)(cmd, args)
 		},
 		RunE: func(cmd *cobra.Command, args []string) error {
-			var in admin.HookTest
 			if len(args) > 0 {
 				in.Name = args[0]
 			}
@@ -185,6 +192,7 @@ gone.`,
 			return nil
 		},
 	}
+	cmd.Flags().StringVar(&in.Account, "account", "", "the `ACCOUNT` whose owner is sent the test, by name or id")
 	to.addFlags(cmd)
 	out.addFlag(cmd)
 	return cmd

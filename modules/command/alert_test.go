@@ -18,6 +18,54 @@ import (
 	"github.com/fareway/fareway/modules/internal/engine/enginetest"
 )
 
+// TestCommandAccountMail: addresses are set, shown, replaced and taken away; and what is none changes nothing.
+func TestCommandAccountMail(t *testing.T) {
+	t.Parallel()
+	e := enginetest.Start(t, &config.Config{}, engine.Options{})
+	data := e.DataDir()
+	serve(t, e)
+	do := func(args ...string) (string, error) {
+		t.Helper()
+		return run(t, append(append([]string{"account"}, args...), "--data", data)...)
+	}
+	_, err := do("create", "ann", "--mail", "ann@example.com", "--mail", "nobody")
+	require.ErrorContains(t, err, `address "nobody": it must be a mail address`)
+	_, err = do("show", "ann")
+	require.ErrorContains(t, err, `there is no account "ann"`)
+	_, err = do("create", "ann", "--mail", "ann@example.com")
+	require.NoError(t, err)
+	out, err := do("show", "ann")
+	require.NoError(t, err)
+	require.Regexp(t, `(?m)^mail +ann@example\.com$`, out)
+	out, err = do("set-mail", "ann", "Ann <ann@example.com>", "billing@example.com")
+	require.NoError(t, err)
+	require.Equal(t, "Account ann: what is about it is mailed to ann@example.com, billing@example.com.\n", out)
+	for problem, args := range map[string][]string{
+		"NAME is missing": {"set-mail"}, "ADDRESS is missing, or --clear": {"set-mail", "ann"},
+		"--clear takes all addresses away": {"set-mail", "ann", "x@example.com", "--clear"},
+		"at most 5":                        {"set-mail", "ann", "a@x.y", "b@x.y", "c@x.y", "d@x.y", "e@x.y", "f@x.y"},
+		"must be a mail address":           {"set-mail", "ann", "a@x.y\r\nBcc: b@x.y"},
+		`there is no account "bob"`:        {"set-mail", "bob", "b@x.y"},
+	} {
+		_, err := do(args...)
+		require.ErrorContains(t, err, problem)
+	}
+	v := runJSON[admin.Account](t, "account", "show", "ann", "--data", data)
+	require.Equal(t, []string{"ann@example.com", "billing@example.com"}, v.Mail)
+	_, err = run(t, "hook", "test", "--account", "ann", "--data", data)
+	require.ErrorContains(t, err, "no block alerts")
+	out, err = do("set-mail", "ann", "--clear")
+	require.NoError(t, err)
+	require.Equal(t, "Account ann: nobody is mailed.\n", out)
+	_, err = run(t, "hook", "test", "--account", "ann", "--data", data)
+	require.ErrorContains(t, err, "has no mail address: `fareway gateway account set-mail ann ADDRESS`")
+	out, err = run(t, "ledger", "audit", "--data", data)
+	require.NoError(t, err)
+	require.Contains(t, out, "account.set_mail")
+	require.Contains(t, out, "a***@example.com,b***@example.com")
+	require.NotContains(t, out, "ann@example.com")
+}
+
 // TestHookTest: what came back is said, and the exit status says whether all took it.
 func TestHookTest(t *testing.T) {
 	t.Parallel()
@@ -51,6 +99,10 @@ func TestHookTest(t *testing.T) {
 	require.NoError(t, json.Unmarshal([]byte(out), &v))
 	require.Equal(t, 500, v.Results[0].Status)
 	require.NotContains(t, out, "secret-path")
+	acts, err := run(t, "ledger", "audit", "--data", data)
+	require.NoError(t, err)
+	require.Equal(t, 4, strings.Count(acts, "hook.test"), "one for each destination that was tested")
+	require.Contains(t, acts, "webhook night")
 	_, err = run(t, "hook", "test", "opps", "--data", data)
 	require.ErrorContains(t, err, `no webhook and no mail "opps"`)
 

@@ -81,7 +81,7 @@ func (a *applying) run(cmd *cobra.Command, request admin.PlanRequest) error {
 	if err := a.call(cmd, "POST", "/fareway/plan", request, &v.Plan); err != nil {
 		return err
 	}
-	w := cmd.OutOrStdout()
+	w := screen(cmd)
 	if a.json {
 		w = io.Discard
 	}

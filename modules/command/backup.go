@@ -96,6 +96,9 @@ func adviseIncomplete(err error) error {
 // backupInto writes a backup into a new file, whole or not at all, encrypted where somebody is to open it.
 func backupInto(cmd *cobra.Command, database string, how backup.Options, path string, readers []age.Recipient) (
 	m backup.Manifest, err error) {
+	if err := backup.CheckRoom(database, filepath.Dir(path)); err != nil {
+		return m, err
+	}
 	work, err := files.MakeWorkFolder(filepath.Dir(path), backup.BackupWork)
 	if err != nil {
 		return m, fmt.Errorf("writing the backup: %w", err)

@@ -24,12 +24,12 @@ import (
 
 // backupRun is what `backup run` is told.
 type backupRun struct {
-	into         string
-	keep, months int
-	readers      []age.Recipient
-	send         string
-	every        time.Duration
-	how          backup.Options
+	into    string
+	keep    backup.Kept
+	readers []age.Recipient
+	send    string
+	every   time.Duration
+	how     backup.Options
 }
 
 // backupRunView is what `backup run` prints.
@@ -48,14 +48,17 @@ func backupRunCommand() *cobra.Command {
 		out       output
 		job       = backupRun{how: backup.Options{Version: gateway.Version()}}
 		every     string
+		keepFor   string
 		encryptTo []string
 	)
 	cmd := &cobra.Command{
 		Use:   "run --into FOLDER",
 		Short: "Makes a backup for a timer: kept, encrypted, sent, and missed where it fails",
 		Long: `Makes a backup in a folder, named after its time, and removes old ones: it keeps the
-newest --keep, and the newest of each of the last --keep-months. Other files in the
-folder are left alone. Nothing is removed before the new one is whole and verified.
+newest --keep, those that are no older than --keep-for, and the newest of each of the
+last --keep-months. Other files in the folder are left alone. Nothing is removed before
+the new one is whole and verified, and none is begun where the disk has no room for it:
+twice what the ledger takes, for its copy and the archive of that.
 
 With --encrypt-to it is encrypted by age (https://age-encryption.org), to public keys
 or a file of them. Keep the secret key elsewhere: without it nobody restores it.
@@ -83,7 +86,7 @@ fareway_backup_*. With --every they say so too when the next one is late, by a q
 			if err := checkOwner(place.Ledger); err != nil {
 				return err
 			}
-			v, err := job.runKept(cmd, place.Ledger, every, encryptTo)
+			v, err := job.runKept(cmd, place.Ledger, every, keepFor, encryptTo)
 			if err != nil {
 				return err
 			}
@@ -91,8 +94,9 @@ fareway_backup_*. With --every they say so too when the next one is late, by a q
 		},
 	}
 	cmd.Flags().StringVar(&job.into, "into", "", "the `FOLDER` of the backups; it is made if there is none")
-	cmd.Flags().IntVar(&job.keep, "keep", 14, "keep the newest `N`")
-	cmd.Flags().IntVar(&job.months, "keep-months", 6, "keep the newest of each of the last `N` months")
+	cmd.Flags().IntVar(&job.keep.Newest, "keep", 14, "keep the newest `N`")
+	cmd.Flags().StringVar(&keepFor, "keep-for", "", "keep all that are no older than a `SPAN` as in 14d")
+	cmd.Flags().IntVar(&job.keep.Months, "keep-months", 6, "keep the newest of each of the last `N` months")
 	cmd.Flags().StringArrayVar(&encryptTo, "encrypt-to", nil,
 		"a public `KEY` of age (age1...), or a file with some; may be repeated")
 	cmd.Flags().StringVar(&job.send, "send", "", "the `PROGRAM` that takes the file elsewhere")
@@ -105,18 +109,22 @@ fareway_backup_*. With --every they say so too when the next one is late, by a q
 }
 
 // runKept runs, and keeps what came of it beside the ledger, wrong options included: a timer's are nobody's to see.
-func (b *backupRun) runKept(cmd *cobra.Command, database, every string, encryptTo []string) (v backupRunView,
+func (b *backupRun) runKept(cmd *cobra.Command, database, every, keepFor string, encryptTo []string) (v backupRunView,
 	err error) {
 	defer func() {
 		if err != nil {
 			err = errors.Join(err, chores.KeepFailed(database, chores.Backup, time.Now(), err))
 		}
 	}()
-	if b.every, err = parseEvery(every); err != nil {
+	if b.every, err = parseSpan("every", every); err != nil {
 		return v, err
 	}
-	if b.keep < 1 || b.months < 0 {
-		return v, fmt.Errorf("--keep %d, --keep-months %d: at least the newest one has to be kept", b.keep, b.months)
+	if b.keep.For, err = parseSpan("keep-for", keepFor); err != nil {
+		return v, err
+	}
+	if b.keep.Newest < 1 || b.keep.Months < 0 {
+		return v, fmt.Errorf("--keep %d, --keep-months %d: at least the newest one has to be kept", b.keep.Newest,
+			b.keep.Months)
 	}
 	if b.readers, err = backup.ParseRecipients(encryptTo); err != nil {
 		return v, fmt.Errorf("--encrypt-to: %w", err)
@@ -133,13 +141,14 @@ func (b *backupRun) runKept(cmd *cobra.Command, database, every string, encryptT
 	return v, err
 }
 
-func parseEvery(text string) (time.Duration, error) {
+// parseSpan reads a flag's span, 0 where it is not given.
+func parseSpan(flag, text string) (time.Duration, error) {
 	if text == "" {
 		return 0, nil
 	}
 	d, err := human.ParseSpan(text)
 	if err != nil {
-		return 0, fmt.Errorf("--every: %w", err)
+		return 0, fmt.Errorf("--%s: %w", flag, err)
 	}
 	return d, nil
 }
@@ -170,7 +179,7 @@ func (b *backupRun) run(cmd *cobra.Command, database string) (v backupRunView, e
 		v.Sent = err == nil
 	}
 	var removing error
-	v.Removed, removing = backup.Rotate(b.into, now, b.keep, b.months)
+	v.Removed, removing = backup.Rotate(b.into, now, b.keep)
 	return v, errors.Join(err, removing)
 }
 

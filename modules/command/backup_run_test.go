@@ -1,6 +1,7 @@
 package command
 
 import (
+	"encoding/json"
 	"errors"
 	"fmt"
 	"log/slog"
@@ -82,9 +83,12 @@ func TestBackupRun(t *testing.T) {
 	require.NotContains(t, string(content), "manifest.json")
 
 	out, err := run(t, "backup", "test", folder, "--data", data, "--every", "31d")
-	require.NoError(t, err, "its key is elsewhere")
+	require.EqualError(t, err, "the backup was not tried", "to a timer, that its key is elsewhere is no success")
 	require.Contains(t, out, v.File+" was NOT TRIED: it is encrypted, and --identity names no secret key that opens it.")
-	untried := runJSON[map[string]any](t, "backup", "test", v.File, "--data", data)
+	out, err = run(t, "backup", "test", v.File, "--data", data, "--json")
+	require.EqualError(t, err, "the backup was not tried")
+	var untried map[string]any
+	require.NoError(t, json.Unmarshal([]byte(out), &untried))
 	require.Equal(t, v.File, untried["file"])
 	require.Len(t, untried, 2, "nothing that looks tried")
 	s = standing(t, data)
@@ -202,7 +206,7 @@ func TestRotate(t *testing.T) {
 		touch(backup.Name(now.AddDate(0, 0, -days), days%2 == 0))
 	}
 	others := []string{touch("fareway-by-hand.tar"), touch("notes"), touch(backup.Name(now.AddDate(70, 0, 0), false))}
-	removed, err := backup.Rotate(folder, now, 3, 3)
+	removed, err := backup.Rotate(folder, now, backup.Kept{Newest: 3, Months: 3})
 	require.NoError(t, err)
 	require.Len(t, removed, 95)
 	all, err := backup.Find(folder, now)
@@ -217,4 +221,22 @@ func TestRotate(t *testing.T) {
 	for _, path := range others {
 		require.FileExists(t, path)
 	}
+
+	removed, err = backup.Rotate(folder, now, backup.Kept{Newest: 1, For: 24 * time.Hour})
+	require.NoError(t, err)
+	require.Len(t, removed, 3, "what was made a day ago stays")
+}
+
+// TestNoRoomForABackup: nothing is begun that the disk has no room for. The ledger here says that it is as large as no
+// disk is.
+func TestNoRoomForABackup(t *testing.T) {
+	t.Parallel()
+	folder := t.TempDir()
+	database := filepath.Join(folder, "fareway.db")
+	require.NoError(t, os.WriteFile(database, nil, 0o600))
+	require.NoError(t, backup.CheckRoom(database, folder))
+	require.NoError(t, os.Truncate(database, 1<<43)) // a hole
+	err := backup.CheckRoom(database, folder)
+	require.ErrorIs(t, err, backup.ErrNoRoom)
+	require.ErrorContains(t, err, "takes up to 16777217 MiB while it is made (twice the ledger)")
 }

@@ -8,6 +8,7 @@ import (
 	"path/filepath"
 	"time"
 
+	caddycmd "github.com/caddyserver/caddy/v2/cmd"
 	"github.com/spf13/cobra"
 
 	"github.com/fareway/fareway/modules/internal/backup"
@@ -34,6 +35,16 @@ type backupTrialView struct {
 	Missing []missingView `json:"missing"`
 }
 
+// exitUntried is the exit status of a trial that there was none of: to a timer it is no success.
+const exitUntried = 3
+
+var errUntried = errors.New("the backup was not tried")
+
+// withStatus is an error with which the command exits with a status.
+func withStatus(cmd *cobra.Command, status int, err error) error {
+	return caddycmd.WrapCommandFuncForCobra(func(caddycmd.Flags) (int, error) { return status, err })(cmd, nil)
+}
+
 // backupUntriedView is what it prints of a backup that nobody here can open.
 type backupUntriedView struct {
 	File    string `json:"file"`
@@ -56,9 +67,9 @@ the newest backup; "-" is stdin, for one that comes back from where it was sent:
   rclone cat remote:fareway/fareway-20261126T031500Z.tar.age |
     fareway gateway backup test - --identity key.txt
 
-An encrypted one without --identity is not tried: the command says so, exits with 0,
-and keeps nothing. A timer can run it where the secret key is none of this machine's;
-then try the backups where the key is.
+An encrypted one without --identity is not tried: the command says so, exits with 3
+(1 is for a trial that failed), and keeps nothing. Try the backups where the key is,
+and run no timer where it isn't.
 
 It says what the backup lacks of the ledger that is in use, and of checkpoints that
 were kept elsewhere, and how long a restore takes. When it was done stands in
@@ -77,7 +88,11 @@ were kept elsewhere, and how long a restore takes. When it was done stands in
 			v, err := job.runKept(cmd, args[0], place.Ledger)
 			if errors.Is(err, backup.ErrSealed) {
 				untried := backupUntriedView{v.File, "it is encrypted, and --identity names no secret key that opens it"}
-				return out.print(cmd, untried, func(w io.Writer) { printBackupUntried(w, untried) })
+				err := out.print(cmd, untried, func(w io.Writer) { printBackupUntried(w, untried) })
+				if err != nil {
+					return err
+				}
+				return withStatus(cmd, exitUntried, errUntried)
 			}
 			if err != nil {
 				return err
@@ -104,7 +119,7 @@ func (b *backupTrial) runKept(cmd *cobra.Command, file, database string) (v back
 			err = errors.Join(err, chores.KeepFailed(database, chores.Trial, time.Now(), err))
 		}
 	}()
-	every, err := parseEvery(b.every)
+	every, err := parseSpan("every", b.every)
 	if err != nil {
 		return v, err
 	}

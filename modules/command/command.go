@@ -17,6 +17,7 @@ import (
 	"github.com/fareway/fareway/config"
 	"github.com/fareway/fareway/modules/admin"
 	"github.com/fareway/fareway/modules/gateway"
+	"github.com/fareway/fareway/modules/internal/human"
 )
 
 func init() {
@@ -227,16 +228,25 @@ func (o *output) addFlag(cmd *cobra.Command) {
 
 // print writes v as JSON, or lets people write it for people.
 func (o *output) print(cmd *cobra.Command, v any, people func(w io.Writer)) error {
-	w := cmd.OutOrStdout()
 	if o.json {
-		e := json.NewEncoder(w)
+		e := json.NewEncoder(cmd.OutOrStdout())
 		e.SetEscapeHTML(false)
 		e.SetIndent("", "  ")
 		return e.Encode(v)
 	}
-	people(w)
+	people(screen(cmd))
 	return nil
 }
+
+// screen is where a command writes for people: some of it comes from upstreams, clients, and whoever names things, and
+// nothing of it may move a terminal's cursor.
+func screen(cmd *cobra.Command) io.Writer { return human.Screen(cmd.OutOrStdout()) }
+
+// shownError is an error that cobra prints, whose text may repeat what came over a network.
+type shownError struct{ error }
+
+func (e shownError) Error() string { return human.PrintableLines(e.error.Error()) }
+func (e shownError) Unwrap() error { return e.error }
 
 // table writes aligned columns.
 func table(w io.Writer, rows func(w io.Writer)) {

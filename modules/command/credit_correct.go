@@ -86,7 +86,7 @@ func (q question) ifLarge(cmd *cobra.Command, out output, yes bool, credits int6
 	if yes || -largeAmount < credits && credits < largeAmount {
 		return nil
 	}
-	return q.confirm(cmd, cmd.OutOrStdout(), out)
+	return q.confirm(cmd, screen(cmd), out)
 }
 
 func addLargeFlag(cmd *cobra.Command, yes *bool) {

@@ -79,7 +79,7 @@ as they are: they may hold secrets, which are not kept.`,
 				return err
 			}
 			if !a.json {
-				fmt.Fprintf(cmd.OutOrStdout(), "Back to configuration %d, which came into force %s.\n\n", k.Number,
+				fmt.Fprintf(screen(cmd), "Back to configuration %d, which came into force %s.\n\n", k.Number,
 					human.Moment(k.Since))
 			}
 			return a.run(cmd, admin.PlanRequest{Kept: k.Number})

@@ -92,10 +92,10 @@ func keyListCommand() *cobra.Command {
 			if account != "" {
 				query.Set("account", account)
 			}
-			w := cmd.OutOrStdout()
 			if out.json {
-				return copyArray(cmd.Context(), c, "/fareway/keys", query, w)
+				return copyArray(cmd.Context(), c, "/fareway/keys", query, cmd.OutOrStdout())
 			}
+			w := screen(cmd)
 			now := time.Now()
 			return printRows(w, gateway.Own("There are no keys: make one with `fareway gateway key create --account NAME "+
 				"--name NAME`."),

@@ -34,9 +34,10 @@ the admin token can say what they like. With --json it prints JSON lines.`,
 				if out.json {
 					return c.Lines(cmd.Context(), "/fareway/ledger/audit", query, writeLines(cmd.OutOrStdout()))
 				}
-				return printRows(cmd.OutOrStdout(), "There is nothing in the audit trail for this.",
-					newListing(cmd.OutOrStdout(), column{title: "TIME"}, column{title: "ACTOR"}, column{title: "ACTION"},
-						column{title: "ACCOUNT"}, column{title: "SUBJECT"}, column{title: "CHANGE"}),
+				w := screen(cmd)
+				return printRows(w, "There is nothing in the audit trail for this.", newListing(w,
+					column{title: "TIME"}, column{title: "ACTOR"}, column{title: "ACTION"},
+					column{title: "ACCOUNT"}, column{title: "SUBJECT"}, column{title: "CHANGE"}),
 					func(add func(...string) error) error {
 						return admin.ReadList(cmd.Context(), c, "/fareway/ledger/audit", query, func(a admin.Act) error {
 							return add(human.Moment(a.Time), a.Actor, a.Action, orDash(a.Account), orDash(a.Subject), changeOf(a))

@@ -69,7 +69,7 @@ that they name.`,
 const asidePath = "/fareway/ledger/spool"
 
 func printAside(cmd *cobra.Command, c *admin.Client, query url.Values) error {
-	w := cmd.OutOrStdout()
+	w := screen(cmd)
 	rows := newListing(w, column{title: "ID"}, column{title: "STATE"}, column{title: "KIND"}, column{title: "REQUEST"},
 		column{title: "ACCOUNT"}, column{title: "CREDITS", align: right}, column{title: "WHY"})
 	return printRows(w, "Nothing waits for a decision.", rows, func(add func(...string) error) error {

@@ -12,7 +12,7 @@ func ownCommands(cmd *cobra.Command) {
 	if run := cmd.RunE; run != nil {
 		cmd.RunE = func(cmd *cobra.Command, args []string) error {
 			if err := run(cmd, args); err != nil {
-				return gateway.OwnError(err)
+				return shownError{gateway.OwnError(err)}
 			}
 			return nil
 		}
@@ -20,7 +20,7 @@ func ownCommands(cmd *cobra.Command) {
 	if args := cmd.Args; args != nil {
 		cmd.Args = func(cmd *cobra.Command, given []string) error {
 			if err := args(cmd, given); err != nil {
-				return gateway.OwnError(err)
+				return shownError{gateway.OwnError(err)}
 			}
 			return nil
 		}

@@ -88,7 +88,7 @@ func (run *pluginTest) testPlugin(cmd *cobra.Command, given string) error {
 		v.Rules = append(v.Rules, r)
 		count[r.Outcome]++
 		if !run.json { // as it comes
-			printRule(cmd.OutOrStdout(), r)
+			printRule(screen(cmd), r)
 		}
 		return true
 	})

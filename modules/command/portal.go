@@ -79,8 +79,8 @@ func portalInviteCommand() *cobra.Command {
 		Short: "Makes a link by which somebody becomes a member of an account, or an operator",
 		Long: `Makes a link by which somebody becomes a member of an account, or an operator. Hand
 it over in a way that only they can read: whoever has it may use it, once, within 7
-days. An owner invites others and sets the account's caps, a member makes keys, and
-a viewer looks. An admin may all, support helps accounts, and read-only looks.`,
+days. An owner invites others, a member makes keys, and a viewer looks. An admin may
+all, support helps accounts, and read-only looks.`,
 		Example: "  fareway gateway portal invite ann@example.com --account ann --role owner\n" +
 			"  fareway gateway portal invite bob@example.com --operator support",
 		Args: exactly("EMAIL"),

@@ -134,7 +134,13 @@ func backupState(b *admin.Backups) string {
 // choreState says when a chore was done last, whether it is late, and why it has failed.
 func choreState(b *admin.Backups, chore chores.Chore) string {
 	r, text := b.Of(chore), "never"
-	if r.Done != nil {
+	switch {
+	case chore == chores.Trial && r.Done == nil && r.Failed == nil:
+		text = "never on this machine"
+		if b.Backup.Encrypted {
+			text += "; one that was tried where its key is doesn't show here"
+		}
+	case r.Done != nil:
 		text = fmt.Sprintf("%s, %s", human.Moment(*r.Done), r.File)
 	}
 	if r.Encrypted {
@@ -196,8 +202,10 @@ func printAlertsSummary(w io.Writer, s *admin.AlertsSummary) {
 	for i := range s.Failing {
 		fmt.Fprintf(w, "alerts to %s\t%s\n", s.Failing[i].Key, destinationState(&s.Failing[i]))
 	}
-	if s.Problem != "" {
-		fmt.Fprintf(w, "alerts\t%s\n", s.Problem)
+	for _, text := range []string{s.Idle, s.Problem} {
+		if text != "" {
+			fmt.Fprintf(w, "alerts\t%s\n", text)
+		}
 	}
 }
 

@@ -22,7 +22,8 @@ func TestStatusOfBackups(t *testing.T) {
 		Failed: &chores.Failure{At: due, Text: "no\nroom"}}
 	require.Equal(t, "2026-11-26 03:00:00 UTC, /b/a.tar.age, encrypted, sent elsewhere, MISSED since 2026-11-27 09:00:00 "+
 		"UTC; it FAILED at 2026-11-27 09:00:00 UTC: no; room", backupState(b))
-	require.Equal(t, "never", choreState(b, chores.Trial))
+	require.Equal(t, "never on this machine; one that was tried where its key is doesn't show here",
+		choreState(b, chores.Trial))
 	b.Problem = "reading when the last backup was: permission denied"
 	require.Contains(t, backupState(b), "permission denied")
 }

@@ -9,6 +9,8 @@ import (
 	"strconv"
 	"strings"
 	"time"
+
+	"github.com/fareway/fareway/modules/internal/files"
 )
 
 // systemView is the machine that the command runs on.
@@ -25,7 +27,7 @@ type systemView struct {
 	Load       string            `json:"load,omitempty"`
 	MemoryKiB  map[string]int64  `json:"memory_kib,omitempty"`
 	Cgroup     map[string]string `json:"cgroup,omitempty"`
-	Disk       map[string]int64  `json:"disk,omitempty"` // of the data folder, in bytes
+	Disk       *files.Disk       `json:"disk,omitempty"` // of the data folder
 	Filesystem string            `json:"filesystem,omitempty"`
 	Process    *processView      `json:"process,omitempty"` // the gateway's
 }
@@ -45,8 +47,10 @@ func readSystem(data string, pid int) systemView {
 		Zone: zone, Root: os.Geteuid() == 0, Container: isThere("/.dockerenv") || isThere("/run/.containerenv"),
 		Proxies: []string{},
 		Kernel:  readTrimmed("/proc/sys/kernel/osrelease"), Load: readTrimmed("/proc/loadavg"),
-		MemoryKiB: readKiB("/proc/meminfo", "MemTotal", "MemAvailable", "SwapTotal", "SwapFree", "Dirty"),
-		Disk:      readDisk(data)}
+		MemoryKiB: readKiB("/proc/meminfo", "MemTotal", "MemAvailable", "SwapTotal", "SwapFree", "Dirty")}
+	if disk, ok := files.ReadDisk(data); ok {
+		v.Disk = &disk
+	}
 	for _, name := range []string{"HTTP_PROXY", "HTTPS_PROXY", "NO_PROXY", "ALL_PROXY"} {
 		if os.Getenv(name) != "" || os.Getenv(strings.ToLower(name)) != "" {
 			v.Proxies = append(v.Proxies, name)

@@ -96,7 +96,7 @@ func (u *usageReport) request(cmd *cobra.Command, id string) error {
 	if u.json {
 		return u.print(cmd, v, nil)
 	}
-	return printRequest(cmd.OutOrStdout(), v)
+	return printRequest(screen(cmd), v)
 }
 
 func (u *usageReport) sums(cmd *cobra.Command) error {
@@ -136,6 +136,6 @@ func (u *usageReport) sums(cmd *cobra.Command) error {
 		if p.Before != nil && !since.Before(*p.Before) {
 			p.Before = nil // all that is asked for is there
 		}
-		return printUsage(w, by, u.route != "", p.Before, rows)
+		return printUsage(screen(cmd), by, u.route != "", p.Before, rows)
 	})
 }

@@ -90,8 +90,9 @@ func (h *Handler) ServeHTTP(w http.ResponseWriter, r *http.Request, next caddyht
 		call.Work = e.Begin()
 	}
 	if call.Work != nil && gateway.Relays() {
-		defer call.Work.Done() // the proxy panics when the client has left
-		gateway.Relay(w, r, call.Work)
+		defer call.Work.Done()    // the proxy panics when the client has left
+		_ = h.table.find(r, call) // only for the shape of a refusal
+		gateway.Relay(w, r, call)
 		return nil
 	}
 	rec := newRecorder(w, r, call)

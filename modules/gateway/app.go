@@ -281,7 +281,8 @@ func (a *App) succeed() error {
 	}
 	first := a.before == nil
 	if predecessor != nil && first {
-		if err := a.takeRelayed(a.Engine().PredecessorsEnded()); err != nil {
+		alone := a.Engine().PredecessorsEnded()
+		if err := errors.Join(a.takeRelayed(alone), a.takePackets(alone)); err != nil {
 			return err
 		}
 	}
@@ -290,6 +291,11 @@ func (a *App) succeed() error {
 		if active && first {
 			a.awaitCertificates()
 			settleSockets(a.http, a.log)
+		}
+		if active {
+			if err := serveQUIC(a.ctx, a.http); err != nil {
+				a.log.Error("the gateway serves without HTTP/3", "error", err)
+			}
 		}
 		resumeListening()
 		if active {

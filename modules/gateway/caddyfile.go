@@ -163,8 +163,14 @@ func parseDirective(h httpcaddyfile.Helper) (caddyhttp.MiddlewareHandler, error)
 	for s := LinkEntry; s <= LinkExchange; s++ {
 		route.HandlersRaw = append(route.HandlersRaw, s.handler())
 	}
-	return &caddyhttp.Subroute{Routes: caddyhttp.RouteList{route}}, nil
+	return &caddyhttp.Subroute{Routes: caddyhttp.RouteList{{
+		MatcherSetsRaw: caddyhttp.RawMatcherSets{{"path": caddyconfig.JSON(portalPaths, nil)}},
+		HandlersRaw:    []json.RawMessage{caddyconfig.JSONModuleObject(struct{}{}, "handler", "fareway_portal", nil)},
+	}, route}}, nil
 }
+
+// portalPaths are those of the portal, which is no link of the chain.
+var portalPaths = []string{"/portal", "/portal/*"}
 
 // parseLink parses the directive of one handler, for sites that have handlers of their own between them:
 //

@@ -2,14 +2,17 @@ package gateway
 
 import (
 	"context"
+	"crypto/x509"
 	"fmt"
 	"slices"
 	"strings"
 	"sync"
+	"time"
 
 	"github.com/caddyserver/caddy/v2"
 	"github.com/caddyserver/caddy/v2/modules/caddyevents"
 	"github.com/caddyserver/caddy/v2/modules/caddyhttp"
+	"github.com/caddyserver/certmagic"
 
 	"github.com/fareway/fareway/modules/internal/engine"
 )
@@ -18,7 +21,13 @@ import (
 // reload forgets none.
 var certificateFailures struct {
 	sync.Mutex
-	of map[string]engine.CertificateFailure
+	of map[string]certificateFailure
+}
+
+// certificateFailure is one, and until when the certificate was good that was there then.
+type certificateFailure struct {
+	engine.CertificateFailure
+	had time.Time
 }
 
 // certificateWatch notes what came of obtaining and renewing certificates.
@@ -27,6 +36,7 @@ type certificateWatch struct{}
 // Handle implements caddyevents.Handler.
 func (certificateWatch) Handle(_ context.Context, e caddy.Event) error {
 	host, _ := e.Data["identifier"].(string)
+	leaf := newestLeaf(cachedCertificates(host))
 	certificateFailures.Lock()
 	defer certificateFailures.Unlock()
 	if e.Name() == "cert_obtained" {
@@ -34,10 +44,41 @@ func (certificateWatch) Handle(_ context.Context, e caddy.Event) error {
 		return nil
 	}
 	if certificateFailures.of == nil {
-		certificateFailures.of = make(map[string]engine.CertificateFailure)
+		certificateFailures.of = make(map[string]certificateFailure)
 	}
-	certificateFailures.of[host] = engine.CertificateFailure{At: e.Timestamp().UTC(), Text: failureText(e.Data["error"])}
+	failure := certificateFailure{CertificateFailure: engine.CertificateFailure{At: e.Timestamp().UTC(),
+		Text: failureText(e.Data["error"])}}
+	if leaf != nil {
+		failure.had = leaf.NotAfter
+	}
+	certificateFailures.of[host] = failure
 	return nil
+}
+
+// failureOf is the last failure of a host that has a certificate now, or none (nil). One that it did not have when it
+// failed was obtained since, be it by another process: Caddy's storage is shared.
+func failureOf(host string, leaf *x509.Certificate) *engine.CertificateFailure {
+	certificateFailures.Lock()
+	defer certificateFailures.Unlock()
+	failure, failed := certificateFailures.of[host]
+	if failed && leaf != nil && leaf.NotAfter.After(failure.had) {
+		delete(certificateFailures.of, host)
+		failed = false
+	}
+	if !failed {
+		return nil
+	}
+	return &failure.CertificateFailure
+}
+
+// newestLeaf is the one of certificates that is good for longest, which is what Caddy serves; nil for none.
+func newestLeaf(list []certmagic.Certificate) (newest *x509.Certificate) {
+	for _, c := range list {
+		if c.Leaf != nil && (newest == nil || c.Leaf.NotAfter.After(newest.NotAfter)) {
+			newest = c.Leaf
+		}
+	}
+	return newest
 }
 
 // failureText is of an error whose parts came over the network: short, and without control characters.
@@ -79,17 +120,12 @@ func findCertificates(ctx caddy.Context) []engine.Certificate {
 	var list []engine.Certificate
 	for _, host := range tlsHosts(app.(*caddyhttp.App)) {
 		c := engine.Certificate{Host: host}
-		for _, found := range cachedCertificates(host) {
-			if leaf := found.Leaf; leaf != nil && (c.Expires == nil || leaf.NotAfter.After(*c.Expires)) {
-				expires := leaf.NotAfter.UTC()
-				c.Expires, c.Begins, c.Issuer = &expires, leaf.NotBefore.UTC(), failureText(leaf.Issuer.CommonName)
-			}
+		leaf := newestLeaf(cachedCertificates(host))
+		if leaf != nil {
+			expires := leaf.NotAfter.UTC()
+			c.Expires, c.Begins, c.Issuer = &expires, leaf.NotBefore.UTC(), failureText(leaf.Issuer.CommonName)
 		}
-		certificateFailures.Lock()
-		if f, ok := certificateFailures.of[host]; ok {
-			c.Failed = &f
-		}
-		certificateFailures.Unlock()
+		c.Failed = failureOf(host, leaf)
 		list = append(list, c)
 	}
 	return list

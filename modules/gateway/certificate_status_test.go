@@ -1,9 +1,11 @@
 package gateway
 
 import (
+	"crypto/x509"
 	"errors"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/caddyserver/caddy/v2"
 	"github.com/caddyserver/caddy/v2/modules/caddyhttp"
@@ -25,14 +27,7 @@ func TestCertificateFailures(t *testing.T) {
 		require.NoError(t, made)
 		require.NoError(t, certificateWatch{}.Handle(t.Context(), e))
 	}
-	failure := func() *engine.CertificateFailure {
-		certificateFailures.Lock()
-		defer certificateFailures.Unlock()
-		if f, ok := certificateFailures.of[host]; ok {
-			return &f
-		}
-		return nil
-	}
+	failure := func() *engine.CertificateFailure { return failureOf(host, nil) }
 	handle("cert_failed", errors.New("no \x1b[2J\nroute\u009b"+strings.Repeat("é", 400)))
 	text := failure().Text
 	require.True(t, strings.HasPrefix(text, "no  [2J route é"), text)
@@ -41,6 +36,11 @@ func TestCertificateFailures(t *testing.T) {
 	require.NotContains(t, text, "\u009b")
 	handle("cert_obtained", nil)
 	require.Nil(t, failure())
+
+	handle("cert_failed", errors.New("busy"))
+	require.NotNil(t, failure())
+	require.Nil(t, failureOf(host, &x509.Certificate{NotAfter: time.Now()}), "another process has obtained one")
+	require.Nil(t, failure(), "it is over")
 }
 
 // TestTLSHosts: hosts of servers with TLS, once each, and no placeholders.

@@ -1,6 +1,7 @@
 package gateway
 
 import (
+	"slices"
 	"strings"
 
 	"github.com/caddyserver/caddy/v2"
@@ -12,14 +13,17 @@ import (
 )
 
 // certificatesOf tells when the certificates of the sites of a configuration are good, by the hosts that it names: one
-// that only a client has named (on-demand TLS) is none of them. Without sites it is nil.
+// that only a client has named (on-demand TLS) is none of them. Of a host whose sites have TLS and that has none yet it
+// is the zero Validity. Without sites it is nil.
 func certificatesOf(ctx caddy.Context) func() map[string]engine.Validity {
 	loaded, err := ctx.AppIfConfigured("http")
 	if err != nil {
 		return nil // there are no sites, and Caddy says what is wrong with those that there are
 	}
+	app := loaded.(*caddyhttp.App)
+	wanted := slices.DeleteFunc(tlsHosts(app), isOnDemand(ctx))
 	hosts := make(map[string]bool)
-	for _, server := range loaded.(*caddyhttp.App).Servers {
+	for _, server := range app.Servers {
 		for i := range server.Routes {
 			for _, set := range server.Routes[i].MatcherSets {
 				for _, matcher := range set {
@@ -34,15 +38,29 @@ func certificatesOf(ctx caddy.Context) func() map[string]engine.Validity {
 	}
 	return func() map[string]engine.Validity {
 		validities := make(map[string]engine.Validity)
+		for _, host := range wanted {
+			validities[strings.ToLower(host)] = engine.Validity{}
+		}
 		for host := range hosts {
-			for _, c := range cachedCertificates(host) {
-				// Caddy serves the one that is good for longest.
-				if c.Leaf != nil && c.Leaf.NotAfter.After(validities[host].Until) {
-					validities[host] = engine.Validity{From: c.Leaf.NotBefore, Until: c.Leaf.NotAfter}
-				}
+			if leaf := newestLeaf(cachedCertificates(host)); leaf != nil {
+				validities[host] = engine.Validity{From: leaf.NotBefore, Until: leaf.NotAfter}
 			}
 		}
 		return validities
+	}
+}
+
+// isOnDemand reports of a host whether its certificate is obtained when the first client asks for it.
+func isOnDemand(ctx caddy.Context) func(host string) bool {
+	app, err := ctx.AppIfConfigured("tls")
+	if err != nil {
+		return func(string) bool { return false }
+	}
+	automation := app.(*caddytls.TLS).Automation
+	return func(host string) bool {
+		return automation != nil && slices.ContainsFunc(automation.Policies, func(p *caddytls.AutomationPolicy) bool {
+			return p.OnDemand && (len(p.Subjects()) == 0 || slices.Contains(p.Subjects(), host))
+		})
 	}
 }
 

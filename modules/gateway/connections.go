@@ -45,8 +45,9 @@ const (
 //		}
 //	}
 //
-// HTTP/3 has no connections that a listener accepts; its handshakes are bounded by Caddy (those beyond 1,000 a second
-// have to prove their address), and its streams by the protocol.
+// Connections of HTTP/3 to the same address are counted as well (on Linux), and refused with CONNECTION_REFUSED. From
+// when a quarter of what one address may have is taken, and from 1,000 handshakes a second on, a client has to prove
+// that its address is its own. A connection has at most 100 streams of HTTP/3, or 250 of HTTP/2.
 type Connections struct {
 	// Max is how many connections this process has at a time, over all listeners with such a wrapper. Default: three
 	// quarters of the files that it may open.
@@ -57,6 +58,7 @@ type Connections struct {
 	Exempt []string `json:"exempt,omitempty"`
 
 	limits connections.Limits
+	table  *connections.Table // the process's
 	log    *slog.Logger
 
 	mu    sync.Mutex
@@ -72,7 +74,7 @@ func (*Connections) CaddyModule() caddy.ModuleInfo {
 
 // Provision reads the networks and fills in what is not set.
 func (c *Connections) Provision(ctx caddy.Context) error {
-	c.log = ctx.Slogger()
+	c.log, c.table = ctx.Slogger(), &connections.Process
 	c.limits = connections.Limits{Max: c.Max, PerAddress: c.PerAddress}
 	if c.Max == 0 {
 		c.limits.Max = maxFiles() / 4 * 3
@@ -134,7 +136,21 @@ func (c *Connections) UnmarshalCaddyfile(d *caddyfile.Dispenser) error {
 }
 
 // WrapListener implements caddy.ListenerWrapper.
-func (c *Connections) WrapListener(l net.Listener) net.Listener { return &listener{l, c} }
+func (c *Connections) WrapListener(l net.Listener) net.Listener {
+	wrapped.Store(l.Addr().String(), c)
+	return &listener{l, c}
+}
+
+// wrapped are the Connections of the process's addresses, by their texts: those for TCP are known only here, and HTTP/3
+// is at the same.
+var wrapped sync.Map
+
+// limitsAt are the limits of connections to an address, nil where there are none.
+func limitsAt(a net.Addr) *Connections {
+	c, _ := wrapped.Load(a.String())
+	limits, _ := c.(*Connections)
+	return limits
+}
 
 type listener struct {
 	net.Listener
@@ -198,7 +214,7 @@ func (c *countedConn) count() bool {
 	if c.counts.Load() || c.closed {
 		return !c.closed
 	}
-	release, refused := connections.Process.Take(from, c.of.limits)
+	release, refused := c.of.table.Take(from, c.of.limits)
 	if refused == connections.None {
 		c.release = release
 		c.counts.Store(true)

@@ -97,6 +97,7 @@ func (p pooledEngine) Destruct() error {
 		if os.Getenv("INVOCATION_ID") != "" { // systemd.exec(5): it ends what is left of a service with its main process
 			p.AwaitPredecessors()
 		}
+		defer finishRelayed()
 		return p.Close()
 	}
 	go func() {

@@ -49,8 +49,9 @@ func listenShared(ctx context.Context, network, host, ports string, offset uint,
 		return nil, fmt.Errorf("reading the port %q: %w", ports, err)
 	}
 	address := net.JoinHostPort(host, strconv.FormatUint(port+uint64(offset), 10))
-	if version, ok := strings.CutPrefix(network, sharedPackets); ok {
-		return listening.ListenPacket(ctx, "udp"+version, address, config)
+	if strings.HasPrefix(network, sharedPackets) {
+		at := caddy.NetworkAddress{Network: network, Host: host, StartPort: uint(port) + offset, EndPort: uint(port) + offset}
+		return listenQUIC(ctx, at, config)
 	}
 	return listening.Listen(ctx, "tcp"+strings.TrimPrefix(network, sharedNetwork), address, config)
 }
@@ -58,6 +59,7 @@ func listenShared(ctx context.Context, network, host, ports string, offset uint,
 // shareSockets makes the servers of an app, which is provisioned and not started, listen at the process's sockets.
 // A port that the system chooses stays Caddy's, and so does what is no TCP.
 func shareSockets(app *caddyhttp.App) {
+	wrapped.Clear() // of the configuration before
 	for _, server := range app.Servers {
 		for i, address := range server.Listen {
 			addr, err := caddy.ParseNetworkAddress(address)

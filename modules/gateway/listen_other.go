@@ -27,6 +27,10 @@ func settleSockets(*caddyhttp.App, *slog.Logger) {}
 
 func gatePackets(<-chan struct{}) {}
 
+func (*App) takePackets(<-chan struct{}) error { return nil }
+
+func serveQUIC(caddy.Context, *caddyhttp.App) error { return nil }
+
 func pauseListening()  {}
 func resumeListening() {}
 func pauseGiven()      {}

@@ -17,7 +17,6 @@ import (
 
 	"github.com/caddyserver/caddy/v2/modules/caddyhttp"
 
-	"github.com/fareway/fareway/modules/internal/engine"
 	"github.com/fareway/fareway/plugins/families"
 )
 
@@ -67,13 +66,14 @@ func newRelay(data string, log *slog.Logger) (*relay, error) {
 				return new(net.Dialer).DialContext(ctx, "unix", path)
 			},
 			DisableCompression: true, // a reply goes through as it is
+			DisableKeepAlives:  true, // who is there may have been replaced, too
 		},
 		ErrorLog: slog.NewLogLogger(log.Handler(), slog.LevelWarn),
 		ErrorHandler: func(w http.ResponseWriter, r *http.Request, err error) {
 			if r.Context().Err() == nil {
 				log.Error("a request could not be given to the process that takes this one's place", "error", err)
 			}
-			refuseRelayed(w)
+			refuseRelayed(w, r.Context().Value(relayedCall{}).(*Call))
 		},
 	}
 	return r, nil
@@ -85,10 +85,12 @@ func (r *relay) answer(err error, ends time.Time) {
 	close(r.served)
 }
 
+// relayedCall is the key of a request's call in the context of one that is relayed.
+type relayedCall struct{}
+
 // refuseRelayed answers for a process that is not there.
-func refuseRelayed(w http.ResponseWriter) {
+func refuseRelayed(w http.ResponseWriter, call *Call) {
 	w.Header().Set("Retry-After", "1")
-	call := new(Call)
 	_ = call.Refuse(w, &families.Error{Status: http.StatusServiceUnavailable, Code: families.UpstreamError,
 		Message: "The service is being replaced. Try again in a few seconds." + families.Support})
 }
@@ -98,16 +100,16 @@ func refuseRelayed(w http.ResponseWriter) {
 func Relays() bool { return relaying.Load() != nil }
 
 // Relay answers a request that has begun by the process that takes this one's place. It panics as its proxy does when
-// the reply cannot be finished.
-func Relay(w http.ResponseWriter, r *http.Request, work *engine.Work) {
+// the reply cannot be finished. A refusal is of the call's family.
+func Relay(w http.ResponseWriter, r *http.Request, call *Call) {
 	to := relaying.Load()
-	work.Enter()
+	call.Work.Enter()
 	if r.ProtoMajor < 3 {
 		w.Header().Set("Connection", "close") // over HTTP/2, too: its server says GOAWAY then
 	}
-	ctx, cancel := context.WithCancel(r.Context())
+	ctx, cancel := context.WithCancel(context.WithValue(r.Context(), relayedCall{}, call))
 	defer cancel()
-	defer context.AfterFunc(work.Stopping(), func() {
+	defer context.AfterFunc(call.Work.Stopping(), func() {
 		// The other process ends the reply by now. A client that takes nothing of it keeps neither from its end.
 		_ = http.NewResponseController(w).SetWriteDeadline(time.Now().Add(endRelayedWithin))
 		time.AfterFunc(endRelayedWithin, cancel)
@@ -120,7 +122,7 @@ func Relay(w http.ResponseWriter, r *http.Request, work *engine.Work) {
 		}
 	case <-ctx.Done():
 	}
-	refuseRelayed(w)
+	refuseRelayed(w, call)
 }
 
 // rewrite leaves a request as it came, and says what its connection was, and until when it may take: the other process
@@ -153,22 +155,9 @@ func (r *relay) rewrite(p *httputil.ProxyRequest) {
 
 // takeRelayed serves what the process before this one gets until alone is closed. It returns when it listens.
 func (a *App) takeRelayed(alone <-chan struct{}) error {
-	path, err := MakeSocketPath(a.Data, relaySocket)
-	if err != nil {
-		return err
-	}
-	if err := os.Remove(path); err != nil && !errors.Is(err, os.ErrNotExist) { // of a process that was killed
-		return fmt.Errorf("taking requests of the process before this one: %w", err)
-	}
-	ln, err := new(net.ListenConfig).Listen(a.ctx, "unix", path)
+	ln, err := a.listenToPredecessors(relaySocket, alone)
 	if err != nil {
 		return fmt.Errorf("taking requests of the process before this one: %w", err)
-	}
-	ln.(*net.UnixListener).SetUnlinkOnClose(false) // it may be the next process's by then
-	err = os.Chmod(path, 0o600)
-	own, errOwn := os.Lstat(path)
-	if err := errors.Join(err, errOwn); err != nil {
-		return errors.Join(fmt.Errorf("taking requests of the process before this one: %w", err), ln.Close())
 	}
 	server := &http.Server{
 		Handler:           http.HandlerFunc(serveRelayed),
@@ -176,25 +165,67 @@ func (a *App) takeRelayed(alone <-chan struct{}) error {
 		ConnContext:       WithConn,
 		ErrorLog:          slog.NewLogLogger(a.log.Handler(), slog.LevelDebug),
 	}
+	takingRelayed.Store(server)
 	go func() { _ = server.Serve(ln) }() // it ends when it is closed
 	go func() {
 		<-alone
 		_ = server.Shutdown(context.Background()) // nothing is left, but for what a process that was killed has sent
+	}()
+	return nil
+}
+
+// takingRelayed is the server of relayed requests, nil for none.
+var takingRelayed atomic.Pointer[http.Server]
+
+// finishRelayed waits until what was answered by the last relayed requests has been written, for a process that ends.
+func finishRelayed() {
+	if server := takingRelayed.Load(); server != nil {
+		ctx, cancel := context.WithTimeout(context.Background(), endRelayedWithin)
+		defer cancel()
+		_ = server.Shutdown(ctx) // nobody takes what is left
+	}
+}
+
+// listenToPredecessors listens at a socket in the data folder for the processes before this one, until alone is
+// closed. It may be the next process's by then.
+func (a *App) listenToPredecessors(name string, alone <-chan struct{}) (net.Listener, error) {
+	path, err := MakeSocketPath(a.Data, name)
+	if err != nil {
+		return nil, err
+	}
+	if err := os.Remove(path); err != nil && !errors.Is(err, os.ErrNotExist) { // the one before has it open, too
+		return nil, err
+	}
+	ln, err := new(net.ListenConfig).Listen(a.ctx, "unix", path)
+	if err != nil {
+		return nil, err
+	}
+	ln.(*net.UnixListener).SetUnlinkOnClose(false)
+	err = os.Chmod(path, 0o600)
+	own, errOwn := os.Lstat(path)
+	if err := errors.Join(err, errOwn); err != nil {
+		return nil, errors.Join(err, ln.Close())
+	}
+	go func() {
+		<-alone
+		_ = ln.Close()
 		if is, err := os.Lstat(path); err == nil && os.SameFile(is, own) {
 			_ = os.Remove(path)
 		}
 	}()
-	return nil
+	return ln, nil
 }
 
 // serveRelayed serves a request as the server does at whose address it came, in the configuration that serves.
 func serveRelayed(w http.ResponseWriter, r *http.Request) {
 	server := relayedServer(r.Header.Get(relayedAt))
 	if server == nil {
-		refuseRelayed(w)
-		return
+		panic(http.ErrAbortHandler) // the process that relays it refuses it
 	}
 	r.RemoteAddr = r.Header.Get(relayedFrom)
+	if at, err := netip.ParseAddrPort(r.Header.Get(relayedAt)); err == nil { // for the next process, if there is one
+		r = r.WithContext(context.WithValue(r.Context(), http.LocalAddrContextKey, net.TCPAddrFromAddrPort(at)))
+	}
 	if version, err := strconv.ParseUint(r.Header.Get(relayedTLS), 10, 16); err == nil {
 		r.TLS = &tls.ConnectionState{Version: uint16(version), HandshakeComplete: true,
 			ServerName: r.Header.Get(relayedName)}

@@ -63,6 +63,9 @@ func keepSockets(ctx context.Context, e *engine.Engine, log *slog.Logger, paths 
 			case <-alone:
 				alone, over = nil, time.After(putBackFor)
 			case <-tick.C:
+				if Relays() {
+					return // the next process takes the paths, and would find them taken
+				}
 				putBack(log, kept)
 			}
 		}

@@ -139,7 +139,7 @@ func upgrade(ctx context.Context, e *engine.Engine, program string) (up Upgraded
 		log.Error("the process that was to take this one's place has failed; starting this one's program in its place",
 			"program", program, "error", err)
 		next.kill() // it may have the ledger
-		errAgain := serveAgain(log)
+		errAgain := serveAgain(e.DataDir(), log)
 		_, until := e.WaitsFor()
 		to.answer(errAgain, until)
 		after := time.Duration(0)
@@ -149,6 +149,7 @@ func upgrade(ctx context.Context, e *engine.Engine, program string) (up Upgraded
 		go leave(e, after)
 		return up, errors.Join(fmt.Errorf("the process that was to take this one's place has failed: %w", err), errAgain)
 	}
+	divertPackets(e.DataDir(), log)
 	next.becomeMain(log)
 	up.PID, up.Program, up.Paused = next.process.Pid, program, time.Since(began)
 	up.Running, up.Until = e.WaitsFor()
@@ -160,7 +161,7 @@ func upgrade(ctx context.Context, e *engine.Engine, program string) (up Upgraded
 }
 
 // serveAgain has this process's own program serve in place of one that has failed.
-func serveAgain(log *slog.Logger) error {
+func serveAgain(data string, log *slog.Logger) error {
 	again, err := startSuccessor("/proc/self/exe", os.Args[0])
 	if err != nil {
 		return err
@@ -172,6 +173,7 @@ func serveAgain(log *slog.Logger) error {
 		again.kill()
 		return err
 	}
+	divertPackets(data, log)
 	again.becomeMain(log)
 	return nil
 }
@@ -311,6 +313,13 @@ func startSuccessor(program, name string) (*successor, error) {
 	}
 	s := &successor{conn: conn, says: make(chan string, 4), ended: make(chan struct{})}
 	var pid int
+	pidFD := -1
+	attributes := &syscall.SysProcAttr{PidFD: &pidFD}
+	if os.Getenv("NOTIFY_SOCKET") != "" {
+		// A child of the service manager's, as this process is: of a main process that is not, systemd does not wait for
+		// the end when it stops a service, and kills what is left of that at once.
+		attributes.Cloneflags = syscall.CLONE_PARENT
+	}
 	err = listening.Lend(func(descriptors []uintptr, given int) error {
 		files := append([]uintptr{0, 1, 2}, descriptors...) // a service manager's keep their numbers
 		files = append(files, theirs.Fd())
@@ -319,7 +328,7 @@ func startSuccessor(program, name string) (*successor, error) {
 			fmt.Sprintf("%s=%d", successionVariable, len(files)-1))
 		args := append([]string{name}, successorArgs(os.Args[1:])...)
 		var err error
-		pid, err = syscall.ForkExec(program, args, &syscall.ProcAttr{Env: env, Files: files})
+		pid, err = syscall.ForkExec(program, args, &syscall.ProcAttr{Env: env, Files: files, Sys: attributes})
 		return err
 	})
 	if err == nil {
@@ -329,11 +338,21 @@ func startSuccessor(program, name string) (*successor, error) {
 		return nil, errors.Join(fmt.Errorf("starting %s: %w", program, err), conn.Close())
 	}
 	go s.read()
-	go func() {
-		s.state, _ = s.process.Wait()
-		close(s.ended)
-	}()
+	go s.awaitExit(pidFD)
 	return s, nil
+}
+
+// awaitExit closes ended at its end, by its descriptor: nobody but its parent can wait for a process. Its status is
+// known where that is this one.
+func (s *successor) awaitExit(pidFD int) {
+	defer close(s.ended)
+	for pidFD >= 0 {
+		if _, err := unix.Poll([]unix.PollFd{{Fd: int32(pidFD), Events: unix.POLLIN}}, -1); !errors.Is(err, unix.EINTR) {
+			_ = unix.Close(pidFD)
+			break
+		}
+	}
+	s.state, _ = s.process.Wait()
 }
 
 func (s *successor) read() {
@@ -371,7 +390,11 @@ func (s *successor) await(ctx context.Context, line string, within time.Duration
 func (s *successor) awaitEnd(ctx context.Context) error {
 	select {
 	case <-s.ended:
-		return fmt.Errorf("it has ended (%s); it is no fareway that can do this, or what it has written says why", s.state)
+		how := "with a status that the service manager knows"
+		if s.state != nil {
+			how = s.state.String()
+		}
+		return fmt.Errorf("it has ended (%s); it is no fareway that can do this, or what it has written says why", how)
 	case <-ctx.Done():
 		return context.Cause(ctx)
 	}

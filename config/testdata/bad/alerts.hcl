@@ -51,6 +51,26 @@ alerts {
     tls = "ssl"
   }
 
+  mail "quoted" {
+    server   = "smtp.example.test"
+    from     = "fareway@example.test"
+    to       = ["\"a,b\"@example.test"]
+    accounts = "yes"
+  }
+
+  mail "owners" {
+    server   = "smtp.example.test"
+    from     = "fareway@example.test"
+    accounts = true
+    events   = ["disk_full", "backup_failed"]
+  }
+
+  mail "again" {
+    server   = "smtp.example.test"
+    from     = "fareway@example.test"
+    accounts = true
+  }
+
   slack "ops" {
   }
 }

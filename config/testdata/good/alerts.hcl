@@ -34,6 +34,13 @@ alerts {
     events   = ["disk_full"]
   }
 
+  mail "accounts" {
+    server   = "smtp.example.test"
+    from     = "Service <billing@example.test>"
+    accounts = true
+    events   = ["balance_low", "account_suspended", "disk_full"]
+  }
+
   mail "here" {
     server = "localhost:25"
     tls    = "none"

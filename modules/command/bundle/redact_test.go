@@ -118,6 +118,7 @@ func TestOnlyKnownFields(t *testing.T) {
 	content, err := r.JSON(map[string]any{
 		"account": "acme", "account_id": "acct_1", "key": "laptop", "key_id": "key_1", "client_ip": "203.0.113.9",
 		"prompt": "tell me", "messages": []any{map[string]any{"content": "tell me"}}, "reference": "invoice of Jane",
+		"mail":   []string{"jane@example.com"},
 		"status": 200, "at": "2026-11-27T02:00:00Z", "route": "small", "reason": "acme is suspended", "settled": true,
 		"text": "reading /home/jane/gateway/x on janes-laptop, not acmex", "key_last4": "c1XZ",
 		"traffic": map[string]any{"accounts": map[string]any{"acct_1": map[string]any{"failed": 1}}},
@@ -125,10 +126,11 @@ func TestOnlyKnownFields(t *testing.T) {
 	require.NoError(t, err)
 	require.JSONEq(t, `{"account": "account-1", "account_id": "account-1", "key": "key-1", "key_id": "key-1",
 		"client_ip": "client-1", "prompt": "[left out]", "messages": "[left out]", "reference": "[left out]",
+		"mail": "[left out]",
 		"status": 200, "at": "2026-11-27T02:00:00Z", "route": "small", "reason": "account-1 is suspended", "settled": true,
 		"text": "reading DATA/x on machine-1, not acmex", "key_last4": "c1XZ",
 		"traffic": {"accounts": {"account-1": {"failed": 1}}}}`, string(content))
-	require.Equal(t, map[string]int{"fields that are on no list": 3}, found)
+	require.Equal(t, map[string]int{"fields that are on no list": 4}, found)
 	require.Equal(t, map[string]string{"acme": "account-1", "acct_1": "account-1"}, r.Accounts())
 
 	kept := Redactor{KeepNames: true}

@@ -24,6 +24,7 @@ import (
 	"time"
 
 	"github.com/caddyserver/caddy/v2"
+	"github.com/caddyserver/certmagic"
 
 	"github.com/fareway/fareway/modules/internal/human"
 )
@@ -561,10 +562,8 @@ func judgeCertificate(s *Subject, r *result, way way, host string, chain []*x509
 
 // isInternal reports whether a name is one that no certificate authority signs.
 func isInternal(host string) bool {
-	for _, end := range []string{".internal", ".local", ".lan", ".home.arpa", ".test", ".example", ".invalid", ".corp"} {
-		if strings.HasSuffix(host, end) {
-			return true
-		}
-	}
-	return !strings.Contains(host, ".")
+	return certmagic.SubjectIsInternal(host) || !strings.Contains(host, ".") ||
+		slices.ContainsFunc([]string{".lan", ".test", ".example", ".invalid", ".corp"}, func(end string) bool {
+			return strings.HasSuffix(host, end)
+		})
 }

@@ -68,6 +68,10 @@ route "echo-large" {
 #   }
 # }
 
+# The pages at /portal/, where accounts see their money and operators their gateway. `fareway gateway up` prints a link for the
+# first operator; without this block there are no pages.
+portal {}
+
 # A plan is what accounts share: fareway gateway account create NAME --plan trial
 plan "trial" {
   monthly_credits = 0                   # 1 credit = 1 US cent

@@ -3,14 +3,12 @@ package alerts
 import (
 	"context"
 	"encoding/json"
-	"errors"
 	"fmt"
 	"io"
 	"net/http"
 	"net/http/httptest"
 	"os"
 	"path/filepath"
-	"slices"
 	"strings"
 	"sync"
 	"syscall"
@@ -18,7 +16,6 @@ import (
 	"time"
 
 	"github.com/stretchr/testify/require"
-	"pgregory.net/rapid"
 
 	"github.com/fareway/fareway/config"
 )
@@ -121,7 +118,7 @@ func TestAReloadTakesUpEachAttribute(t *testing.T) {
 			b := newBench(t, t.TempDir(), hooks(w))
 			ctx, stop := context.WithCancel(t.Context())
 			follow := func(w config.Webhook) *courier {
-				b.follow(ctx, destinationsOf(hooks(w)))
+				b.follow(ctx, destinationsOf(hooks(w), nil))
 				return b.couriers["webhook ops"]
 			}
 			first := follow(w)
@@ -167,7 +164,7 @@ func TestTheNextProcessGoesOn(t *testing.T) {
 	second.finds("backup_failed", Finding{Subject: "backup"})
 	second.begin(t)
 	for range 20 {
-		second.clock.turn(time.Hour)
+		second.clock.Turn(time.Hour)
 	}
 	require.False(t, second.Standing().Active)
 	require.Empty(t, r.types())
@@ -197,7 +194,7 @@ func TestTheNextProcessKnowsWhatFails(t *testing.T) {
 	require.Equal(t, begin, *s.Destinations[0].Failing)
 	require.Equal(t, "it answered 500", s.Destinations[0].Error)
 	require.Nil(t, s.Destinations[1].Failing)
-	require.Equal(t, 6, b.failures["webhook ops"])
+	require.Equal(t, 6, b.outbox.troubles["webhook ops"].failures)
 }
 
 // TestTheDiskIsFull: what somebody must hear of that is told nevertheless.
@@ -262,9 +259,9 @@ func TestAFileThatCannotBeRead(t *testing.T) {
 	b := newBench(t, dir, hooks(hook("ops", r.URL)))
 	b.begin(t)
 	for range 3 {
-		<-b.clock.asked
+		b.clock.AwaitWaits(1)
 		require.False(t, b.Standing().Active)
-		b.clock.turn(lockEvery)
+		b.clock.Turn(lockEvery)
 	}
 	require.NoError(t, os.Remove(o.path))
 	require.NoError(t, writeFile(o.path, content))
@@ -279,9 +276,9 @@ func TestAJumpOfTheClockGivesNothingUp(t *testing.T) {
 	m := &Message{ID: "msg_1", Time: begin}
 	b.outbox.put(m, []string{"webhook ops"}, begin)
 	later := begin.Add(365 * 24 * time.Hour)
-	require.False(t, b.expire(later))
+	require.Empty(t, b.outbox.expire(later))
 	m.To["webhook ops"].Attempts = stuckAfter
-	require.True(t, b.expire(later))
+	require.Len(t, b.outbox.expire(later), 1)
 	require.Empty(t, b.outbox.messages)
 }
 
@@ -296,92 +293,6 @@ func TestTheOutboxIsBounded(t *testing.T) {
 	require.Len(t, o.messages, maxMessages)
 	require.Equal(t, "20", o.messages[0].ID)
 	require.Len(t, o.givenUp, 20)
-}
-
-// TestNothingIsLostByACrash: whatever is told, delivered and not, and at which write of the file the process dies, each
-// destination gets every message whose write succeeded, in the order of their writing; one that it gets again has the
-// same id.
-func TestNothingIsLostByACrash(t *testing.T) {
-	t.Parallel()
-	rapid.Check(t, func(t *rapid.T) {
-		var disk []byte // what the file has
-		destinations := []string{"webhook a", "mail b"}
-		delivered := map[string][]string{}
-		durable := map[string]bool{} // messages that the file has had
-		crash := errors.New("the process dies")
-		var o *outbox
-		w := newWatch()
-		open := func() {
-			o = newOutbox("/nowhere")
-			o.messages = nil
-			if disk != nil {
-				var k kept
-				if err := json.Unmarshal(disk, &k); err != nil {
-					t.Fatal(err)
-				}
-				o.messages = k.Messages
-			}
-		}
-		open()
-		save := func() error {
-			content, err := o.encode(w)
-			if err != nil {
-				t.Fatal(err)
-			}
-			switch rapid.IntRange(0, 5).Draw(t, "write") {
-			case 0: // it dies before the file has its name
-				return crash
-			case 1: // and after
-				disk = content
-				err = crash
-			default:
-				disk = content
-			}
-			for _, m := range o.messages {
-				durable[m.ID] = true
-			}
-			return err
-		}
-		deliver := func(to string) bool {
-			waiting := o.waiting(to, 1)
-			if len(waiting) == 0 {
-				return false
-			}
-			delivered[to] = append(delivered[to], waiting[0].ID)
-			o.done(waiting[0], to)
-			return true
-		}
-		next := 0
-		for range rapid.IntRange(1, 40).Draw(t, "steps") {
-			if rapid.Bool().Draw(t, "put") {
-				o.put(&Message{ID: fmt.Sprintf("%04d", next), Body: []byte("{}")}, destinations, begin)
-				next++
-			} else {
-				deliver(rapid.SampledFrom(destinations).Draw(t, "to"))
-			}
-			if errors.Is(save(), crash) {
-				open()
-			}
-		}
-		for _, to := range destinations {
-			for deliver(to) {
-			}
-			var first []string
-			for _, id := range delivered[to] {
-				if !slices.Contains(first, id) {
-					first = append(first, id)
-				}
-			}
-			if !slices.IsSorted(first) {
-				t.Fatalf("%s got them out of order: %v", to, first)
-			}
-			for id := range durable {
-				if !slices.Contains(first, id) {
-					t.Fatalf("%s has not got %s", to, id)
-				}
-			}
-		}
-	})
 }
 
 // TestTheFileHasNoSecret.

@@ -37,15 +37,17 @@ type Outcome struct {
 	Took      time.Duration `json:"-"`
 	Error     string        `json:"error,omitempty"` // why it was not delivered, without a secret
 	// Gone: the destination says that it is none any more. Refused: what it said is about the message.
-	Gone    bool          `json:"gone,omitempty"`
-	Refused bool          `json:"-"`
-	After   time.Duration `json:"-"` // when it wants to be asked again; 0: it did not say
+	Gone    bool `json:"gone,omitempty"`
+	Refused bool `json:"-"`
+	// Alone: it is about who the one message is for, and the destination takes others. Refused, it is given up at once.
+	Alone bool          `json:"-"`
+	After time.Duration `json:"-"` // when it wants to be asked again; 0: it did not say
 }
 
 // sender delivers messages to a destination, all of them together or none.
 type sender interface {
 	send(ctx context.Context, messages []*Message, now time.Time) Outcome
-	// batch is how many it takes together, and pause how long is waited after it has taken some.
+	// batch is how many it takes together, and pause how long is waited after it has taken or refused some.
 	batch() int
 	pause() time.Duration
 }
@@ -59,6 +61,7 @@ type destination struct {
 	digest  string // of the block
 	events  []string
 	hears   func(event string) bool
+	owners  bool // it is the owner of the account that a message is about
 	timeout time.Duration
 	sender
 }
@@ -108,7 +111,7 @@ func (c *courier) run(ctx context.Context, before *courier) {
 		out := c.send(sending, messages, c.s.o.Now())
 		cancel()
 		c.s.conclude(c, messages, out)
-		if out.Delivered && c.pause() > 0 {
+		if (out.Delivered || out.Alone) && c.pause() > 0 {
 			select {
 			case <-ctx.Done():
 				return
@@ -116,6 +119,49 @@ func (c *courier) run(ctx context.Context, before *courier) {
 			}
 		}
 	}
+}
+
+// due are the messages that a courier is to deliver now (outbox.due).
+func (s *Service) due(c *courier) (messages []*Message, wait time.Duration) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.couriers[c.key] != c {
+		return nil, 0
+	}
+	return s.outbox.due(c.key, c.batch(), s.o.Now())
+}
+
+// conclude notes what came of an attempt.
+func (s *Service) conclude(c *courier, messages []*Message, out Outcome) {
+	s.note(c, messages, &out)
+	s.save()
+}
+
+func (s *Service) note(c *courier, messages []*Message, out *Outcome) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	failed := s.outbox.troubles[c.key] != nil
+	lost := s.outbox.settle(c.key, c.digest, messages, out, s.o.Now())
+	if out.Delivered {
+		s.counts[Count{c.key, "delivered"}] += int64(len(messages))
+	} else {
+		s.counts[Count{c.key, "failed"}]++
+	}
+	log := s.o.Log.With("destination", c.key)
+	switch {
+	case out.Delivered && failed:
+		log.Info("a destination of alerts takes messages again")
+	case out.Gone:
+		log.Error("a destination of alerts says that it is gone: it is told nothing until its block changes, or "+
+			"`fareway gateway hook test` succeeds", "address", c.address)
+	case !out.Delivered && !out.Alone && !failed:
+		log.Warn("a destination of alerts takes no messages; it is tried again and again", "address", c.address, "error",
+			out.Error)
+	}
+	if out.Delivered && out.Error != "" {
+		log.Warn("a destination of alerts has taken messages in part", "error", out.Error)
+	}
+	s.lose(lost)
 }
 
 func jitter() float64 { return rand.Float64() }

@@ -48,10 +48,7 @@ func (m *mailer) send(ctx context.Context, messages []*Message, now time.Time) (
 	}
 	// It has the mail, however it takes leave.
 	defer func() { _ = client.CloseWithSMTPClient(conn) }()
-	var secured string
-	if state, err := conn.GetTLSConnectionState(); err == nil {
-		secured = tls.VersionName(state.Version)
-	}
+	secured := versionOf(conn)
 	if err := client.SendWithSMTPClient(conn, text); err != nil {
 		out = m.failed(ctx, err)
 		if sent, ok := errors.AsType[*gomail.SendError](err); ok && sent.Reason == gomail.ErrSMTPRcptTo && len(m.To) > 1 {
@@ -61,6 +58,15 @@ func (m *mailer) send(ctx context.Context, messages []*Message, now time.Time) (
 		return out
 	}
 	return Outcome{Delivered: true, Status: 250, TLS: secured}
+}
+
+// versionOf is which version of TLS a connection has, "" for none.
+func versionOf(conn *smtp.Client) string {
+	state, err := conn.GetTLSConnectionState()
+	if err != nil {
+		return ""
+	}
+	return tls.VersionName(state.Version)
 }
 
 // sendToEach sends the mail to each recipient by itself, after the server has refused one of them: the others get it.
@@ -168,6 +174,11 @@ func (m *mailer) write(messages []*Message, now time.Time, to ...string) (*gomai
 		}
 		page = page || d.Severity == string(config.AlertPage) && d.State != Resolved
 	}
+	return m.compose(subjectOf(gateway, all, events, count, page), textOf(gateway, all), m.messageID(messages), now, to...)
+}
+
+// compose makes a mail of a text.
+func (m *mailer) compose(subject, text, id string, now time.Time, to ...string) (*gomail.Msg, error) {
 	msg := gomail.NewMsg(gomail.WithCharset(gomail.CharsetUTF8), gomail.WithNoDefaultUserAgent())
 	if err := msg.From(m.From); err != nil {
 		return nil, fmt.Errorf("writing whom the mail is from: %w", err)
@@ -175,12 +186,12 @@ func (m *mailer) write(messages []*Message, now time.Time, to ...string) (*gomai
 	if err := msg.To(to...); err != nil {
 		return nil, fmt.Errorf("writing whom the mail is for: %w", err)
 	}
-	msg.Subject(plain(subjectOf(gateway, all, events, count, page), 200))
+	msg.Subject(plain(subject, 200))
 	msg.SetDateWithValue(now)
-	msg.SetMessageIDWithValue(m.messageID(messages))
+	msg.SetMessageIDWithValue(id)
 	msg.SetGenHeader("Auto-Submitted", "auto-generated")
 	msg.SetGenHeader("X-Auto-Response-Suppress", "All")
-	msg.SetBodyString(gomail.TypeTextPlain, textOf(gateway, all))
+	msg.SetBodyString(gomail.TypeTextPlain, text)
 	return msg, nil
 }
 
@@ -254,4 +265,5 @@ func textOf(gateway string, all []Data) string {
 var (
 	_ sender = (*webhook)(nil)
 	_ sender = (*mailer)(nil)
+	_ sender = (*ownerMailer)(nil)
 )

@@ -1,19 +1,14 @@
 package alerts
 
 import (
-	"crypto/ecdsa"
-	"crypto/elliptic"
-	"crypto/rand"
 	"crypto/tls"
-	"crypto/x509"
-	"crypto/x509/pkix"
 	"encoding/pem"
 	"fmt"
 	"io"
-	"math/big"
 	"mime"
 	"mime/quotedprintable"
 	"net"
+	"net/http/httptest"
 	"net/mail"
 	"os"
 	"strings"
@@ -161,17 +156,12 @@ func (p *post) block(way config.MailTLS) config.Mail {
 		To: []string{"ann@example.test", "bob@example.test"}, Timeout: 3 * time.Second, CA: p.ca}
 }
 
+// certify returns the certificate that servers of httptest have, for 127.0.0.1, and who has signed it: itself.
 func certify(t *testing.T) (tls.Certificate, string) {
 	t.Helper()
-	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
-	require.NoError(t, err)
-	template := &x509.Certificate{SerialNumber: big.NewInt(1), Subject: pkix.Name{CommonName: "mail.test"},
-		NotBefore: time.Now().Add(-time.Hour), NotAfter: time.Now().Add(time.Hour), IsCA: true, BasicConstraintsValid: true,
-		IPAddresses: []net.IP{net.IPv4(127, 0, 0, 1)}}
-	der, err := x509.CreateCertificate(rand.Reader, template, template, &key.PublicKey, key)
-	require.NoError(t, err)
-	return tls.Certificate{Certificate: [][]byte{der}, PrivateKey: key},
-		string(pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: der}))
+	s := httptest.NewTLSServer(nil)
+	defer s.Close()
+	return s.TLS.Certificates[0], string(pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: s.Certificate().Raw}))
 }
 
 // TestMail goes each way to a real server, and says what it is.
@@ -378,7 +368,7 @@ func TestBadMailServers(t *testing.T) {
 				TLS: config.MailPlain, From: "a@example.test", To: []string{"b@example.test"}, Timeout: 500 * time.Millisecond}
 			b := newBench(t, t.TempDir(), config.Alerts{Mails: []config.Mail{block}})
 			start := time.Now()
-			tested, err := b.Test(t.Context(), "")
+			tested, err := b.Test(t.Context(), TestOf{})
 			require.NoError(t, err)
 			require.False(t, tested[0].Delivered)
 			require.Less(t, time.Since(start), 10*time.Second)

@@ -2,7 +2,11 @@ package alerts
 
 import (
 	"context"
+	"errors"
+	"io"
 	"log/slog"
+	"maps"
+	"strings"
 	"sync"
 	"testing"
 	"time"
@@ -10,77 +14,39 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/fareway/fareway/config"
+	"github.com/fareway/fareway/modules/internal/clocktest"
 )
-
-// clock is one that tests turn, and that wakes who waits for it.
-type clock struct {
-	mu      sync.Mutex
-	now     time.Time
-	waiting []waiter
-	asked   chan struct{} // gets one for each wait that begins
-}
-
-type waiter struct {
-	at time.Time
-	ch chan time.Time
-}
-
-func newClock() *clock {
-	return &clock{now: time.Date(2026, time.November, 27, 1, 0, 0, 0, time.UTC), asked: make(chan struct{}, 1000)}
-}
-
-func (c *clock) Now() time.Time {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	return c.now
-}
-
-func (c *clock) After(d time.Duration) <-chan time.Time {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	w := waiter{c.now.Add(d), make(chan time.Time, 1)}
-	c.waiting = append(c.waiting, w)
-	select {
-	case c.asked <- struct{}{}:
-	default:
-	}
-	return w.ch
-}
-
-func (c *clock) turn(d time.Duration) {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	c.now = c.now.Add(d)
-	left := c.waiting[:0]
-	for _, w := range c.waiting {
-		if w.at.After(c.now) {
-			left = append(left, w)
-		} else {
-			w.ch <- c.now
-		}
-	}
-	c.waiting = left
-}
 
 // bench is a service with what it is made of.
 type bench struct {
 	*Service
-	clock *clock
+	clock *clocktest.Clock
 
 	mu   sync.Mutex
 	cfg  config.Alerts
 	seen map[string]Seen
+	// owners are addresses by account, and log is what is written there.
+	owners map[string][]string
+	log    *strings.Builder
 }
 
 func newBench(t *testing.T, dir string, cfg config.Alerts) *bench {
 	t.Helper()
-	b := &bench{clock: newClock(), cfg: cfg, seen: make(map[string]Seen)}
+	b := &bench{clock: clocktest.New(begin), cfg: cfg, seen: make(map[string]Seen), log: new(strings.Builder)}
 	b.Service = New(Options{Dir: dir, Gateway: "desk", Now: b.clock.Now, After: b.clock.After,
-		Log: slog.New(slog.NewTextHandler(t.Output(), nil)),
+		Log: slog.New(slog.NewTextHandler(io.MultiWriter(t.Output(), b.log), nil)),
 		Config: func() config.Alerts {
 			b.mu.Lock()
 			defer b.mu.Unlock()
 			return b.cfg
+		},
+		Owners: func(_ context.Context, account string) ([]string, error) {
+			b.mu.Lock()
+			defer b.mu.Unlock()
+			if account == "unreadable" {
+				return nil, errors.New("the ledger is away")
+			}
+			return b.owners[account], nil
 		},
 		Look: func(context.Context, func(string) []string) map[string]Seen {
 			b.mu.Lock()
@@ -131,7 +97,16 @@ func (b *bench) untilTrue(t *testing.T, step time.Duration, is func() bool) {
 		if is() {
 			return true
 		}
-		b.clock.turn(step)
+		b.clock.Turn(step)
 		return false
 	}, 20*time.Second, 2*time.Millisecond)
+}
+
+// also says what is so of a further event.
+func (b *bench) also(event string, s Seen) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	fresh := maps.Clone(b.seen)
+	fresh[event] = s
+	b.seen = fresh
 }

@@ -22,8 +22,18 @@ type Message struct {
 	Body json.RawMessage `json:"body"`
 	// To are the destinations that have not got it yet, by their keys.
 	To map[string]*Delivery `json:"to"`
+	// Account is the account whose owner it is for; "": it is for operators.
+	Account string `json:"account_id,omitempty"`
 
-	onDisk bool // the file has it
+	onDisk  bool            // the file has it
+	reached map[string]bool // of an owner's addresses, those that have it; of its courier
+}
+
+func (m *Message) reach(address string) {
+	if m.reached == nil {
+		m.reached = make(map[string]bool)
+	}
+	m.reached[address] = true
 }
 
 // Delivery is how far a message has come on its way to a destination.
@@ -59,6 +69,7 @@ type Item struct {
 	// Subject is what it is about: a provider, a route, a host, a folder; of an account its id, and Name its name.
 	Subject string         `json:"subject,omitempty"`
 	Name    string         `json:"name,omitempty"`
+	Title   string         `json:"title,omitempty"` // of what is for an owner
 	Text    string         `json:"text"`
 	Next    string         `json:"next,omitempty"`
 	Since   time.Time      `json:"since"`

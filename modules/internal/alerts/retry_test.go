@@ -4,6 +4,7 @@ import (
 	"context"
 	"log/slog"
 	"maps"
+	"path/filepath"
 	"slices"
 	"sync"
 	"testing"
@@ -207,7 +208,7 @@ func TestGone(t *testing.T) {
 			d.set(func(d *scripted) { d.digest = "another" })
 		},
 		"a test succeeds": func(t *testing.T, s *Service, _ *scripted) {
-			tested, err := s.Test(t.Context(), "")
+			tested, err := s.Test(t.Context(), TestOf{})
 			require.NoError(t, err)
 			require.True(t, tested[0].Delivered)
 		},
@@ -412,4 +413,81 @@ func TestTheClockIsTurnedBack(t *testing.T) {
 func event(name string) *config.AlertEvent {
 	i := slices.IndexFunc(config.AlertEvents, func(e config.AlertEvent) bool { return e.Name == name })
 	return &config.AlertEvents[i]
+}
+
+// TestATroubleIsForgotten where nothing waits for a destination that has failed: with the next message it is known.
+func TestATroubleIsForgotten(t *testing.T) {
+	t.Parallel()
+	o := newOutbox(t.TempDir())
+	m := &Message{ID: "msg_1", Time: begin, Type: "backup_failed.raised", Body: []byte(`{}`)}
+	o.put(m, []string{"webhook ops"}, begin)
+	refused := Outcome{Status: 413, Error: "it answered 413", Refused: true}
+	var lost []GivenUp
+	now := begin
+	for range maxRefused {
+		lost = o.settle("webhook ops", "", []*Message{m}, &refused, now)
+		now = now.Add(time.Hour)
+	}
+	require.Len(t, lost, 1)
+	found := o.findTroubled(now)
+	require.Len(t, found, 1)
+	require.Contains(t, found[0].Text, "the last message for it was given up")
+	require.Len(t, o.findTroubled(now.Add(forgetAfter-2*time.Hour)), 1)
+	require.Empty(t, o.findTroubled(now.Add(forgetAfter)))
+	require.Empty(t, o.troubles)
+}
+
+// TestWhatIsNewerWaits for an older message about the same that is not tried yet, also where that has failed once only.
+func TestWhatIsNewerWaits(t *testing.T) {
+	t.Parallel()
+	o := newOutbox(t.TempDir())
+	write := func(state State, subject string) *Message {
+		n := note{event: &config.AlertEvents[0], state: state, alerts: []Alert{{Subject: subject}}}
+		m, err := n.write("desk", begin)
+		require.NoError(t, err)
+		m.onDisk = true
+		o.put(m, []string{"mail ops"}, begin)
+		return m
+	}
+	first, second, other := write(Raised, "a"), write(Resolved, "a"), write(Raised, "b")
+	first.To["mail ops"].Next, first.To["mail ops"].Attempts = begin.Add(time.Minute), 1
+	messages, _ := o.due("mail ops", 10, begin)
+	require.Equal(t, []*Message{other}, messages)
+	messages, _ = o.due("mail ops", 10, begin.Add(time.Minute))
+	require.Equal(t, []*Message{first, second, other}, messages)
+	messages, _ = o.due("mail ops", 1, begin.Add(time.Minute))
+	require.Equal(t, []*Message{first}, messages)
+	first.onDisk = false
+	messages, _ = o.due("mail ops", 10, begin.Add(time.Minute))
+	require.Equal(t, []*Message{other}, messages)
+}
+
+// TestAnIdleServiceSaysSo: the lock of the outbox, or the outbox, cannot be had for too long.
+func TestAnIdleServiceSaysSo(t *testing.T) {
+	t.Parallel()
+	dir := t.TempDir()
+	first := newBench(t, dir, config.Alerts{})
+	first.begin(t)
+	first.untilTrue(t, 0, func() bool { return first.Standing().Active })
+	second := newBench(t, dir, config.Alerts{})
+	second.begin(t)
+	second.clock.AwaitWaits(1)
+	require.Empty(t, second.Standing().Idle, "the one before it may drain")
+	for range int(drainPatience/time.Minute) - 1 {
+		second.clock.Turn(time.Minute)
+		second.clock.AwaitWaits(1)
+	}
+	require.Empty(t, second.Standing().Idle)
+	second.clock.Turn(time.Minute)
+	require.Contains(t, second.Standing().Idle, "Another process has the outbox of alerts since 2026-11-27T01:00:00Z")
+	first.Close()
+	second.untilTrue(t, lockEvery, func() bool { return second.Standing().Active })
+	require.Empty(t, second.Standing().Idle)
+
+	unread := newBench(t, filepath.Join(dir, "nowhere"), config.Alerts{})
+	unread.begin(t)
+	unread.clock.AwaitWaits(1)
+	require.Empty(t, unread.Standing().Idle)
+	unread.clock.Turn(accessPatience)
+	require.Contains(t, unread.Standing().Idle, "no such file or directory")
 }

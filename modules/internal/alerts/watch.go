@@ -2,6 +2,7 @@ package alerts
 
 import (
 	"cmp"
+	"maps"
 	"slices"
 	"time"
 
@@ -11,6 +12,10 @@ import (
 const (
 	// clearFor is how long a finding has to be gone before it is taken to be over: what comes and goes meanwhile lasts.
 	clearFor = time.Minute
+	// flapsFor is within what time an alert that is raised again flaps: each time it has to be gone for twice as long,
+	// up to longestClear.
+	flapsFor     = time.Hour
+	longestClear = 30 * time.Minute
 	// remindEvery is how often it is said that an alert lasts.
 	remindEvery = 24 * time.Hour
 	// maxSubjects is how many subjects of one event are alerts at a time. Those beyond are counted.
@@ -33,6 +38,8 @@ type Finding struct {
 	Text    string         // what is so, a sentence
 	Next    string         // what to do first
 	Data    map[string]any // in figures
+	// Owner is what the owner of the account is told, where it is about one and that has an address.
+	Owner *ForOwner
 }
 
 // Seen is what was found for one event.
@@ -40,6 +47,8 @@ type Seen struct {
 	Findings []Finding
 	// Examined are the subjects that were looked at: what is said of others stays. nil: all there are.
 	Examined map[string]bool
+	// Over is what owners are told where it is over for their account; one that is missing is told nothing.
+	Over map[string]*ForOwner
 }
 
 // Alert is a finding with its time. One that has not held for long enough is none yet.
@@ -55,9 +64,19 @@ type Alert struct {
 	Told      *time.Time     `json:"told"`            // when a message last said so; nil: none has
 	Reminded  int            `json:"reminded"`        // how often it was said that it lasts
 	Elsewhere bool           `json:"other,omitempty"` // another node tells of it
+	// Owner is what the account's owner is told, and OwnerTold when that was; nil: not.
+	Owner     *ForOwner  `json:"owner,omitempty"`
+	OwnerTold *time.Time `json:"owner_told,omitempty"`
 
-	last    time.Time // when it was found last
-	claimed time.Time // when it was last asked who tells of it
+	last    time.Time     // when it was found last
+	claimed time.Time     // when it was last asked who tells of it
+	clear   time.Duration // how long it has to be gone to be over; 0: clearFor
+}
+
+// flap is how often an alert has come again lately.
+type flap struct {
+	raised time.Time // the last time
+	clear  time.Duration
 }
 
 type alertKey struct{ event, subject string }
@@ -85,13 +104,17 @@ type watch struct {
 	over    map[string][]Alert     // by event, that are told of as resolved when it is their turn
 	sent    map[string][]time.Time // by event, the messages of the last hour
 	beyond  map[string]int         // by event, subjects beyond maxSubjects
+	flaps   map[alertKey]flap      // of what was raised within flapsFor, or still is
 	shared  bool                   // several nodes see the same: it has to be claimed who tells of it
 	changed bool                   // an alert was raised, or is over
+
+	overForOwners []Alert                  // of which owners are told, whose words are Owner
+	mailed        map[alertKey][]time.Time // mails to owners within the last day
 }
 
 func newWatch() *watch {
 	return &watch{alerts: make(map[alertKey]*Alert), over: make(map[string][]Alert), sent: make(map[string][]time.Time),
-		beyond: make(map[string]int)}
+		beyond: make(map[string]int), flaps: make(map[alertKey]flap), mailed: make(map[alertKey][]time.Time)}
 }
 
 // subjects are those of an event that are alerts, or may become ones.
@@ -105,25 +128,36 @@ func (w *watch) subjects(event string) (all []string) {
 	return all
 }
 
-// take takes what was found now. An event that seen has not was not looked at.
-func (w *watch) take(now time.Time, seen map[string]Seen) {
+// take takes what was found now. An event that seen has not was not looked at. beyond are the subjects, by event, for
+// which there is no room.
+func (w *watch) take(now time.Time, seen map[string]Seen) (beyond map[string][]string) {
 	for i := range config.AlertEvents {
-		if s, ok := seen[config.AlertEvents[i].Name]; ok {
-			w.takeEvent(now, &config.AlertEvents[i], s)
+		event := &config.AlertEvents[i]
+		s, ok := seen[event.Name]
+		if !ok {
+			continue
+		}
+		left := w.takeEvent(now, event, s)
+		if w.beyond[event.Name] = len(left); len(left) > 0 {
+			if beyond == nil {
+				beyond = make(map[string][]string)
+			}
+			beyond[event.Name] = left
 		}
 	}
+	maps.DeleteFunc(w.flaps, func(k alertKey, f flap) bool { return w.alerts[k] == nil && now.Sub(f.raised) >= flapsFor })
+	return beyond
 }
 
-// takeEvent brings an event's alerts up to date.
-func (w *watch) takeEvent(now time.Time, event *config.AlertEvent, s Seen) {
+// takeEvent brings an event's alerts up to date, and returns the subjects for which there is no room.
+func (w *watch) takeEvent(now time.Time, event *config.AlertEvent, s Seen) (beyond []string) {
 	count := len(w.subjects(event.Name))
-	w.beyond[event.Name] = 0
 	for _, f := range s.Findings {
 		k := alertKey{event.Name, f.Subject}
 		a := w.alerts[k]
 		if a == nil {
 			if count >= maxSubjects {
-				w.beyond[event.Name]++
+				beyond = append(beyond, f.Subject)
 				continue
 			}
 			a = &Alert{Event: event.Name, Subject: f.Subject, Since: now}
@@ -132,16 +166,17 @@ func (w *watch) takeEvent(now time.Time, event *config.AlertEvent, s Seen) {
 		}
 		a.turnBack(now)
 		a.Name, a.Text, a.Next = plain(f.Name, maxText), plain(f.Text, maxText), plain(f.Next, maxText)
-		a.Data, a.last = f.Data, now
+		a.Data, a.last, a.Owner = f.Data, now, f.Owner.plain()
 		if a.Raised == nil && now.Sub(a.Since) >= event.For {
 			a.Raised, w.changed = &now, true
+			a.clear = w.countFlap(k, now)
 		}
 	}
 	for k, a := range w.alerts {
 		if k.event != event.Name || a.last.Equal(now) || s.Examined != nil && !s.Examined[k.subject] {
 			continue
 		}
-		if a.turnBack(now); now.Sub(a.last) < clearFor {
+		if a.turnBack(now); now.Sub(a.last) < max(a.clear, clearFor) {
 			continue
 		}
 		delete(w.alerts, k)
@@ -149,12 +184,39 @@ func (w *watch) takeEvent(now time.Time, event *config.AlertEvent, s Seen) {
 		if a.Told != nil {
 			w.over[event.Name] = append(w.over[event.Name], *a)
 		}
+		if words := s.Over[k.subject]; a.OwnerTold != nil && words != nil {
+			over := *a
+			over.Owner = words.plain()
+			w.overForOwners = append(w.overForOwners, over)
+		}
 	}
+	return beyond
+}
+
+// countFlap counts that an alert is raised, and returns how long it has to be gone to be over.
+func (w *watch) countFlap(k alertKey, now time.Time) time.Duration {
+	f := w.flaps[k]
+	if since := now.Sub(f.raised); f.clear > 0 && since >= 0 && since < flapsFor {
+		f.clear = min(2*f.clear, longestClear)
+	} else {
+		f.clear = clearFor
+	}
+	f.raised = now
+	w.flaps[k] = f
+	return f.clear
+}
+
+// plain is the same in plain text; nil of nil.
+func (o *ForOwner) plain() *ForOwner {
+	if o == nil {
+		return nil
+	}
+	return &ForOwner{plain(o.Title, maxText), plain(o.Text, maxText), plain(o.Next, maxText)}
 }
 
 // turnBack follows a clock that was turned back: nothing was later than now.
 func (a *Alert) turnBack(now time.Time) {
-	for _, t := range [...]*time.Time{&a.Since, &a.last, &a.claimed, a.Told} {
+	for _, t := range [...]*time.Time{&a.Since, &a.last, &a.claimed, a.Told, a.OwnerTold} {
 		if t != nil && t.After(now) {
 			*t = now
 		}
@@ -181,13 +243,15 @@ func (w *watch) tellEvent(now time.Time, event *config.AlertEvent) (notes []note
 		return t.After(now) || now.Sub(t) >= time.Hour
 	})
 	w.sent[event.Name] = sent
-	if len(sent) >= burst && now.Sub(sent[len(sent)-1]) < gatherFor {
+	// What is gathered waits, but for a page of what was not told of lately: it is no repetition.
+	gathers := len(sent) >= burst && now.Sub(sent[len(sent)-1]) < gatherFor
+	if gathers && event.Severity != config.AlertPage {
 		return nil
 	}
 	var raised, lasting []*Alert
 	for _, subject := range w.subjects(event.Name) {
 		a := w.alerts[alertKey{event.Name, subject}]
-		if a.Raised == nil || a.Elsewhere || w.shared && event.Shared && a.claimed.IsZero() {
+		if !w.isOurs(a, event) || gathers && (a.Told != nil || a.clear > clearFor) {
 			continue
 		}
 		switch {
@@ -198,8 +262,11 @@ func (w *watch) tellEvent(now time.Time, event *config.AlertEvent) (notes []note
 			lasting = append(lasting, a)
 		}
 	}
-	over := w.over[event.Name]
-	delete(w.over, event.Name)
+	var over []Alert
+	if !gathers {
+		over = w.over[event.Name]
+		delete(w.over, event.Name)
+	}
 	slices.SortFunc(over, func(a, b Alert) int { return cmp.Compare(a.Subject, b.Subject) })
 	add := func(state State, alerts []Alert) {
 		if len(alerts) > alone || len(alerts) > 0 && len(sent) >= burst {
@@ -217,6 +284,11 @@ func (w *watch) tellEvent(now time.Time, event *config.AlertEvent) (notes []note
 		w.sent[event.Name] = append(w.sent[event.Name], now)
 	}
 	return notes
+}
+
+// isOurs reports whether an alert is raised, and this node tells of it.
+func (w *watch) isOurs(a *Alert, event *config.AlertEvent) bool {
+	return a.Raised != nil && !a.Elsewhere && !(w.shared && event.Shared && a.claimed.IsZero())
 }
 
 // copied are alerts as they are told of now.

@@ -1,6 +1,7 @@
 package alerts
 
 import (
+	"context"
 	"encoding/json"
 	"fmt"
 	"testing"
@@ -273,4 +274,96 @@ func TestWatchIsSound(t *testing.T) {
 			}
 		}
 	})
+}
+
+// TestWhatFlapsLasts: an alert that comes and goes has to be gone for twice as long each time, up to half an hour; one
+// that comes again an hour later begins anew.
+func TestWhatFlapsLasts(t *testing.T) {
+	t.Parallel()
+	w, now := newWatch(), begin
+	var cleared []time.Duration
+	for range 8 {
+		require.Equal(t, []string{"raised a"}, step(w, now, "backup_failed", "a"))
+		gone := now
+		for {
+			now = now.Add(10 * time.Second)
+			if told := step(w, now, "backup_failed"); len(told) > 0 {
+				require.Equal(t, []string{"resolved a"}, told)
+				break
+			}
+		}
+		cleared = append(cleared, now.Sub(gone))
+	}
+	minutes := time.Minute
+	require.Equal(t, []time.Duration{minutes, 2 * minutes, 4 * minutes, 8 * minutes, 16 * minutes, 30 * minutes,
+		30 * minutes, 30 * minutes}, cleared)
+	now = now.Add(flapsFor)
+	step(w, now, "backup_failed")
+	require.Empty(t, w.flaps, "nothing is remembered of it")
+	step(w, now, "backup_failed", "a")
+	require.Equal(t, []string{"resolved a"}, step(w, now.Add(clearFor), "backup_failed"))
+}
+
+// TestAPageIsNotGathered where it is told for the first time; what comes again waits with the others.
+func TestAPageIsNotGathered(t *testing.T) {
+	t.Parallel()
+	w, now := newWatch(), begin
+	found := func(subjects ...string) []string {
+		w.take(now, map[string]Seen{"certificate_expiring": seenAs(subjects...)})
+		now = now.Add(time.Minute) // it has to hold for that
+		w.take(now, map[string]Seen{"certificate_expiring": seenAs(subjects...)})
+		var told []string
+		for _, n := range w.tell(now, everybody) {
+			for i := range n.alerts {
+				told = append(told, string(n.state)+" "+n.alerts[i].Subject)
+			}
+		}
+		return told
+	}
+	all := []string{}
+	for i := range burst {
+		all = append(all, fmt.Sprintf("host%02d", i))
+		require.Equal(t, []string{fmt.Sprintf("raised host%02d", i)}, found(all...))
+	}
+	require.Equal(t, []string{"raised fresh"}, found(append(all, "fresh")...))
+	require.Empty(t, found(all...))
+	require.Empty(t, found(all...), "what is over waits")
+	require.Empty(t, found(append(all, "fresh")...), "and so does what comes again")
+	now = now.Add(gatherFor)
+	require.ElementsMatch(t, []string{"resolved fresh", "raised fresh"}, found(append(all, "fresh")...))
+}
+
+func seenAs(subjects ...string) (s Seen) {
+	for _, subject := range subjects {
+		s.Findings = append(s.Findings, Finding{Subject: subject, Text: "so"})
+	}
+	return s
+}
+
+// TestWhatIsBeyondIsGivenBack, so that it is found again when there is room.
+func TestWhatIsBeyondIsGivenBack(t *testing.T) {
+	t.Parallel()
+	w := newWatch()
+	var all []string
+	for i := range maxSubjects + 3 {
+		all = append(all, fmt.Sprintf("acct_%04d", i))
+	}
+	beyond := w.take(begin, map[string]Seen{"balance_low": seenAs(all...), "cap_near": seenAs("acct_0000")})
+	require.Equal(t, map[string][]string{"balance_low": all[maxSubjects:]}, beyond)
+	require.Equal(t, 3, w.beyond["balance_low"])
+	later := begin.Add(clearFor)
+	examined := map[string]bool{all[0]: true, all[1]: true, all[2]: true}
+	require.Nil(t, w.take(later, map[string]Seen{"balance_low": {Examined: examined}}))
+	require.Nil(t, w.take(later, map[string]Seen{"balance_low": {Examined: examined, Findings: seenAs(
+		all[maxSubjects:]...).Findings}}))
+	require.Len(t, w.subjects("balance_low"), maxSubjects)
+
+	b := newBench(t, t.TempDir(), config.Alerts{})
+	var given map[string][]string
+	b.o.GiveBack = func(beyond map[string][]string) { given = beyond }
+	b.o.LookAside = func(context.Context, func(string) []string) map[string]Seen {
+		return map[string]Seen{"balance_low": seenAs(all...)}
+	}
+	b.lookAside(t.Context())
+	require.Equal(t, map[string][]string{"balance_low": all[maxSubjects:]}, given)
 }

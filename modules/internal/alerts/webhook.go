@@ -30,8 +30,8 @@ const (
 	mailPrefix    = "mail "
 )
 
-// destinationsOf are those of a configuration.
-func destinationsOf(a config.Alerts) (all []destination) {
+// destinationsOf are those of a configuration. owners are the addresses of an account's.
+func destinationsOf(a config.Alerts, owners func(context.Context, string) ([]string, error)) (all []destination) {
 	for i := range a.Webhooks {
 		w := &a.Webhooks[i]
 		all = append(all, destination{key: webhookPrefix + w.Name, kind: "webhook", name: w.Name, address: w.Address(),
@@ -39,9 +39,14 @@ func destinationsOf(a config.Alerts) (all []destination) {
 	}
 	for i := range a.Mails {
 		m := &a.Mails[i]
-		all = append(all, destination{key: mailPrefix + m.Name, kind: "mail", name: m.Name,
-			address: strings.Join(m.To, ", ") + " by " + m.Server(), digest: m.Digest(), events: m.Events, hears: m.Hears,
-			timeout: m.Timeout, sender: &mailer{m}})
+		if len(m.To) > 0 {
+			all = append(all, destination{key: mailPrefix + m.Name, kind: "mail", name: m.Name,
+				address: strings.Join(m.To, ", ") + " by " + m.Server(), digest: m.Digest(), events: m.Events, hears: m.Hears,
+				timeout: m.Timeout, sender: &mailer{m}})
+		}
+		if d, ok := hearingOwners(m, owners); ok {
+			all = append(all, d)
+		}
 	}
 	return all
 }

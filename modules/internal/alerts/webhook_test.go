@@ -201,7 +201,7 @@ func TestBadReceivers(t *testing.T) {
 			w.Timeout = 500 * time.Millisecond
 			b := newBench(t, t.TempDir(), config.Alerts{Webhooks: []config.Webhook{w}})
 			start := time.Now()
-			tested, err := b.Test(t.Context(), "ops")
+			tested, err := b.Test(t.Context(), TestOf{Name: "ops"})
 			require.NoError(t, err)
 			require.Less(t, time.Since(start), 10*time.Second)
 			require.Equal(t, tc.delivered, tested[0].Delivered, tested[0].Error)
@@ -233,14 +233,14 @@ func TestWebhookTLS(t *testing.T) {
 func TestTheTestSays(t *testing.T) {
 	t.Parallel()
 	b := newBench(t, t.TempDir(), config.Alerts{})
-	_, err := b.Test(t.Context(), "")
+	_, err := b.Test(t.Context(), TestOf{})
 	require.ErrorIs(t, err, ErrUnknown)
 	require.ErrorContains(t, err, "no block alerts")
 	b.configure(config.Alerts{Webhooks: []config.Webhook{hook("ops", "http://127.0.0.1:1")}})
-	_, err = b.Test(t.Context(), "opps")
+	_, err = b.Test(t.Context(), TestOf{Name: "opps"})
 	require.ErrorContains(t, err, `no webhook and no mail "opps"`)
 	for _, name := range []string{"", "ops", "webhook ops"} {
-		tested, err := b.Test(t.Context(), name)
+		tested, err := b.Test(t.Context(), TestOf{Name: name})
 		require.NoError(t, err)
 		require.Len(t, tested, 1)
 		require.False(t, tested[0].Delivered)

@@ -88,6 +88,30 @@ type Options struct {
 	Incomplete bool
 }
 
+// CheckRoom says what is missing where a folder's disk has no room for a backup of a ledger: its copy, and the archive
+// of that.
+func CheckRoom(database, folder string) error {
+	suffixes, err := suffixesOf(database)
+	if err != nil {
+		return fmt.Errorf("looking what the ledger takes: %w", err)
+	}
+	needed := uint64(1 << 20) // what is around it
+	for _, suffix := range append(suffixes, "-wal") {
+		if info, err := os.Stat(database + suffix); err == nil {
+			needed += 2 * uint64(info.Size())
+		}
+	}
+	disk, known := files.ReadDisk(folder)
+	if !known || disk.Free >= needed {
+		return nil
+	}
+	return fmt.Errorf("%w: %s has %d MiB free, and a backup takes up to %d MiB while it is made (twice the ledger): make "+
+		"room there, or name a folder on another disk", ErrNoRoom, folder, disk.Free>>20, needed>>20)
+}
+
+// ErrNoRoom is why a backup is not begun.
+var ErrNoRoom = errors.New("there is no room for the backup")
+
 // Write writes a backup of the ledger at a path, beside a gateway that runs or without one: the database as it is at
 // one moment, the spool, what was kept aside of it, and a witness. The copy is verified before any of it is written.
 // ledger.ErrLost: a part of the ledger is missing, and nobody has decided about that.

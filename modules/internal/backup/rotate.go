@@ -47,9 +47,15 @@ func timeOf(name string) (time.Time, bool) {
 	return made, err == nil
 }
 
-// Rotate removes of the backups in a folder all but the newest, and the newest of each of the newest months. It returns
-// what it has removed.
-func Rotate(folder string, now time.Time, keep, months int) (removed []string, err error) {
+// Kept says which backups are kept: those that one of these holds for.
+type Kept struct {
+	Newest int           // so many of the newest
+	For    time.Duration // those that are not older
+	Months int           // the newest of each of so many of the newest months
+}
+
+// Rotate removes of the backups in a folder all that are not kept. It returns what it has removed.
+func Rotate(folder string, now time.Time, keep Kept) (removed []string, err error) {
 	all, err := Find(folder, now)
 	if err != nil {
 		return nil, err
@@ -62,7 +68,7 @@ func Rotate(folder string, now time.Time, keep, months int) (removed []string, e
 		if isNewestOfMonth {
 			kept++
 		}
-		if i < keep || isNewestOfMonth && kept <= months {
+		if i < keep.Newest || now.Sub(made) <= keep.For || isNewestOfMonth && kept <= keep.Months {
 			continue
 		}
 		if err := os.Remove(path); err != nil {

@@ -73,6 +73,18 @@ func (t *Table) Take(from netip.Addr, l Limits) (release func(), refused Refusal
 	return func() { t.release(network) }, None
 }
 
+// IsFilling reports whether an address, or the table, has so many connections that its limit is not far: a quarter of
+// an address's, or half of all.
+func (t *Table) IsFilling(from netip.Addr, l Limits) bool {
+	if l.isExempt(from) {
+		return false
+	}
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	network := ratelimit.NetworkOf(from)
+	return network.IsValid() && t.of[network] >= max(1, l.PerAddress/4) || t.open >= l.Max/2
+}
+
 func (l *Limits) isExempt(from netip.Addr) bool {
 	from = from.Unmap()
 	if from.IsLoopback() {

@@ -37,6 +37,12 @@ func TestTable(t *testing.T) {
 	require.EqualValues(t, 3, table.Refused(connections.OfAll))
 
 	releases[0]()
+	roomy := connections.Limits{Max: 100, PerAddress: 8, Exempt: limits.Exempt}
+	require.False(t, table.IsFilling(netip.MustParseAddr("192.0.2.1"), roomy), "it has one of eight")
+	require.True(t, table.IsFilling(netip.MustParseAddr("2001:db8::9"), roomy), "its network has two")
+	require.False(t, table.IsFilling(netip.MustParseAddr("10.1.2.3"), roomy), "it is exempt")
+	roomy.Max = 10
+	require.True(t, table.IsFilling(netip.MustParseAddr("192.0.2.9"), roomy), "half of all are taken")
 	again, refused := take("192.0.2.1")
 	require.Equal(t, connections.None, refused, "one of its connections has ended")
 	again()

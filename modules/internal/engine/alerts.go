@@ -7,6 +7,7 @@ import (
 	"os"
 	"slices"
 	"strings"
+	"sync"
 	"sync/atomic"
 	"time"
 
@@ -29,6 +30,8 @@ const (
 	// certificateTight is which part of a certificate's time is left when it should have been renewed long ago: Caddy
 	// renews at a third.
 	certificateTight = 0.2
+	// standbyMissed is for how long a standby is missed across restarts of the gateway.
+	standbyMissed = 24 * time.Hour
 )
 
 // alerting is what alerts are found by that nothing else keeps.
@@ -36,6 +39,7 @@ type alerting struct {
 	service *alerts.Service
 
 	standby atomic.Bool // commits have waited for one
+	inherit sync.Once   // of what an earlier process knew
 	turn    string      // of the accounts that are told of, the one that is looked at next; of whoever looks
 }
 
@@ -85,7 +89,7 @@ func (e *Engine) openAlerts(o *Options, cfg *config.Config) {
 	}
 	service := alerts.Options{Dir: o.DataDir, Gateway: name, Log: e.Logger(), Now: o.Now, After: o.After,
 		Config: func() config.Alerts { return e.configOr(cfg).Alerts }, Look: e.lookAtAlerts,
-		LookAside: e.lookAtAccounts}
+		LookAside: e.lookAtAccounts, GiveBack: e.giveBackAccounts, Owners: e.ownersOf}
 	if e.shared != nil {
 		service.Claim = e.shared.ClaimChore
 	}
@@ -105,9 +109,11 @@ var alertUnsure = map[string]func(e *Engine, subject string) bool{
 
 // lookAtAlerts looks for all of them but those of accounts.
 func (e *Engine) lookAtAlerts(ctx context.Context, known func(event string) []string) map[string]alerts.Seen {
-	if len(known("standby_away")) > 0 { // there was one, as an earlier process knew
-		e.alerting.standby.Store(true)
-	}
+	e.alerting.inherit.Do(func() {
+		if e.alerting.service != nil {
+			e.alerting.inheritStandby(e.alerting.service.Standing().Alerts, e.Now())
+		}
+	})
 	seen := make(map[string]alerts.Seen)
 	for event, look := range alertLooks {
 		findings, ok := look(e, ctx)
@@ -124,6 +130,16 @@ func (e *Engine) lookAtAlerts(ctx context.Context, known func(event string) []st
 		seen[event] = s
 	}
 	return seen
+}
+
+// inheritStandby takes over that an earlier process has missed a standby. Whoever restarts a gateway a day later
+// without one has given it up: the server's settings say no more than that commits wait for none.
+func (a *alerting) inheritStandby(raised []alerts.Alert, now time.Time) {
+	for i := range raised {
+		if raised[i].Event == "standby_away" && now.Sub(raised[i].Since) < standbyMissed {
+			a.standby.Store(true)
+		}
+	}
 }
 
 // isKeyUnsure: no upstream has said anything of the credential.

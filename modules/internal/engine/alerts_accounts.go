@@ -112,22 +112,38 @@ func (r *requests) giveBackNoted(charged, suspended []string) {
 const suspendedEvent = "account_suspended"
 
 // accountEvents are the events that are about accounts.
-var accountEvents = func() (names []string) {
-	for i := range config.AlertEvents {
-		if config.AlertEvents[i].Account {
-			names = append(names, config.AlertEvents[i].Name)
+var accountEvents = config.AccountEventNames()
+
+// giveBackAccounts gives back those that are alerts, and for which there is no room among them.
+func (e *Engine) giveBackAccounts(beyond map[string][]string) {
+	for event, ids := range beyond {
+		if event == suspendedEvent {
+			e.giveBackNoted(nil, ids)
+		} else {
+			e.giveBackNoted(ids, nil)
 		}
 	}
-	return names
-}()
+}
+
+// ownersOf are the addresses of an account's owners.
+func (e *Engine) ownersOf(ctx context.Context, account string) ([]string, error) {
+	a, err := e.store.Account(ctx, account)
+	if errors.Is(err, ledger.ErrNotFound) {
+		return nil, nil
+	}
+	return a.Mail, err
+}
 
 // lookAtAccounts looks at the accounts that were charged since the last look, and at those that are told of, until ctx
 // ends: the others are looked at the next time.
 func (e *Engine) lookAtAccounts(ctx context.Context, known func(event string) []string) map[string]alerts.Seen {
 	charged, fresh := e.takeNoted()
-	suspended := make(map[string]bool)
+	suspended, isLow := make(map[string]bool), make(map[string]bool)
 	for _, id := range slices.Concat(fresh, known(suspendedEvent)) {
 		suspended[id] = true
+	}
+	for _, id := range known("balance_low") {
+		isLow[id] = true
 	}
 	var told []string
 	for _, event := range accountEvents {
@@ -137,7 +153,7 @@ func (e *Engine) lookAtAccounts(ctx context.Context, known func(event string) []
 	seen := make(map[string]alerts.Seen, len(accountEvents))
 	examined, unreadable := make(map[string]bool, len(ids)), make(map[string]bool)
 	for _, event := range accountEvents {
-		seen[event] = alerts.Seen{Examined: examined}
+		seen[event] = alerts.Seen{Examined: examined, Over: make(map[string]*alerts.ForOwner)}
 	}
 	cfg := e.configOr(&config.Config{})
 	for _, id := range ids {
@@ -161,10 +177,14 @@ func (e *Engine) lookAtAccounts(ctx context.Context, known func(event string) []
 			continue
 		}
 		examined[id] = true
-		for event, f := range judgeAccount(&a, a.Limits.Over(e.plans.of(a.Plan)), &cfg.Alerts, suspended[id]) {
+		terms := a.Limits.Over(e.plans.of(a.Plan))
+		for event, f := range judgeAccount(&a, terms, &cfg.Alerts, suspended[id], isLow[id]) {
 			s := seen[event]
 			s.Findings = append(s.Findings, f)
 			seen[event] = s
+		}
+		for event, words := range wordsOfEnd(&a) {
+			seen[event].Over[id] = words
 		}
 	}
 	return seen
@@ -183,25 +203,35 @@ func (a *alerting) inTurn(told []string) []string {
 	return ids[:knownAtOnce]
 }
 
-// judgeAccount says what is to be heard of an account, by event. suspended: it was suspended by itself.
-func judgeAccount(a *ledger.Account, terms ledger.Terms, cfg *config.Alerts, suspended bool) map[string]alerts.Finding {
+// judgeAccount says what is to be heard of an account, by event. suspended: it was suspended by itself. isLow: its
+// balance was low, and is so until it is a tenth above the threshold.
+func judgeAccount(a *ledger.Account, terms ledger.Terms, cfg *config.Alerts, suspended, isLow bool,
+) map[string]alerts.Finding {
 	found := make(map[string]alerts.Finding)
-	add := func(event, text, next string, data map[string]any) {
-		found[event] = alerts.Finding{Subject: a.ID, Name: a.Name, Text: text, Next: next, Data: data}
+	add := func(event, text, next string, data map[string]any, owner alerts.ForOwner) {
+		f := alerts.Finding{Subject: a.ID, Name: a.Name, Text: text, Next: next, Data: data}
+		if len(a.Mail) > 0 {
+			f.Owner = &owner
+		}
+		found[event] = f
 	}
 	if a.State == ledger.Suspended && suspended {
 		add(suspendedEvent, fmt.Sprintf("The account %s was suspended by itself: a content policy declined too many of "+
 			"its requests.", a.Name), "`fareway gateway usage --account NAME` shows which. `fareway gateway account activate "+
-			"NAME` takes it back.", nil)
+			"NAME` takes it back.", nil, wordsOfSuspension(a))
 	}
 	if a.State == ledger.Inactive {
 		return found
 	}
-	if cfg.BalanceLow > 0 && a.Balance.Net() < cfg.BalanceLow*ledger.MicrocentsPerCredit {
+	low := cfg.BalanceLow * ledger.MicrocentsPerCredit
+	if isLow {
+		low += low / 10
+	}
+	if cfg.BalanceLow > 0 && a.Balance.Net() < low {
 		add("balance_low", fmt.Sprintf("The balance of the account %s is %s.", a.Name, human.Credits(a.Balance.Credits)),
 			"`fareway gateway credit add --account NAME CREDITS` tops it up.", map[string]any{
 				"balance_credits": a.Balance.Credits, "available_credits": a.Balance.Available(),
-				"threshold_credits": cfg.BalanceLow})
+				"threshold_credits": cfg.BalanceLow}, wordsOfBalance(a))
 	}
 	var near, reached []string
 	data := make(map[string]any)
@@ -224,11 +254,14 @@ func judgeAccount(a *ledger.Account, terms ledger.Terms, cfg *config.Alerts, sus
 	}
 	const next = "`fareway gateway account set-limit NAME LIMIT VALUE` changes it."
 	if len(near) > 0 && len(reached) == 0 {
-		add("cap_near", fmt.Sprintf("The account %s has used %s.", a.Name, strings.Join(near, " and ")), next, data)
+		used := strings.Join(near, " and ")
+		add("cap_near", fmt.Sprintf("The account %s has used %s.", a.Name, used), next, data,
+			wordsOfCap(a, "nears its limit", used))
 	}
 	if len(reached) > 0 {
+		used := strings.Join(reached, " and ")
 		add("cap_reached", fmt.Sprintf("The account %s has used %s: requests are refused until the period ends.", a.Name,
-			strings.Join(reached, " and ")), next, data)
+			used), next, data, wordsOfCap(a, "has reached its limit", used))
 	}
 	return found
 }

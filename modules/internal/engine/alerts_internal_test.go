@@ -72,11 +72,11 @@ func TestAlertsGoByTheStates(t *testing.T) {
 	}
 
 	database := filepath.Join(o.data, "fareway.db")
-	require.NoError(t, chores.KeepDone(database, chores.Backup, chores.Record{}, o.read(), time.Hour))
+	require.NoError(t, chores.KeepDone(database, chores.Backup, chores.Record{}, o.turned.Now(), time.Hour))
 	require.Empty(t, looksAt(t, e, "backup_missing"))
-	o.jump(2 * time.Hour)
+	o.Turn(2 * time.Hour)
 	require.Contains(t, looksAt(t, e, "backup_missing")["backup"], "the last was at")
-	require.NoError(t, chores.KeepFailed(database, chores.Trial, o.read(), errors.New("no room")))
+	require.NoError(t, chores.KeepFailed(database, chores.Trial, o.turned.Now(), errors.New("no room")))
 	require.Contains(t, looksAt(t, e, "backup_failed")["trial"], "no room")
 
 	e.NoteFailedLoad(FailedLoad{Problem: "gateway.hcl:3:1: no such block"})
@@ -91,24 +91,24 @@ func TestAlertsGoByTheStates(t *testing.T) {
 	e.away = was
 	ping := e.probe.ping
 	e.probe.ping = func(context.Context) error { return errors.New("no such disk") }
-	o.jump(storeAskedEvery)
+	o.Turn(storeAskedEvery)
 	require.Equal(t, "The ledger is away: no such disk.", looksAt(t, e, "ledger_spooling")[""], "nobody has asked it")
 	e.probe.ping = ping
-	o.jump(storeAskedEvery)
+	o.Turn(storeAskedEvery)
 	require.Empty(t, looksAt(t, e, "ledger_spooling"))
 
-	_, _, err := e.settler.spool.Aside().Keep(spool.Refused, "it is no request", spool.Record{}, o.read())
+	_, _, err := e.settler.spool.Aside().Keep(spool.Refused, "it is no request", spool.Record{}, o.turned.Now())
 	require.NoError(t, err)
 	require.Contains(t, looksAt(t, e, "spool_undecided")[""], "1 item to be decided")
 
-	until := o.read().Add(time.Hour)
+	until := o.turned.Now().Add(time.Hour)
 	e.SetCertificates(func() []Certificate {
 		return []Certificate{{Host: "ok.example", Expires: &until}, {Host: "bad.example",
-			Failed: &CertificateFailure{At: o.read(), Text: "no such host"}}}
+			Failed: &CertificateFailure{At: o.turned.Now(), Text: "no such host"}}}
 	})
 	require.Len(t, looksAt(t, e, "certificate_failing"), 1)
 	require.Contains(t, looksAt(t, e, "certificate_failing")["bad.example"], "no such host")
-	now := o.read()
+	now := o.turned.Now()
 	e.metrics.WatchCertificates(func() map[string]Validity {
 		return map[string]Validity{"fresh": {now.Add(-time.Hour), now.Add(time.Hour)},
 			"old": {now.Add(-time.Hour), now.Add(10 * time.Minute)}, "over": {now.Add(-time.Hour), now.Add(-time.Second)}}
@@ -141,7 +141,7 @@ func TestARefusedCredential(t *testing.T) {
 		KeyExhausted: "The upstream says that the quota is used up of the credential of provider upstream."} {
 		k.passOver(state, time.Second, llm.Errorf(llm.ErrCredentials, "no"))
 		require.Equal(t, text, looksAt(t, o.Engine, "provider_key")["upstream"])
-		o.jump(time.Hour)
+		o.Turn(time.Hour)
 		require.Equal(t, text, looksAt(t, o.Engine, "provider_key")["upstream"], "it may be tried, and is refused still")
 	}
 	k.noted("m", nil, nil)
@@ -154,8 +154,8 @@ func TestACertificateThatFailed(t *testing.T) {
 	t.Parallel()
 	o := openOffice(t)
 	defer o.close(t)
-	begins, expires := o.read().Add(-70*time.Hour), o.read().Add(20*time.Hour)
-	renewed := o.read().Add(80 * time.Hour)
+	begins, expires := o.turned.Now().Add(-70*time.Hour), o.turned.Now().Add(20*time.Hour)
+	renewed := o.turned.Now().Add(80 * time.Hour)
 	o.SetCertificates(func() []Certificate {
 		return []Certificate{{Host: "none.example"}, {Host: "old.example", Begins: begins, Expires: &expires},
 			{Host: "fresh.example", Begins: begins, Expires: &renewed},
@@ -214,7 +214,11 @@ func TestAlertsOfWhatIsElsewhere(t *testing.T) {
 	d.server.Needed = true
 	require.Contains(t, looksAt(t, e, "standby_away")[""], "charged requests are refused")
 	d.server.Needed = false
-	e.lookAtAlerts(t.Context(), func(event string) []string { return map[string][]string{"standby_away": {""}}[event] })
+	missed := []alerts.Alert{{Event: "standby_away", Since: e.Now().Add(-standbyMissed)}}
+	e.alerting.inheritStandby(missed, e.Now())
+	require.Empty(t, looksAt(t, e, "standby_away"), "it was given up: the gateway was started again a day later")
+	missed[0].Since = e.Now().Add(time.Minute - standbyMissed)
+	e.alerting.inheritStandby(missed, e.Now())
 	require.Contains(t, looksAt(t, e, "standby_away")[""], "a failover may lose charges", "an earlier process knew of one")
 	d.server.Standbys = "b"
 	require.Empty(t, looksAt(t, e, "standby_away"))
@@ -253,17 +257,17 @@ func TestARouteThatIsDown(t *testing.T) {
 	o.load(t, cfg)
 	m := o.Current().routes["small"]
 	for range 20 {
-		if a := m.state.Begin(o.read(), health.Call{}); a != nil {
-			a.End(o.read(), health.Failed)
+		if a := m.state.Begin(o.turned.Now(), health.Call{}); a != nil {
+			a.End(o.turned.Now(), health.Failed)
 		}
 	}
 	require.Contains(t, looksAt(t, o.Engine, "route_down")["small"], "Route small is not called:")
 	require.Contains(t, looksAt(t, o.Engine, "no_route")[""], "small: ")
-	o.jump(time.Hour)
+	o.Turn(time.Hour)
 	require.Empty(t, looksAt(t, o.Engine, "no_route"), "a request may try it")
 	for range 20 {
-		if a := m.state.Begin(o.read(), health.Call{}); a != nil {
-			a.End(o.read(), health.Succeeded)
+		if a := m.state.Begin(o.turned.Now(), health.Call{}); a != nil {
+			a.End(o.turned.Now(), health.Succeeded)
 		}
 	}
 	for _, state := range []KeyState{KeyRefused, KeyExhausted} {
@@ -312,7 +316,7 @@ func TestJudgeAccount(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			found := judgeAccount(tc.account, tc.terms, tc.cfg, tc.suspended)
+			found := judgeAccount(tc.account, tc.terms, tc.cfg, tc.suspended, false)
 			require.ElementsMatch(t, tc.want, slices.Collect(maps.Keys(found)))
 			for _, f := range found {
 				require.Equal(t, "acct_1", f.Subject)
@@ -401,12 +405,63 @@ func TestAccountsAreLookedAtWhenCharged(t *testing.T) {
 	})
 	require.Len(t, seen["account_suspended"].Findings, 1, "as long as it is")
 
+	// For what there is no room among the alerts comes again, as what it was.
+	o.giveBackAccounts(map[string][]string{"balance_low": {o.account}, "account_suspended": {"acct_2"}})
+	charged, fresh := o.takeNoted()
+	require.Equal(t, []string{o.account}, charged)
+	require.Equal(t, []string{"acct_2"}, fresh)
+
 	for i := range maxNoted + 10 {
 		o.Current().NoteCharged(&ledger.Account{ID: string(rune(i))}, low)
 	}
 	require.LessOrEqual(t, len(o.noted.charged), maxNoted)
-	charged, _ := o.takeNoted()
+	charged, _ = o.takeNoted()
 	require.Len(t, charged, accountsAtOnce)
+}
+
+// TestOwnersWords: an account with an address has words for its owner, who knows nothing of an operator's matters; of
+// the end only where its requests are taken again.
+func TestOwnersWords(t *testing.T) {
+	t.Parallel()
+	cfg := &config.Alerts{BalanceLow: 100, CapNear: 80}
+	a := &ledger.Account{ID: "acct_1", Name: "ann", State: ledger.Suspended, Balance: ledger.Balance{Credits: 42},
+		Period: ledger.Period{Spent: 90, End: time.Date(2026, 12, 1, 0, 0, 0, 0, time.UTC)}}
+	terms := ledger.Terms{SpendCap: 100, TokenBudget: 50}
+	for _, f := range judgeAccount(a, terms, cfg, true, false) {
+		require.Nil(t, f.Owner, "it has no address")
+	}
+	require.Empty(t, wordsOfEnd(a))
+	a.Mail = []string{"ann@example.com"}
+	found := judgeAccount(a, terms, cfg, true, false)
+	a.Period.Spent = 100
+	found["cap_reached"] = judgeAccount(a, terms, cfg, true, false)["cap_reached"]
+	require.Len(t, found, len(config.AccountEventNames()))
+	all := fmt.Sprint(*found["balance_low"].Owner, *found["cap_near"].Owner, *found["cap_reached"].Owner,
+		*found["account_suspended"].Owner)
+	require.Contains(t, all, "The balance of your account ann is 42 credits (US$0.42). When it is used up, requests are "+
+		"refused.")
+	require.Contains(t, all, "has used 90 % of its spend cap for the period that ends on Tue, 01 Dec 2026")
+	require.Contains(t, all, "Your account ann has reached its limit")
+	require.Contains(t, all, "somebody else may have one of your keys")
+	for _, foreign := range []string{"fareway", "`", "acct_1", "@", "provider", "route", "upstream", "NAME"} {
+		require.NotContains(t, all, foreign)
+	}
+	a.Balance.Held = a.Balance.Credits * ledger.MicrocentsPerCredit
+	require.Equal(t, "Your account ann has no credits left",
+		judgeAccount(a, terms, cfg, true, false)["balance_low"].Owner.Title)
+	require.Empty(t, wordsOfEnd(a), "it is suspended")
+	a.State = ledger.Active
+	require.Equal(t, []string{"account_suspended", "cap_reached"}, slices.Sorted(maps.Keys(wordsOfEnd(a))))
+
+	// A balance is low until it is a tenth above the threshold.
+	for credits, isLow := range map[int64][2]bool{99: {true, true}, 100: {false, true}, 109: {false, true},
+		110: {false, false}} {
+		a.Balance = ledger.Balance{Credits: credits}
+		for i, was := range []bool{false, true} {
+			_, is := judgeAccount(a, terms, cfg, false, was)["balance_low"]
+			require.Equal(t, isLow[i], is, "%d credits, low before: %v", credits, was)
+		}
+	}
 }
 
 // TestAccountsTakeTurns: of many that are told of, each is looked at.

@@ -4,6 +4,7 @@ import (
 	"encoding/json"
 	"net/http"
 	"net/http/httptest"
+	"slices"
 	"sync"
 	"testing"
 	"time"
@@ -11,11 +12,13 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/fareway/fareway/config"
+	"github.com/fareway/fareway/modules/internal/alerts"
 	"github.com/fareway/fareway/modules/internal/ledger"
 	"github.com/fareway/fareway/modules/internal/ledger/postgrestest"
 )
 
-// TestNodesTellOnce: of an account that three nodes have charged one of them tells, raised and resolved.
+// TestNodesTellOnce: of an account that four nodes have charged one of those tells that have whom to tell, raised and
+// resolved.
 func TestNodesTellOnce(t *testing.T) {
 	t.Parallel()
 	var mu sync.Mutex
@@ -42,11 +45,15 @@ func TestNodesTellOnce(t *testing.T) {
 	}
 	url := postgrestest.Database(t)
 	var nodes []*handing
-	for range 3 {
+	for i := range 4 {
 		h, err := tryNode(t, url, t.TempDir())
 		require.NoError(t, err)
-		h.cfg.Alerts = config.Alerts{BalanceLow: 1000, Webhooks: []config.Webhook{{Name: "ops", URL: receiver.URL,
-			Secrets: []string{"whsec_MfKQ9r8GKYqrTwjUPD8ILPZIo2LaLaSwMfKQ"}, Timeout: 5 * time.Second}}}
+		if i == 3 { // it has nobody to tell
+			h.cfg.Alerts = config.Alerts{BalanceLow: 1000}
+		} else {
+			h.cfg.Alerts = config.Alerts{BalanceLow: 1000, Webhooks: []config.Webhook{{Name: "ops", URL: receiver.URL,
+				Secrets: []string{"whsec_MfKQ9r8GKYqrTwjUPD8ILPZIo2LaLaSwMfKQ"}, Timeout: 5 * time.Second}}}
+		}
 		h.gen, err = h.Prepare(t.Context(), h.cfg)
 		require.NoError(t, err)
 		h.Activate(h.gen)
@@ -70,6 +77,8 @@ func TestNodesTellOnce(t *testing.T) {
 	require.Eventually(t, func() bool { return raised() == 3 && count("balance_low.raised") > 0 }, time.Minute,
 		10*time.Millisecond)
 	require.Equal(t, 1, count("balance_low.raised"))
+	deaf := nodes[3].Alerts().Standing().Alerts
+	require.False(t, slices.ContainsFunc(deaf, func(a alerts.Alert) bool { return a.Told != nil }), "it tells nobody")
 	_, _, err := nodes[0].Store().AddCredit(t.Context(), ledger.Credit{Account: nodes[0].who.Account.ID, Credits: 10_000})
 	require.NoError(t, err)
 	require.Eventually(t, func() bool { return raised() == 0 && count("balance_low.resolved") > 0 }, time.Minute,

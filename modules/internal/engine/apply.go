@@ -95,6 +95,9 @@ func (t *settler) apply(ctx context.Context, written *lines) (int64, error) {
 		if v.away != nil {
 			return 0, v.away
 		}
+		if account := batch.Records[i].Account; account != "" && v.kind == "" && t.noteCharged != nil {
+			t.noteCharged(account)
+		}
 	}
 	if err := t.spool.ReleaseBatch(batch); err != nil {
 		t.log.Error("the settlements of the spool are applied, and will be again", "error", err)

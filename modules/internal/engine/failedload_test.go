@@ -14,7 +14,7 @@ func TestFailedLoad(t *testing.T) {
 	o := openOffice(t)
 	require.Nil(t, o.FailedLoad())
 	o.NoteFailedLoad(FailedLoad{Path: "gateway.hcl", Problem: "of the test"})
-	require.Equal(t, &FailedLoad{At: o.read(), Path: "gateway.hcl", Problem: "of the test"}, o.FailedLoad())
+	require.Equal(t, &FailedLoad{At: o.turned.Now(), Path: "gateway.hcl", Problem: "of the test"}, o.FailedLoad())
 	require.NotNil(t, o.FailedLoad(), "and whoever looks again, too")
 	o.load(t, o.config())
 	require.Nil(t, o.FailedLoad())

@@ -57,6 +57,7 @@ func (e *Engine) openLedger(o *Options, cfg *config.Config) (err error) {
 	if e.settler, err = openSettler(spool.Path(path), store, e.metrics, log, o); err != nil {
 		return err
 	}
+	e.settler.noteCharged = e.requests.noteCharged
 	e.aside = &Aside{file: e.settler.spool.Aside(), ledger: store, now: o.Now, changed: e.settler.countAside}
 	switch store := store.(type) {
 	case live.Store:

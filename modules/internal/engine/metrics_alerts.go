@@ -9,7 +9,7 @@ import (
 
 // alertCollector tells what is raised, and whether those hear of it who are to. It looks when it is asked.
 type alertCollector struct {
-	raised, waiting, failing, deliveries, unsaved *prometheus.Desc
+	raised, waiting, failing, deliveries, unsaved, idle *prometheus.Desc
 
 	standing func() alerts.Standing // nil until there are alerts
 }
@@ -28,12 +28,14 @@ func newAlertCollector() *alertCollector {
 			"failed (and tried again) or given_up.", "destination", "result"),
 		unsaved: of("fareway_alerts_unsaved", "1 while the outbox of alerts cannot be written: a restart may repeat or lose "+
 			"messages."),
+		idle: of("fareway_alerts_idle", "1 while nobody may look for alerts and tell of them: the outbox's lock, or the "+
+			"outbox, cannot be had for too long. `gateway alert list` says why."),
 	}
 }
 
 // Describe implements prometheus.Collector.
 func (c *alertCollector) Describe(ch chan<- *prometheus.Desc) {
-	for _, d := range []*prometheus.Desc{c.raised, c.waiting, c.failing, c.deliveries, c.unsaved} {
+	for _, d := range []*prometheus.Desc{c.raised, c.waiting, c.failing, c.deliveries, c.unsaved, c.idle} {
 		ch <- d
 	}
 }
@@ -67,9 +69,6 @@ func (c *alertCollector) Collect(ch chan<- prometheus.Metric) {
 				float64(s.Counts[alerts.Count{Destination: d.Key, Result: result}]), d.Key, result)
 		}
 	}
-	unsaved := 0
-	if s.Problem != "" {
-		unsaved = 1
-	}
-	gauge(c.unsaved, unsaved)
+	gauge(c.unsaved, min(len(s.Problem), 1))
+	gauge(c.idle, min(len(s.Idle), 1))
 }

@@ -17,7 +17,7 @@ type certificateCollector struct {
 func newCertificateCollector() *certificateCollector {
 	return &certificateCollector{until: prometheus.NewDesc("fareway_certificate_expiry_timestamp_seconds",
 		"When the TLS certificate of a site expires, by the host that the Caddyfile names. Caddy renews it when a third of "+
-			"its time is left.", []string{"host"}, nil),
+			"its time is left. 0: there is none yet.", []string{"host"}, nil),
 		life: prometheus.NewDesc("fareway_certificate_lifetime_seconds", "How long that certificate is good for in all.",
 			[]string{"host"}, nil)}
 }
@@ -31,7 +31,11 @@ func (c *certificateCollector) Describe(ch chan<- *prometheus.Desc) { ch <- c.un
 // Collect implements prometheus.Collector.
 func (c *certificateCollector) Collect(ch chan<- prometheus.Metric) {
 	for host, v := range c.list() {
-		ch <- prometheus.MustNewConstMetric(c.until, prometheus.GaugeValue, float64(v.Until.Unix()), host)
+		until := float64(0)
+		if !v.Until.IsZero() {
+			until = float64(v.Until.Unix())
+		}
+		ch <- prometheus.MustNewConstMetric(c.until, prometheus.GaugeValue, until, host)
 		ch <- prometheus.MustNewConstMetric(c.life, prometheus.GaugeValue, v.Until.Sub(v.From).Seconds(), host)
 	}
 }

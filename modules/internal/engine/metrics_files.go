@@ -8,6 +8,7 @@ import (
 
 	"github.com/prometheus/client_golang/prometheus"
 
+	"github.com/fareway/fareway/modules/internal/files"
 	"github.com/fareway/fareway/modules/internal/spool"
 )
 
@@ -66,8 +67,8 @@ type disk struct {
 func (c *fileCollector) disks() map[string]disk {
 	all := make(map[string]disk, len(c.folders))
 	for folder, path := range c.folders {
-		if free, whole, ok := measureDisk(path); ok {
-			all[folder] = disk{path, free, whole}
+		if d, ok := files.ReadDisk(path); ok {
+			all[folder] = disk{path, d.Free, d.Size}
 		}
 	}
 	return all

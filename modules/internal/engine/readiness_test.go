@@ -20,7 +20,7 @@ import (
 func TestReadyKnowsTheLedger(t *testing.T) {
 	t.Parallel()
 	o := openOffice(t)
-	later := func() { o.jump(storeAskedEvery) }
+	later := func() { o.Turn(storeAskedEvery) }
 	require.NoError(t, o.Ready())
 	db, err := sqlite.OpenConn(filepath.Join(o.data, "fareway.db"), sqlite.OpenReadWrite)
 	require.NoError(t, err)

@@ -21,7 +21,7 @@ import (
 // office is an engine on a real ledger with a real provider process, whose time the test turns.
 type office struct {
 	*Engine
-	*turned
+	turned
 	data, receipts string
 	account, key   string
 	requests       int
@@ -47,10 +47,11 @@ func (o *office) reopen(t *testing.T, cfg *config.Config) {
 	var err error
 	o.Engine, err = Open(Options{
 		OpenStore: stores.Open,
-		DataDir:   o.data, Logger: slog.New(slog.DiscardHandler), Builtin: builtinArchivist, Now: o.read, After: o.after,
+		DataDir:   o.data, Logger: slog.New(slog.DiscardHandler), Builtin: builtinArchivist,
+		Now: o.turned.Now, After: o.After,
 	}, cfg)
 	require.NoError(t, err)
-	o.turned.waiting = nil // the last engine's
+	o.Forget() // the last engine's
 	o.load(t, cfg)
 	o.settle(t, o.Engine)
 }
@@ -161,7 +162,7 @@ func TestReceiptsOfARealProvider(t *testing.T) {
 		attempt := o.unproven(t)
 		o.close(t)
 		o.arrive(t, attempt)
-		o.jump(48 * time.Hour)
+		o.Turn(48 * time.Hour)
 		o.reopen(t, o.config())
 		require.Equal(t, int64(receiptWorth), o.spent(t), "before what is too old is closed")
 		o.close(t)
@@ -187,7 +188,7 @@ func TestReceiptsOfARealProvider(t *testing.T) {
 		o := openOffice(t)
 		attempt := o.unproven(t)
 		o.turn(t, o.Engine, receiptsEvery)
-		o.jump(24 * time.Hour)
+		o.Turn(24 * time.Hour)
 		o.settle(t, o.Engine)
 		o.turn(t, o.Engine, closeEvery)
 		record, err := o.store.Request(t.Context(), "req_1")
@@ -222,13 +223,13 @@ func TestPeriodsEndByThemselves(t *testing.T) {
 	}
 	for month := range int64(3) {
 		require.Equal(t, 500*(1+month), credits(), "GAP-118 the first period has its own")
-		o.jump(31 * 24 * time.Hour)
+		o.Turn(31 * 24 * time.Hour)
 		o.settle(t, o.Engine)
 		o.turn(t, o.Engine, periodsEvery)
 	}
 
 	o.close(t)
-	o.jump(31 * 24 * time.Hour)
+	o.Turn(31 * 24 * time.Hour)
 	o.reopen(t, cfg)
 	require.Equal(t, int64(2500), credits(), "a period that ended while the gateway did not run")
 	require.Positive(t, o.checkpoints(t))

@@ -40,6 +40,8 @@ type settler struct {
 	metrics *Metrics
 	log     *slog.Logger
 	now     func() time.Time
+	// noteCharged notes accounts that were charged by what an earlier process has left; nil: nobody asks.
+	noteCharged func(account string)
 }
 
 // openSettler opens the spool at path.

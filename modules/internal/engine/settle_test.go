@@ -216,6 +216,24 @@ func TestSpoolOfADeadProcess(t *testing.T) {
 	require.NoError(t, second.spool.Close())
 }
 
+// TestWhatADeadProcessHasChargedIsNoted: it may have brought its account to a limit that somebody hears of; what was
+// refused has charged nothing.
+func TestWhatADeadProcessHasChargedIsNoted(t *testing.T) {
+	t.Parallel()
+	dir, l := t.TempDir(), newTill()
+	good, refused := courseOf("a"), courseOf("b")
+	good.End.Part = book.Part{} // as nothing was proven
+	refused.Account = "acct_2"
+	spoolIn(t, dir, good, refused)
+	s, err := openSettler(filepath.Join(dir, "spool"), l, newMetrics(""), slog.New(slog.DiscardHandler), timing)
+	require.NoError(t, err)
+	var charged []string
+	s.noteCharged = func(account string) { charged = append(charged, account) }
+	require.NoError(t, s.takeUp(t.Context()))
+	require.Equal(t, []string{"acct_1"}, charged)
+	require.NoError(t, s.spool.Close())
+}
+
 // TestTornSpool: the operator is told of a settlement whose writing was cut off, and of nothing else.
 func TestTornSpool(t *testing.T) {
 	t.Parallel()

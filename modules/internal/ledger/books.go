@@ -29,6 +29,9 @@ type Books interface {
 	VerifyAs(ctx context.Context, how Verification) (Report, error)
 	// Entries lists the journal, oldest first.
 	Entries(ctx context.Context, q Query, each func(Entry) error) error
+	// Latest gives the entries of an account, the newest first, each with the request that it settled, until each returns
+	// an error. It costs what it gives, and next to nothing for what it passes over.
+	Latest(ctx context.Context, q LatestQuery, each func(Movement) error) error
 	Checkpoints(ctx context.Context, each func(Checkpoint) error) error
 	// Usage sums the settled requests in groups of q.By, ordered by them: accounts by name, keys by account and name.
 	// Without groups there is one row. Requests whose detail was pruned are in it by the sums of their days: where Since
@@ -54,6 +57,21 @@ type Query struct {
 	// Recent, of an account's entries: those behind the last one that is older than Since, if the clock was set back.
 	// They are found without a look at older ones.
 	Recent bool
+}
+
+// LatestQuery says which entries are wanted.
+type LatestQuery struct {
+	Account      string    // account id
+	Since, Until time.Time // from Since on and before Until; zero: without a bound. It ends at the first older one
+	// Before is the Seq of one: those before it; 0: all. Until, a little after the time of that one, only helps to find it
+	// then.
+	Before int64
+}
+
+// Movement is an entry, and of a charge its request.
+type Movement struct {
+	Entry
+	Settled *RequestRecord // without its Entries; nil of other entries, and where the detail was pruned
 }
 
 // Dimension is what usage can be grouped by.

@@ -67,8 +67,11 @@ type Account struct {
 	Profile string
 	// Requires is what routes must be, besides what its plan requires.
 	Requires config.Requires
-	Balance  Balance
-	Period   Period
+	// Mail are the addresses of who is told what is about the account. They are personal: not for logs, nor for the
+	// trail, which has them masked.
+	Mail    []string
+	Balance Balance
+	Period  Period
 }
 
 // Key is an API key without its secret.
@@ -110,7 +113,7 @@ var MaxExpiry = time.Date(2200, time.January, 1, 0, 0, 0, 0, time.UTC)
 
 // Principal is the account and key that a request acts for.
 type Principal struct {
-	Account Account // Balance and Period are not filled
+	Account Account // Balance, Period and Mail are not filled
 	Key     Key     // Spent is not filled
 }
 
@@ -306,6 +309,9 @@ type Store interface {
 	// SetRequires takes what routes must be besides what the plan requires; ErrInvalid where config.ParseRequires
 	// refuses.
 	SetRequires(ctx context.Context, account string, change RequiresChange) (Account, error)
+	// SetMail takes the addresses of who is told what is about the account, none for nobody; ErrInvalid where
+	// config.ParseOwners refuses.
+	SetMail(ctx context.Context, account string, addresses []string) (Account, error)
 	// SetState acts on the next request, running ones finish (GAP-14).
 	SetState(ctx context.Context, account string, state State) (Account, error)
 

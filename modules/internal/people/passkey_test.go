@@ -3,13 +3,19 @@ package people_test
 import (
 	"bytes"
 	"encoding/json"
+	"log/slog"
+	"net/netip"
+	"path/filepath"
+	"sync/atomic"
 	"testing"
 	"time"
 
 	"github.com/descope/virtualwebauthn"
 	"github.com/stretchr/testify/require"
 
+	"github.com/fareway/fareway/config"
 	"github.com/fareway/fareway/modules/internal/people"
+	"github.com/fareway/fareway/modules/internal/ratelimit"
 )
 
 // device is one that has passkeys, as a browser shows it.
@@ -200,16 +206,27 @@ func FuzzPasskey(f *testing.F) {
 		virtualwebauthn.AttestationOptions{Challenge: options.Challenge, RelyingPartyID: d.rp.ID})))
 	f.Add([]byte(`{}`))
 	f.Add(bytes.Repeat([]byte("["), 100000))
+	s := people.New(people.Options{Path: filepath.Join(f.TempDir(), "portal.db"), Log: slog.New(slog.DiscardHandler),
+		Config:  func() config.Portal { return config.Portal{} },
+		Limiter: ratelimit.NewMemory(ratelimit.Options{})})
+	f.Cleanup(func() { require.NoError(f, s.Close()) })
+	s.HashCheaply()
+	link, _, err := s.FirstLink(f.Context())
+	require.NoError(f, err)
+	_, v, err := s.Accept(f.Context(), link, people.Acceptance{Email: "ann@example.com", Password: password}, home)
+	require.NoError(f, err)
+	var n atomic.Uint32
 	f.Fuzz(func(t *testing.T, response []byte) {
-		x := onFile(t)
-		x.HashCheaply()
-		_, v := x.join("ann@example.com", people.RoleOwner)
-		token, _, err := x.BeginPasskey(t.Context(), home)
+		from, v := home, v
+		a := n.Add(1)
+		from.Address = netip.AddrFrom4([4]byte{10, byte(a >> 16), byte(a >> 8), byte(a)}).String() // none is throttled
+		v.Client, v.Verified = from, time.Now()
+		token, _, err := s.BeginPasskey(t.Context(), from)
 		require.NoError(t, err)
-		_, err = x.FinishPasskey(t.Context(), token, response, home)
+		_, err = s.FinishPasskey(t.Context(), token, response, from)
 		require.ErrorIs(t, err, people.ErrWrong)
-		token, _, err = x.BeginAddPasskey(t.Context(), v)
+		token, _, err = s.BeginAddPasskey(t.Context(), v)
 		require.NoError(t, err)
-		require.ErrorIs(t, x.FinishAddPasskey(t.Context(), v, token, "", response), people.ErrWrong)
+		require.ErrorIs(t, s.FinishAddPasskey(t.Context(), v, token, "", response), people.ErrWrong)
 	})
 }

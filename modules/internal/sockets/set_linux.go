@@ -9,6 +9,7 @@ import (
 	"slices"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"syscall"
 	"time"
 
@@ -23,6 +24,8 @@ type Set struct {
 	settled bool            // no inherited socket waits any more for somebody to listen at it
 	resumed chan struct{}   // closed when connections are taken again; nil while they are
 	gate    <-chan struct{} // of packets: see GatePackets
+
+	diverting atomic.Pointer[diversion] // of packets: see DivertPackets
 }
 
 // socket is one that this process has open, beside the copies of those who listen at it.
@@ -31,6 +34,8 @@ type socket struct {
 	local net.Addr // *net.TCPAddr or *net.UDPAddr
 	from  origin
 	users int
+
+	diverted chan packet // by the process before this one, where it is a UDP socket
 }
 
 // origin is whose a socket is.
@@ -75,6 +80,7 @@ func (s *Set) take(from origin, files []*os.File) error {
 			return fmt.Errorf("taking the socket %s that was given to this process: %w", f.Name(), err)
 		}
 		k.local = conn.LocalAddr()
+		k.diverted = make(chan packet, maxDiverted)
 		_ = conn.Close()
 	}
 	return nil
@@ -146,9 +152,9 @@ func (s *Set) ListenPacket(ctx context.Context, network, address string, config 
 		return nil, fmt.Errorf("listening on %s: %w", k.local, err)
 	}
 	k.users++
-	conn := &packetConn{UDPConn: pc.(*net.UDPConn), set: s, socket: k}
-	if k.from != bound && s.gate != nil {
-		return newGatedConn(conn, s.gate), nil
+	conn := newPacketConn(pc.(*net.UDPConn), s, k)
+	if k.from != bound {
+		conn.gate = s.gate
 	}
 	return conn, nil
 }
@@ -322,7 +328,8 @@ func (s *Set) whenResumed() <-chan struct{} {
 }
 
 // GatePackets leaves packets of the sockets that were given to this process to the one that gave them, until open is
-// closed: each packet of a connection has to come to the process that has the connection.
+// closed: each packet of a connection has to come to the process that has the connection. What that one passes on is
+// read (ReceivePackets).
 func (s *Set) GatePackets(open <-chan struct{}) {
 	s.mu.Lock()
 	defer s.mu.Unlock()

@@ -269,6 +269,42 @@ func TestGatePackets(t *testing.T) {
 	require.ErrorIs(t, <-ended, net.ErrClosed)
 }
 
+// TestDivertPackets: of packets that come to a process while the next one has the socket, too, each gets its own.
+func TestDivertPackets(t *testing.T) {
+	t.Parallel()
+	var old sockets.Set
+	before, err := old.ListenPacket(t.Context(), "udp", "127.0.0.1:0", net.ListenConfig{})
+	require.NoError(t, err)
+	t.Cleanup(func() { _ = before.Close() })
+	next := give(t, &old)
+	next.GatePackets(make(chan struct{})) // the old one lives on
+	after, err := next.ListenPacket(t.Context(), "udp", before.LocalAddr().String(), net.ListenConfig{})
+	require.NoError(t, err)
+	t.Cleanup(func() { _ = after.Close() })
+	dialled := 0
+	old.DivertPackets(func(packet []byte) bool { return packet[0] == 'o' }, func() (io.WriteCloser, error) {
+		from, to := net.Pipe()
+		if dialled++; dialled == 1 {
+			_ = from.Close() // a process that has ended
+		} else {
+			go next.ReceivePackets(from)
+		}
+		return to, nil
+	})
+	client := dial(t, before.LocalAddr())
+	for _, word := range []string{"lost", "new", "old"} {
+		_, err := io.WriteString(client, word)
+		require.NoError(t, err)
+	}
+	for conn, want := range map[net.PacketConn]string{before: "old", after: "new"} {
+		b := make([]byte, 16)
+		n, from, err := conn.ReadFrom(b)
+		require.NoError(t, err)
+		require.Equal(t, want, string(b[:n]))
+		require.Equal(t, client.LocalAddr().String(), from.String())
+	}
+}
+
 // TestOtherSockets: a given socket that is neither of TCP nor of UDP keeps its place.
 func TestOtherSockets(t *testing.T) {
 	t.Parallel()

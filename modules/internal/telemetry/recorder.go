@@ -42,6 +42,7 @@ const endTime = 5 * time.Second
 func (r *Recorder) Measure(on bool) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
+	errorsTo.Store(r.Log)
 	running := r.instruments.Load()
 	switch {
 	case on && running == nil:

@@ -208,6 +208,7 @@ func (a *holder) fields() []field {
 		{"state", quoted(string(a.State)), ""}, {"profile", quoted(a.Profile), `""`},
 		{"requires_region", quoted(a.Required.Regions), `""`},
 		{"requires_retention", quoted(a.Required.Retention), `""`},
+		{"mail", quoted(book.MaskedMail(a.Mail)), `""`},
 	}
 	for i, limit := range ledger.AllLimits {
 		is := "null"
@@ -257,9 +258,9 @@ func (s *said) shares(k *Key) bool {
 func (a *holder) verifyUnsaid() error {
 	s := a.trail.subjects[a.ID]
 	if (s == nil || !s.about) &&
-		(a.Profile != "" || a.Required != (book.Required{}) || a.Limits != (ledger.Limits{})) {
-		return Disagree(a.ID, "it has a limit, a profile or a requirement of its own, and the audit trail does not say who "+
-			"set it")
+		(a.Profile != "" || a.Required != (book.Required{}) || a.Limits != (ledger.Limits{}) || len(a.Mail) > 0) {
+		return Disagree(a.ID, "it has a limit, a profile, a requirement or an address of its own, and the audit trail does "+
+			"not say who set it")
 	}
 	return nil
 }

@@ -2,6 +2,7 @@ package book
 
 import (
 	"fmt"
+	"slices"
 	"time"
 
 	"github.com/fareway/fareway/config"
@@ -31,6 +32,7 @@ type Settings struct {
 	Limits   ledger.Limits
 	Profile  string
 	Requires config.Requires
+	Mail     []string
 }
 
 // Counters are what was charged (microcents), used (tokens) and left free by fair use (microcents).
@@ -66,7 +68,7 @@ func (a *Account) Show() ledger.Account {
 	now := a.CountPeriod()
 	return ledger.Account{
 		ID: a.ID, Name: a.Name, Plan: a.Plan, State: a.State, Created: a.Created, Limits: a.Limits, Profile: a.Profile,
-		Requires: a.Requires, Balance: a.Balance,
+		Requires: a.Requires, Mail: slices.Clone(a.Mail), Balance: a.Balance,
 		Period: ledger.Period{End: a.Period.End, Spent: now.Spent, Tokens: now.Tokens, Waived: now.Waived},
 	}
 }

@@ -139,6 +139,41 @@ func (r Required) fields() Fields {
 	return Fields{"requires_region": r.Regions, "requires_retention": r.Retention}
 }
 
+// SetMail sets the addresses of who is told what is about an account. An act has them masked: the trail keeps what it
+// has for good, and an address is somebody's.
+func SetMail(a Account, addresses []string, by By) (Change, error) {
+	owners, err := config.ParseOwners(addresses)
+	if err != nil {
+		return Change{}, fmt.Errorf("%w: %w", ledger.ErrInvalid, err)
+	}
+	if slices.Equal(owners, a.Mail) {
+		return Change{Account: a}, nil
+	}
+	was := MaskedMail(a.Mail)
+	a.Mail = owners
+	return a.record(Change{}, "account.set_mail", a.ID, Fields{"mail": was}, Fields{"mail": MaskedMail(owners)}, by)
+}
+
+// MailText are addresses as they are kept, which have no commas, and MailOf what that is of.
+func MailText(addresses []string) string { return strings.Join(addresses, ",") }
+
+// MailOf is nil for none.
+func MailOf(text string) []string {
+	if text == "" {
+		return nil
+	}
+	return strings.Split(text, ",")
+}
+
+// MaskedMail are addresses as the trail has them.
+func MaskedMail(addresses []string) string {
+	masked := make([]string, len(addresses))
+	for i, address := range addresses {
+		masked[i] = config.MaskAddress(address)
+	}
+	return strings.Join(masked, ",")
+}
+
 // maxText bounds names, references and reasons, in bytes.
 const maxText = 256
 

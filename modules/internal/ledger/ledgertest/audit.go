@@ -58,6 +58,10 @@ func testAudit(t *testing.T, open Open) {
 			_, err := f.store.SetRequires(ctx, f.account.ID, ledger.RequiresChange{Retention: new("none")})
 			return f.account.ID, err
 		}, []any{"ch,eu", ""}, []any{"ch,eu", "none"}},
+		{"account.set_mail", func() (string, error) {
+			_, err := f.store.SetMail(ctx, f.account.ID, []string{"ann@example.com", "bob@example.net"})
+			return f.account.ID, err
+		}, []any{""}, []any{"a***@example.com,b***@example.net"}},
 		{"key.create", func() (string, error) {
 			k, err := f.store.CreateKey(ctx, f.account.ID, "ci", hashOf("ci"), "wxyz", ledger.KeyChange{SpendCap: &spendCap})
 			return k.ID, err

@@ -68,6 +68,7 @@ func Run(t *testing.T, open Open) {
 		{"records", testRecords},
 		{"prune", testPrune},
 		{"lists", testLists},
+		{"latest", testLatest},
 		{"race for the last credits", testRace},
 		{"settlements race", testSettlementRace},
 		{"receipts race", testReceiptRace},

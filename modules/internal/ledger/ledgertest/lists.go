@@ -46,6 +46,10 @@ func (f *fixture) record(request string) ledger.RequestRecord {
 	return r
 }
 
+func (f *fixture) latest(q ledger.LatestQuery) []ledger.Movement {
+	return all(f, func(ctx context.Context, each func(ledger.Movement) error) error { return f.store.Latest(ctx, q, each) })
+}
+
 // kinds are the kinds of the account's entries, in their order.
 func (f *fixture) kinds() []ledger.EntryKind {
 	var kinds []ledger.EntryKind

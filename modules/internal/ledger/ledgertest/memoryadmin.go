@@ -121,6 +121,13 @@ func (m *memory) SetRequires(ctx context.Context, id string, change ledger.Requi
 	})
 }
 
+// SetMail implements ledger.Store.
+func (m *memory) SetMail(ctx context.Context, id string, addresses []string) (ledger.Account, error) {
+	return m.change(ctx, id, func(a book.Account, by book.By) (book.Change, error) {
+		return book.SetMail(a, addresses, by)
+	})
+}
+
 // SetState implements ledger.Store.
 func (m *memory) SetState(ctx context.Context, id string, state ledger.State) (ledger.Account, error) {
 	return m.change(ctx, id, func(a book.Account, by book.By) (book.Change, error) { return book.SetState(a, state, by) })
@@ -216,6 +223,7 @@ func (m *memory) Lookup(_ context.Context, hash [32]byte) (ledger.Principal, err
 	for _, k := range m.keys {
 		if k.Hash == hash {
 			a, key := m.accounts[k.Account].Show(), m.show(k)
+			a.Mail = nil
 			a.Balance, a.Period, key.Spent, key.AccountName = ledger.Balance{}, ledger.Period{}, 0, ""
 			return ledger.Principal{Account: a, Key: key}, nil
 		}

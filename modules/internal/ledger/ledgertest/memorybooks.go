@@ -143,6 +143,30 @@ func (m *memory) Accounts(_ context.Context, each func(ledger.Account) error) er
 	return cmp.Or(err, list(rows, each))
 }
 
+// Latest implements ledger.Books.
+func (m *memory) Latest(_ context.Context, q ledger.LatestQuery, each func(ledger.Movement) error) error {
+	rows, err := collect(m, q.Account, func() (all []ledger.Movement) {
+		for _, e := range slices.Backward(m.entries) {
+			switch {
+			case e.Account != q.Account, q.Before != 0 && e.Seq >= q.Before,
+				q.Before == 0 && !q.Until.IsZero() && !e.Created.Before(q.Until):
+				continue
+			case e.Created.Before(q.Since):
+				return all
+			}
+			v := ledger.Movement{Entry: e}
+			if s := m.settled[e.Request]; s != nil && e.Kind == ledger.Charged {
+				r := m.recordOf(s)
+				r.Entries = nil
+				v.Settled = &r
+			}
+			all = append(all, v)
+		}
+		return all
+	})
+	return cmp.Or(err, list(rows, each))
+}
+
 // Keys implements ledger.Books.
 func (m *memory) Keys(_ context.Context, account string, each func(ledger.Key) error) error {
 	rows, err := collect(m, account, func() (all []ledger.Key) {

@@ -189,6 +189,15 @@ func (r *run) setRequires() {
 	require.Equal(r, o.Requires, a.Requires)
 }
 
+func (r *run) setMail() {
+	o := r.owner()
+	r.unlooked = false
+	o.Mail = rapid.SampledFrom([][]string{nil, {"ann@example.com"}, {"ann@example.com", "b@c.d"}}).Draw(r.T, "mail")
+	a, err := r.f.store.SetMail(r.ctx, o.ID, o.Mail)
+	require.NoError(r, err)
+	require.Equal(r, o.Mail, a.Mail)
+}
+
 // reload changes what a plan means. Accounts whose periods are over are looked at before.
 func (r *run) reload() {
 	r.unlooked = false

@@ -125,7 +125,7 @@ func (r *run) steps() map[string]func(*rapid.T) {
 		"money": r.oneOf(r.topUp, r.topUp, r.adjust, r.refund), "plan": r.oneOf(r.setPlan, r.setPlan, r.reload, r.setLimit),
 		"clock": r.moveClock, "keep house": r.oneOf(r.endPeriods, r.closeUnproven, r.prune, r.checkpoint, r.restart),
 		"key":  r.oneOf(r.newKey, r.changeKey, r.changeKey, r.rotateKey, r.revokeKey),
-		"rare": r.oneOf(r.setState, r.setProfile, r.setRequires, r.rename, r.changePrice, r.compareNowAndThen),
+		"rare": r.oneOf(r.setState, r.setProfile, r.setRequires, r.setMail, r.rename, r.changePrice, r.compareNowAndThen),
 	} {
 		steps[name] = r.step(do)
 	}

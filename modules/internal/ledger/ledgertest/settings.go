@@ -130,6 +130,37 @@ func testSettings(t *testing.T, open Open) {
 		require.Equal(t, config.Requires{}, set(ledger.RequiresChange{Retention: new("")}))
 	})
 
+	t.Run("its addresses are kept and shown, not found with a key, and masked in the trail", func(t *testing.T) {
+		t.Parallel()
+		f := newFixture(t, open, 1, ledger.Terms{})
+		ctx := soon(t)
+		require.Nil(t, f.account.Mail)
+		set := func(want []string, addresses ...string) {
+			a, err := f.store.SetMail(ctx, f.account.ID, addresses)
+			require.NoError(t, err)
+			for range 2 {
+				require.Equal(t, want, a.Mail)
+				require.Equal(t, want, f.now().Mail)
+				require.Equal(t, want, f.accounts()[0].Mail)
+				p, err := f.store.Lookup(ctx, hashOf(a.ID+"laptop"))
+				require.NoError(t, err)
+				require.Nil(t, p.Account.Mail, "a request needs none of it")
+				f.restart()
+			}
+		}
+		set([]string{"ann@example.com", "z+1@b.example"}, "Ann <ann@example.com>", "z+1@b.example", "ann@example.com")
+		set([]string{"eve@example.com"}, "eve@example.com")
+		first := f.account
+		f.newAccount(0)
+		require.Nil(t, f.now().Mail, "it is one account's")
+		f.account = first
+		set(nil)
+		for _, act := range f.acts(ledger.Query{}) {
+			require.NotContains(t, act.Before+act.After, "ann@example.com")
+			require.NotContains(t, act.Before+act.After, "eve@example.com")
+		}
+	})
+
 	t.Run("what makes no sense changes nothing, and what changes nothing is no act", func(t *testing.T) {
 		t.Parallel()
 		f := newFixture(t, open, 1, ledger.Terms{})
@@ -154,6 +185,17 @@ func testSettings(t *testing.T, open Open) {
 		}
 		_, err = f.store.SetRequires(ctx, "acct_0", ledger.RequiresChange{Retention: new("none")})
 		require.ErrorIs(t, err, ledger.ErrNotFound)
+		six := []string{"a@x.y", "b@x.y", "c@x.y", "d@x.y", "e@x.y", "f@x.y"}
+		long := strings.Repeat("a", 243) + "@example.com"
+		for _, addresses := range [][]string{{""}, {"ann"}, {"a@b.c\r\nBcc: d@e.f"}, {"a@b.c, d@e.f"}, {`"a,b"@c.d`},
+			{"ä@b.c"}, {"a@b.c", " "}, six, {long}} {
+			_, err := f.store.SetMail(ctx, f.account.ID, addresses)
+			require.ErrorIs(t, err, ledger.ErrInvalid, "%q", addresses)
+		}
+		_, err = f.store.SetMail(ctx, "acct_0", []string{"a@b.c"})
+		require.ErrorIs(t, err, ledger.ErrNotFound)
+		_, err = f.store.SetMail(ctx, f.account.ID, nil)
+		require.NoError(t, err)
 		_, err = f.store.SetProfile(ctx, f.account.ID, "best")
 		require.ErrorIs(t, err, ledger.ErrInvalid)
 		_, err = f.store.SetLimit(ctx, "acct_0", "requests_per_minute.key", nil)

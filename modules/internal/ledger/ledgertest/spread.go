@@ -66,6 +66,10 @@ func (s *spread) Entries(ctx context.Context, q ledger.Query, each func(ledger.E
 	return s.any().Entries(ctx, q, each)
 }
 
+func (s *spread) Latest(ctx context.Context, q ledger.LatestQuery, each func(ledger.Movement) error) error {
+	return s.any().Latest(ctx, q, each)
+}
+
 func (s *spread) Checkpoints(ctx context.Context, each func(ledger.Checkpoint) error) error {
 	return s.any().Checkpoints(ctx, each)
 }
@@ -124,6 +128,10 @@ func (s *spread) SetRequires(
 	ctx context.Context, account string, change ledger.RequiresChange,
 ) (ledger.Account, error) {
 	return s.any().SetRequires(ctx, account, change)
+}
+
+func (s *spread) SetMail(ctx context.Context, account string, addresses []string) (ledger.Account, error) {
+	return s.any().SetMail(ctx, account, addresses)
 }
 
 func (s *spread) SetState(ctx context.Context, account string, state ledger.State) (ledger.Account, error) {

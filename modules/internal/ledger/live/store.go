@@ -134,6 +134,12 @@ func (l *Ledger) Entries(ctx context.Context, q ledger.Query, each func(ledger.E
 	return l.store.Entries(ctx, q, each)
 }
 
+// Latest implements ledger.Books.
+func (l *Ledger) Latest(ctx context.Context, q ledger.LatestQuery, each func(ledger.Movement) error) error {
+	l.tryFlush(ctx)
+	return l.store.Latest(ctx, q, each)
+}
+
 // Usage implements ledger.Books.
 func (l *Ledger) Usage(ctx context.Context, q ledger.UsageQuery, each func(ledger.UsageRow) error) error {
 	l.tryFlush(ctx)
@@ -208,6 +214,11 @@ func (l *Ledger) SetProfile(ctx context.Context, account, profile string) (ledge
 // SetRequires implements ledger.Store.
 func (l *Ledger) SetRequires(ctx context.Context, account string, c ledger.RequiresChange) (ledger.Account, error) {
 	return excludeFor(ctx, l, account, func() (ledger.Account, error) { return l.store.SetRequires(ctx, account, c) })
+}
+
+// SetMail implements ledger.Store.
+func (l *Ledger) SetMail(ctx context.Context, account string, addresses []string) (ledger.Account, error) {
+	return excludeFor(ctx, l, account, func() (ledger.Account, error) { return l.store.SetMail(ctx, account, addresses) })
 }
 
 // SetState implements ledger.Store.

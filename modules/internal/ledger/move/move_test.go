@@ -96,6 +96,8 @@ func walked(t testing.TB, rounds int) *house {
 	require.NoError(t, err)
 	_, err = s.SetProfile(ctx, a, "max")
 	require.NoError(t, err)
+	_, err = s.SetMail(ctx, a, []string{"ann@example.com", "bob@example.net"})
+	require.NoError(t, err)
 	_, err = s.RenameAccount(ctx, a, `a "quoted" name, Zoë`)
 	require.NoError(t, err)
 	n, err := s.Prune(ctx, middle(t, s))

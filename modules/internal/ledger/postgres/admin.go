@@ -104,8 +104,8 @@ func (u *unit) writeSettings(a *account) {
 	}
 	u.write(`UPDATE accounts SET name = $2, plan = $3, state = $4, spend_cap = $5, token_budget = $6, fair_use = $7,
 		concurrent_requests = $8, key_requests = $9, account_requests = $10, address_requests = $11, profile = $12,
-		requires_region = $13, requires_retention = $14 WHERE account = $1`,
-		append(args, a.Profile, q.Regions, q.Retention)...)
+		requires_region = $13, requires_retention = $14, mail = $15 WHERE account = $1`,
+		append(args, a.Profile, q.Regions, q.Retention, book.MailText(a.Mail))...)
 }
 
 // CreateAccount implements ledger.Store.
@@ -197,6 +197,14 @@ func (s *Store) SetRequires(ctx context.Context, id string, change ledger.Requir
 		return book.SetRequires(a.Account, change, by)
 	})
 	return v, wrap(err, "setting what account %q requires", id)
+}
+
+// SetMail implements ledger.Store.
+func (s *Store) SetMail(ctx context.Context, id string, addresses []string) (ledger.Account, error) {
+	v, _, err := s.change(ctx, "set_mail", id, "", func(_ *unit, a *account, by book.By) (book.Change, error) {
+		return book.SetMail(a.Account, addresses, by)
+	})
+	return v, wrap(err, "setting the mail addresses of account %q", id)
 }
 
 // SetState implements ledger.Store.

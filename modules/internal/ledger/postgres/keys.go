@@ -150,6 +150,7 @@ func (s *Store) principal(ctx context.Context, account, key string) (p ledger.Pr
 		p.Account = a.Show()
 		return err
 	}, selectAccount+`WHERE a.account = $1`, account)
-	p.Account.Balance, p.Account.Period, p.Key.Spent, p.Key.AccountName = ledger.Balance{}, ledger.Period{}, 0, ""
+	p.Account.Balance, p.Account.Period, p.Account.Mail = ledger.Balance{}, ledger.Period{}, nil
+	p.Key.Spent, p.Key.AccountName = 0, ""
 	return p, err
 }

@@ -25,7 +25,8 @@ const (
 	lockBalances = `SELECT ` + balanceColumns + ` FROM unnest($1::text[]) AS q (account)
 		CROSS JOIN LATERAL (SELECT * FROM balances AS o WHERE o.account = q.account OFFSET 0 FOR UPDATE) AS b`
 	settingColumns = `a.name, a.plan, a.state, a.created, a.spend_cap, a.token_budget, a.fair_use, a.concurrent_requests,
-		a.key_requests, a.account_requests, a.address_requests, a.profile, a.requires_region, a.requires_retention`
+		a.key_requests, a.account_requests, a.address_requests, a.profile, a.requires_region, a.requires_retention,
+		a.mail`
 	fromAccounts       = ` FROM accounts AS a JOIN balances AS b ON b.account = a.account `
 	selectAccount      = `SELECT ` + balanceColumns + `, ` + settingColumns + fromAccounts
 	settingsOfAccounts = `SELECT ` + settingColumns + `, a.account FROM unnest($1::text[]) AS q (account)
@@ -271,6 +272,7 @@ type settingRow struct {
 	created    int64
 	set        book.Settings
 	required   book.Required
+	mail       string
 }
 
 func (r *settingRow) values() []any {
@@ -278,10 +280,11 @@ func (r *settingRow) values() []any {
 	for i := range r.set.Limits {
 		values = append(values, &r.set.Limits[i])
 	}
-	return append(values, &r.set.Profile, &r.required.Regions, &r.required.Retention)
+	return append(values, &r.set.Profile, &r.required.Regions, &r.required.Retention, &r.mail)
 }
 
 func (r *settingRow) parse() (err error) {
+	r.set.Mail = book.MailOf(r.mail)
 	if r.required != (book.Required{}) {
 		r.set.Requires, err = config.ParseRequires(strings.FieldsFunc(r.required.Regions, isComma), r.required.Retention)
 	}

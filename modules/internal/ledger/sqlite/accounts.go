@@ -2,6 +2,7 @@ package sqlite
 
 import (
 	"context"
+	"slices"
 
 	"zombiezen.com/go/sqlite"
 
@@ -127,7 +128,13 @@ func (t *tx) applyChange(a *account, c *book.Change) error {
 		}
 	}
 	is, was := book.RequiredTexts(c.Account.Requires), book.RequiredTexts(a.Requires)
+	mailed := !slices.Equal(c.Account.Mail, a.Mail)
 	a.Account = c.Account
+	if mailed {
+		if err := t.exec(`UPDATE accounts SET mail = ? WHERE n = ?`, book.MailText(a.Mail), a.n); err != nil {
+			return err
+		}
+	}
 	if is != was {
 		err := t.exec(`UPDATE accounts SET requires_region = ?, requires_retention = ? WHERE n = ?`, is.Regions,
 			is.Retention, a.n)

@@ -337,4 +337,6 @@ func (s *scene) settings() {
 	_, err = s.store.SetRequires(s.tick(), s.owner,
 		ledger.RequiresChange{Regions: &[]string{"eu"}, Retention: new("none")})
 	require.NoError(s.t, err)
+	_, err = s.store.SetMail(s.tick(), s.owner, []string{"ann@example.com", "bob@example.net"})
+	require.NoError(s.t, err)
 }

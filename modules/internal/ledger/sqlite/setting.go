@@ -16,13 +16,13 @@ import (
 // rest. A new one has its limit's name (TestLimitColumns).
 const settingColumns = `a.spend_cap, a.token_budget, a.fair_use, a.concurrent_requests, a.key_requests, ` +
 	`a.account_requests, a.address_requests, ` +
-	`a.profile, a.requires_region, a.requires_retention`
+	`a.profile, a.requires_region, a.requires_retention, a.mail`
 
 // limitColumns are the first of settingColumns.
 var limitColumns = [len(ledger.AllLimits)]string(strings.Split(settingColumns[len("a."):], ", a."))
 
 // settingsWidth is how many columns settingColumns names.
-const settingsWidth = len(ledger.AllLimits) + 3
+const settingsWidth = len(ledger.AllLimits) + 4
 
 // scanSettings reads settingColumns from col on.
 func scanSettings(row *sqlite.Stmt, col int) (s book.Settings) {
@@ -34,6 +34,7 @@ func scanSettings(row *sqlite.Stmt, col int) (s book.Settings) {
 	col += len(s.Limits)
 	s.Profile = row.ColumnText(col)
 	s.Requires = parseRequires(row.ColumnText(col+1), row.ColumnText(col+2))
+	s.Mail = book.MailOf(row.ColumnText(col + 3))
 	return s
 }
 
@@ -73,4 +74,12 @@ func (s *Store) SetRequires(ctx context.Context, id string, change ledger.Requir
 		return book.SetRequires(a.Account, change, by)
 	})
 	return wrapResult(v, err, "setting what account %q requires", id)
+}
+
+// SetMail implements ledger.Store.
+func (s *Store) SetMail(ctx context.Context, id string, addresses []string) (ledger.Account, error) {
+	v, _, err := s.changeAccount(ctx, "set_mail", byID(id), func(_ *tx, a *account, by book.By) (book.Change, error) {
+		return book.SetMail(a.Account, addresses, by)
+	})
+	return wrapResult(v, err, "setting the mail addresses of account %q", id)
 }

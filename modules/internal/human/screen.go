@@ -1,0 +1,33 @@
+package human
+
+import (
+	"io"
+	"unicode/utf8"
+)
+
+// Screen writes text that is for people, PrintableLines of it.
+func Screen(w io.Writer) io.Writer { return &screen{w: w} }
+
+type screen struct {
+	w    io.Writer
+	rest []byte // the beginning of a sign whose end has not come
+}
+
+// Write implements io.Writer.
+func (s *screen) Write(b []byte) (int, error) {
+	text := append(s.rest, b...)
+	s.rest = nil
+	for cut := 1; cut < utf8.UTFMax && cut <= len(text); cut++ {
+		if end := text[len(text)-cut:]; utf8.RuneStart(end[0]) {
+			if !utf8.FullRune(end) {
+				s.rest = append(s.rest, end...)
+				text = text[:len(text)-cut]
+			}
+			break
+		}
+	}
+	if _, err := io.WriteString(s.w, PrintableLines(string(text))); err != nil {
+		return 0, err
+	}
+	return len(b), nil
+}

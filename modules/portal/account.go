@@ -1,0 +1,439 @@
+package portal
+
+import (
+	"context"
+	"encoding/csv"
+	"net/http"
+	"net/url"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/fareway/fareway/modules/admin"
+	"github.com/fareway/fareway/modules/internal/ledger"
+	"github.com/fareway/fareway/modules/portal/views"
+)
+
+// account is what pages may ask about one account, and do in it: whoever asks for something of another one is told that
+// there is nothing.
+type account struct {
+	*admin.Client
+	id string
+}
+
+// ofAccount is the account that the viewer looks at.
+func (v *visit) ofAccount() account {
+	return account{v.api(v.engine, v.actor()), v.viewer.Account.ID}
+}
+
+func readAccount(ctx context.Context, api *admin.Client, id string) (a admin.Account, err error) {
+	err = api.Call(ctx, http.MethodGet, "/fareway/accounts/"+url.PathEscape(id), nil, &a)
+	return a, err
+}
+
+// read reads the account itself.
+func (a account) read(ctx context.Context) (admin.Account, error) {
+	return readAccount(ctx, a.Client, a.id)
+}
+
+// keys are its keys, those that work first and then the newest.
+func (a account) keys(ctx context.Context) (keys []admin.Key, err error) {
+	err = admin.ReadList(ctx, a.Client, "/fareway/keys", url.Values{"account": {a.id}}, func(k admin.Key) error {
+		keys = append(keys, k)
+		return nil
+	})
+	slices.Reverse(keys)
+	slices.SortStableFunc(keys, func(x, y admin.Key) int {
+		return ended(x) - ended(y)
+	})
+	return keys, err
+}
+
+func ended(k admin.Key) int {
+	if k.State == admin.KeyActive {
+		return 0
+	}
+	return 1
+}
+
+// key is one of its keys.
+func (a account) key(ctx context.Context, id string) (admin.Key, error) {
+	keys, err := a.keys(ctx)
+	if err != nil {
+		return admin.Key{}, err
+	}
+	i := slices.IndexFunc(keys, func(k admin.Key) bool { return k.ID == id })
+	if i < 0 {
+		return admin.Key{}, errNotFound
+	}
+	return keys[i], nil
+}
+
+// usage are its sums.
+func (a account) usage(ctx context.Context, since time.Time, by string) (rows []admin.Usage, err error) {
+	q := url.Values{"account": {a.id}, "since": {since.UTC().Format(time.RFC3339)}}
+	if by != "" {
+		q.Set("by", by)
+	}
+	err = admin.ReadList(ctx, a.Client, "/fareway/usage", q, func(u admin.Usage) error {
+		rows = append(rows, u)
+		return nil
+	})
+	return rows, err
+}
+
+// request is one of its requests.
+func (a account) request(ctx context.Context, id string) (r admin.Request, err error) {
+	err = a.Call(ctx, http.MethodGet, "/fareway/usage/"+url.PathEscape(id), nil, &r)
+	if err == nil && r.AccountID != a.id {
+		err = errNotFound
+	}
+	return r, err
+}
+
+// recent are its requests that have ended last on this node, the newest first.
+func (v *visit) recent(after uint64, account string) (list []admin.EndedRequest, last uint64) {
+	r := admin.ReadRecent(v.engine, after)
+	return slices.DeleteFunc(r.Requests, func(e admin.EndedRequest) bool { return e.AccountID != account }), r.Last
+}
+
+func showHome(v *visit) error {
+	if v.viewer.Account == nil {
+		if v.viewer.Operator != "" {
+			v.redirect("/portal/operator/accounts")
+			return nil
+		}
+		return v.show(views.MessagePage(v.page("Home"), v.language.Text("You are in no account. Ask its owner, or who "+
+			"runs this service, for an invitation.")))
+	}
+	a := v.ofAccount()
+	is, err := a.read(v.r.Context())
+	if err != nil {
+		return err
+	}
+	view := views.Home{Account: is, DaysLeft: -1}
+	now := v.engine.Now()
+	// Whole days of UTC, which are sums already, and today's part of one.
+	begin := now.UTC().Truncate(24*time.Hour).AddDate(0, 0, -6)
+	week, err := a.usage(v.r.Context(), begin, "")
+	if err != nil {
+		return err
+	}
+	if len(week) > 0 {
+		days := max(now.Sub(maxTime(begin, is.Created)).Hours()/24, 1)
+		view.Burn = int64(float64(week[0].Microcents) / days)
+	}
+	if view.Burn > 0 {
+		view.DaysLeft = max(0, is.AvailableCredits) * ledger.MicrocentsPerCredit / view.Burn
+	}
+	view.Attention = v.attention(is, view)
+	page, err := v.requestsPage(url.Values{"limit": {"10"}})
+	if err != nil {
+		return err
+	}
+	view.Recent = page.List[:min(len(page.List), 10)]
+	return v.show(views.HomePage(v.page("Home"), view))
+}
+
+func maxTime(a, b time.Time) time.Time {
+	if a.After(b) {
+		return a
+	}
+	return b
+}
+
+// attention is what somebody should do about an account.
+func (v *visit) attention(a admin.Account, h views.Home) (list []views.Attention) {
+	t := v.language
+	switch a.State {
+	case string(ledger.Suspended):
+		list = append(list, views.Attention{Text: t.Text("The account is suspended: every request is refused. Ask who runs " +
+			"this service.")})
+	case string(ledger.Inactive):
+		list = append(list, views.Attention{Text: t.Text("The account is inactive: every request is refused.")})
+	}
+	switch {
+	case a.AvailableCredits < 1:
+		list = append(list, views.Attention{Text: t.Text("Nothing is available: requests are refused with 402 until credits " +
+			"are added."), Link: "/portal/credits", Act: t.Text("Credits")})
+	case h.DaysLeft >= 0 && h.DaysLeft < 3:
+		list = append(list, views.Attention{Text: t.Text("At the rate of the last week, credits last for less than three " +
+			"days."), Link: "/portal/credits", Act: t.Text("Credits")})
+	}
+	if a.Limits != nil && a.Limits.SpendCapCredits > 0 {
+		if limit := a.Limits.SpendCapCredits * ledger.MicrocentsPerCredit; a.Period.SpentMicrocents*10 >= limit*9 {
+			list = append(list, views.Attention{Text: t.Text("%s of the cap of %s credits are spent in this period: requests "+
+				"beyond it are refused, whatever the balance is.", t.Credits(a.Period.SpentMicrocents), t.Credits(limit))})
+		}
+	}
+	if v.engine.Ready() != nil {
+		list = append(list, views.Attention{Text: t.Text("The service takes no requests at the moment. Who runs it can see " +
+			"why.")})
+	}
+	return list
+}
+
+func showKeys(v *visit) error { return v.keysPage(nil, "") }
+
+// keysPage shows the keys, with one that was just made.
+func (v *visit) keysPage(made *admin.Key, name string) error {
+	a := v.ofAccount()
+	keys, err := a.keys(v.r.Context())
+	if err != nil {
+		return err
+	}
+	used := map[string]admin.Usage{}
+	rows, err := a.usage(v.r.Context(), v.engine.Now().UTC().Truncate(24*time.Hour).AddDate(0, 0, -29), "key")
+	if err != nil {
+		return err
+	}
+	for _, u := range rows {
+		used[u.KeyID] = u
+	}
+	return v.show(views.KeysPage(v.page("Keys"), views.Keys{Keys: keys, Used: used, Made: made, Name: name}))
+}
+
+// limitsOf reads a key's limits from a form. Empty is none, where a key is made; kept says what is left as it is.
+func limitsOf(form url.Values) (l admin.KeyLimits, err error) {
+	if text := form.Get("cap"); text != "" {
+		n, err := strconv.ParseInt(text, 10, 64)
+		if err != nil {
+			return l, errBadForm
+		}
+		l.SpendCapCredits = &n
+	}
+	expires := admin.Never
+	if day := form.Get("expires"); day != "" {
+		t, err := time.Parse(time.DateOnly, day)
+		if err != nil {
+			return l, errBadForm
+		}
+		expires = t.AddDate(0, 0, 1).Format(time.RFC3339) // with the day's end
+	}
+	l.Expires = &expires
+	return l, nil
+}
+
+func makeKey(v *visit) error {
+	form, err := v.form()
+	if err != nil {
+		return err
+	}
+	a := v.ofAccount()
+	limits, err := limitsOf(form)
+	if err != nil {
+		return err
+	}
+	var made admin.Key
+	err = a.Call(v.r.Context(), http.MethodPost, "/fareway/keys", admin.NewKey{Account: a.id, Name: form.Get("name"),
+		KeyLimits: limits}, &made)
+	if text, ok := v.refusedText(err); ok {
+		v.status, v.fault = http.StatusBadRequest, text
+		return v.keysPage(nil, form.Get("name"))
+	}
+	if err != nil {
+		return err
+	}
+	return v.keysPage(&made, "")
+}
+
+func showKey(v *visit) error {
+	key, err := v.ofAccount().key(v.r.Context(), v.r.PathValue("id"))
+	if err != nil {
+		return err
+	}
+	return v.keyPage(key)
+}
+
+func (v *visit) keyPage(key admin.Key) error {
+	page := v.page("Keys")
+	page.Title = v.language.Text("The key %s", key.Name)
+	return v.show(views.KeyPage(page, key))
+}
+
+func changeKey(v *visit) error {
+	form, err := v.form()
+	if err != nil {
+		return err
+	}
+	a := v.ofAccount()
+	key, err := a.key(v.r.Context(), v.r.PathValue("id"))
+	if err != nil {
+		return err
+	}
+	path := "/fareway/keys/" + url.PathEscape(key.ID)
+	switch form.Get("act") {
+	case "change":
+		is := views.KeyFields(&key)
+		if form.Get("was-name") != is.Name || form.Get("was-cap") != is.Cap || form.Get("was-expires") != is.Expires {
+			v.status = http.StatusConflict
+			v.fault = v.language.Text("Somebody has changed it meanwhile: nothing was done. This is how it is now.")
+			return v.keyPage(key)
+		}
+		limits, lerr := limitsOf(form)
+		if lerr != nil {
+			return lerr
+		}
+		// What is as it was is left alone: a moment within a day would become its end.
+		change := admin.KeyChange{KeyLimits: limits}
+		if name := form.Get("name"); name != is.Name {
+			change.Name = &name
+		}
+		if form.Get("cap") == is.Cap {
+			change.SpendCapCredits = nil
+		}
+		if form.Get("expires") == is.Expires {
+			change.Expires = nil
+		}
+		if change != (admin.KeyChange{}) {
+			err = a.Call(v.r.Context(), http.MethodPatch, path, change, &key)
+		}
+		if err == nil {
+			v.done("/portal/keys", "saved")
+			return nil
+		}
+	case "rotate":
+		seconds, perr := strconv.ParseInt(form.Get("overlap"), 10, 64)
+		if perr != nil {
+			return errBadForm
+		}
+		var rotated admin.Rotated
+		if err = a.Call(v.r.Context(), http.MethodPost, path+"/rotate", admin.Rotation{OverlapSeconds: seconds},
+			&rotated); err == nil {
+			return v.keysPage(&rotated.Key, "")
+		}
+	case "revoke":
+		if form.Get("sure") != "yes" {
+			return errBadForm
+		}
+		if err = a.Call(v.r.Context(), http.MethodDelete, path, nil, &key); err == nil {
+			v.done("/portal/keys", "ended")
+			return nil
+		}
+	default:
+		return errBadForm
+	}
+	if text, ok := v.refusedText(err); ok {
+		v.status, v.fault = http.StatusBadRequest, text
+		return v.keyPage(key)
+	}
+	return err
+}
+
+// Usage is over at most so many days, grouped by one thing.
+const maxUsageDays = 366
+
+func (v *visit) usageAsked() (days int, by string) {
+	q := v.r.URL.Query()
+	days, err := strconv.Atoi(q.Get("days"))
+	if err != nil || days < 1 || days > maxUsageDays {
+		days = 30
+	}
+	by = q.Get("by")
+	if !slices.Contains([]string{"day", "key", "route"}, by) {
+		by = "day"
+	}
+	return days, by
+}
+
+func showUsage(v *visit) error {
+	days, by := v.usageAsked()
+	a, begin := v.ofAccount(), v.engine.Now().UTC().Truncate(24*time.Hour).AddDate(0, 0, 1-days)
+	rows, err := a.usage(v.r.Context(), begin, by)
+	if err != nil {
+		return err
+	}
+	total, err := a.usage(v.r.Context(), begin, "")
+	if err != nil {
+		return err
+	}
+	view := views.Usage{Days: days, By: by, Rows: rows, Chart: views.Chart{Title: v.language.Text("Credits charged")}}
+	if len(total) > 0 {
+		view.Total = total[0]
+	}
+	charged := map[string]int64{}
+	for _, r := range rows {
+		charged[r.Day+r.Key+r.Route] += r.Microcents
+	}
+	if by == "day" {
+		for day := begin; day.Before(v.engine.Now()); day = day.AddDate(0, 0, 1) {
+			label := day.Format(time.DateOnly)
+			view.Chart.Bars = append(view.Chart.Bars, views.Bar{Label: label, Value: charged[label],
+				Text: v.language.Exact(charged[label])})
+		}
+	} else {
+		slices.SortStableFunc(view.Rows, func(x, y admin.Usage) int { return int(min(max(y.Microcents-x.Microcents, -1), 1)) })
+	}
+	return v.show(views.UsagePage(v.page("Usage"), view))
+}
+
+func downloadUsage(v *visit) error {
+	days, by := v.usageAsked()
+	rows, err := v.ofAccount().usage(v.r.Context(),
+		v.engine.Now().UTC().Truncate(24*time.Hour).AddDate(0, 0, 1-days), by)
+	if err != nil {
+		return err
+	}
+	v.w.Header().Set("Content-Type", "text/csv; charset=utf-8")
+	v.w.Header().Set("Content-Disposition", `attachment; filename="usage-by-`+by+`.csv"`)
+	w := csv.NewWriter(v.w)
+	write := func(fields ...string) {
+		for i := range fields {
+			fields[i] = plainCell(fields[i])
+		}
+		_ = w.Write(fields) // Error tells below
+	}
+	write(by, "requests", "input_tokens", "cache_read_tokens", "cache_write_tokens", "output_tokens", "charged_microcents",
+		"refunded_microcents", "waived_microcents")
+	number := func(n int64) string { return strconv.FormatInt(n, 10) }
+	count := func(n *int64) string {
+		if n == nil {
+			return ""
+		}
+		return number(*n)
+	}
+	for _, r := range rows {
+		write(r.Day+r.Key+r.Route, number(r.Requests), count(r.Tokens.Input), count(r.Tokens.CacheRead),
+			count(r.Tokens.CacheWrite), count(r.Tokens.Output), number(r.Microcents), number(r.Refunded), number(r.Waived))
+	}
+	w.Flush()
+	return nil // the browser may be gone
+}
+
+// plainCell keeps a table program from taking a text for a formula (OWASP, CSV injection).
+func plainCell(text string) string {
+	if _, err := strconv.ParseFloat(text, 64); err != nil && text != "" && strings.ContainsRune("=+-@\t\r", rune(text[0])) {
+		return "'" + text
+	}
+	return text
+}
+
+func showCredits(v *visit) error {
+	a := v.ofAccount()
+	is, err := a.read(v.r.Context())
+	if err != nil {
+		return err
+	}
+	page, err := a.latest(v.r.Context(), url.Values{"after": v.r.URL.Query()["after"], "limit": {"100"}})
+	if err != nil {
+		return err
+	}
+	return v.show(views.CreditsPage(v.page("Credits"), views.Credits{Account: is, Entries: page.Movements,
+		Next: page.Next}))
+}
+
+// daysAsked is how far back a page goes.
+func (v *visit) daysAsked(usual int) int {
+	if n, err := strconv.Atoi(v.r.URL.Query().Get("days")); err == nil && n > 0 && n < 100_000 {
+		return n
+	}
+	return usual
+}
+
+// latest is a page of what moved its money, the newest first.
+func (a account) latest(ctx context.Context, q url.Values) (page admin.Latest, err error) {
+	q.Set("account", a.id)
+	err = a.Call(ctx, http.MethodGet, "/fareway/ledger/latest?"+q.Encode(), nil, &page)
+	return page, err
+}

@@ -1,0 +1,248 @@
+package views
+
+import (
+	"net/url"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/fareway/fareway/modules/admin"
+	"github.com/fareway/fareway/modules/internal/ledger"
+	"github.com/fareway/fareway/modules/internal/people"
+)
+
+// decimal is microcents as credits for machines.
+func decimal(microcents int64) string {
+	sign, size := "", microcents
+	if size < 0 {
+		sign, size = "-", -size
+	}
+	fraction := strconv.FormatInt(size%ledger.MicrocentsPerCredit, 10)
+	return sign + strconv.FormatInt(size/ledger.MicrocentsPerCredit, 10) + "." +
+		strings.Repeat("0", 6-len(fraction)) + fraction
+}
+
+// KeyField are what a form has of a key.
+type KeyField struct{ Name, Cap, Expires string }
+
+// KeyFields is a key as its form shows it.
+func KeyFields(k *admin.Key) KeyField {
+	f := KeyField{Name: k.Name, Cap: strconv.FormatInt(k.SpendCapMicrocents/perCredit, 10)}
+	if k.Expires != nil {
+		f.Expires = k.Expires.Add(-1).UTC().Format(time.DateOnly) // the last day on which it works
+	}
+	return f
+}
+
+// SignIn is the page for signing in.
+type SignIn struct {
+	Email   string
+	Next    string   // where to go then, a path of the portal
+	Issuers []string // names of those of OpenID Connect
+}
+
+// Code asks for the second factor.
+type Code struct{ Challenge, Next string }
+
+// Invitation is the page of a link.
+type Invitation struct {
+	people.Invitation
+	Account   string // its name
+	AsksEmail bool
+	Email     string
+	Name      string
+}
+
+// Home is what an account sees first.
+type Home struct {
+	Account   admin.Account
+	Burn      int64 // microcents a day, over the last days
+	DaysLeft  int64 // at that; below 0: it is not known, or no end is in sight
+	Attention []Attention
+	Recent    []admin.EndedRequest
+}
+
+// Attention is something that somebody should do, with where.
+type Attention struct {
+	Text string // in the language
+	Link string
+	Act  string // what the link says
+}
+
+// Keys is the page of an account's keys.
+type Keys struct {
+	Keys []admin.Key
+	Used map[string]admin.Usage // by id, of the last 30 days
+	Made *admin.Key             // that was just made, with its text
+	Name string                 // what was asked for, where it was refused
+}
+
+// Usage is the page of sums.
+type Usage struct {
+	Days  int // back from now
+	By    string
+	Rows  []admin.Usage
+	Chart Chart
+	Total admin.Usage
+}
+
+// Chart is bars over labels. Text says a value.
+type Chart struct {
+	Title string
+	Bars  []Bar
+}
+
+// Bar is one of them.
+type Bar struct {
+	Label, Text string
+	Value       int64
+}
+
+// Credits is the page of what moved the account's money.
+type Credits struct {
+	Account admin.Account
+	Entries []admin.Movement // the newest first
+	Next    string           // where the next page begins, "" for none
+}
+
+// Requests is a page of requests, the newest first.
+type Requests struct {
+	List    []admin.EndedRequest
+	Filter  RequestFilter
+	Routes  []string
+	Keys    []admin.Key
+	Live    bool       // it begins at the newest one
+	Next    string     // where the next page begins, "" for none
+	Reached *time.Time // how far back it has looked; nil for to the beginning
+}
+
+// RequestFilter narrows it. Key is a key's id; Until is a day, as in 2026-11-20, "" for now.
+type RequestFilter struct{ Key, Route, Profile, Status, Until string }
+
+// Request is one request.
+type Request struct {
+	admin.Request
+	Explained *admin.Explanation // nil where nothing is known of the choice
+	Elsewhere []admin.Elsewhere
+	Pruned    *admin.PrunedProblem
+}
+
+// Connect is the page for clients.
+type Connect struct {
+	URL      string // of the gateway, without a slash at the end
+	Snippets []Snippet
+}
+
+// Snippet is how one client is pointed at the gateway.
+type Snippet struct{ Name, Title, Text, Note string }
+
+// Members is the page of who is in the account.
+type Members struct {
+	Members     []people.Member
+	Invitations []people.Invitation
+	Link        string // of an invitation that was just made
+	Invited     string // whom it is for
+	More        string // after whom more are
+}
+
+// Security is the page of a person's own things.
+type Security struct {
+	Person   people.Person
+	Session  people.Session
+	Sessions []people.Session
+	Passkeys []people.Passkey
+	Secret   string   // of a second factor that is being set up
+	URI      string   // of it
+	QR       string   // a data URL of it
+	Recovery []string // codes that are shown this once
+	Zones    []string
+}
+
+// OperatorAccounts is the list of accounts.
+type OperatorAccounts struct {
+	Accounts []admin.Account
+	Search   string
+	Next     string // after which account more are
+	Plans    []string
+	MayMake  bool
+}
+
+// OperatorAccount is one account, for operators.
+type OperatorAccount struct {
+	Account admin.Account
+	Keys    []admin.Key
+	Acts    []admin.Act
+	Plans   []string
+	May     Powers
+}
+
+// Powers are what an operator may do.
+type Powers struct {
+	Change bool // plans, states, credits, people
+	Help   bool // refunds, links for lost passwords, keys revoked
+}
+
+// Routes is how routes do.
+type Routes struct {
+	Status   admin.Status
+	Profiles []Profile
+}
+
+// Profile is what a profile makes of the reference workload.
+type Profile struct {
+	Name          string
+	Cost, Quality float64
+}
+
+// Audit is a page of the audit trail.
+type Audit struct {
+	Account string      // an id, "" for all of it
+	Acts    []admin.Act // the newest first
+	Since   time.Time   // what is older is on the next page
+}
+
+// Configuration is the configuration that serves.
+type Configuration struct {
+	Status admin.Status
+	Kept   []Kept
+	Number int64
+	Files  []File
+}
+
+// Kept is a configuration that was in force.
+type Kept struct {
+	Number int64
+	Since  time.Time
+	By     string
+}
+
+// File is one of its files.
+type File struct{ Path, Text string }
+
+// OperatorPeople is everybody who can sign in.
+type OperatorPeople struct {
+	People []people.Person
+	Next   string
+	Link   string
+	For    string
+	May    Powers
+}
+
+// Query is the filter in an address.
+func (f *RequestFilter) Query() url.Values {
+	q := url.Values{}
+	for name, value := range map[string]string{"key": f.Key, "route": f.Route, "profile": f.Profile, "status": f.Status,
+		"until": f.Until} {
+		if value != "" {
+			q.Set(name, value)
+		}
+	}
+	return q
+}
+
+// older is the address of the next page.
+func (v *Requests) older() string {
+	q := v.Filter.Query()
+	q.Set("after", v.Next)
+	return Link("/portal/requests", q)
+}
