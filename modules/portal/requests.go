@@ -232,7 +232,7 @@ func (l *liveViews) done(person, account string) {
 
 // checkLive is an error where who looks may not look at the account any more.
 func (v *visit) checkLive(account string) error {
-	if _, _, err := v.service.Session(v.r.Context(), v.token, v.client); err != nil {
+	if _, _, err := v.service.PeekSession(v.r.Context(), v.token, v.client); err != nil {
 		return err
 	}
 	_, err := v.service.Membership(v.r.Context(), account, v.person.ID)
