@@ -55,8 +55,8 @@ func init() {
 //	GET    /fareway/explain/{request}       which routes were there for a request, and why it went where it went
 //	GET    /fareway/ledger/pruned           {"before"} since when the detail of requests is there; null: all of it
 //	GET    /fareway/ledger/entries          the journal, oldest first *
-//	GET    /fareway/ledger/latest           ?account= the same of an account, newest first and a page at a time, with the
-//	                                        requests that were settled; see booksAPI.latest for what narrows it
+//	GET    /fareway/ledger/latest           ?account= the same of an account, newest first and a page at a time, with
+//	                                        the requests that were settled; see booksAPI.latest for what narrows it
 //	GET    /fareway/ledger/checkpoints      all checkpoints, oldest first *
 //	GET    /fareway/ledger/audit            what operators did, oldest first *
 //	GET    /fareway/ledger/spool            what the spool had and could not apply *; ?all=true: with what is decided

@@ -66,7 +66,8 @@ func newInProcess(routes []caddy.AdminRoute) *inProcess {
 
 // client asks it. source is what it asks, for people.
 func (h *inProcess) client(source string) *Client {
-	return &Client{Place: gateway.Place{Address: source, Network: "unix"}, Source: source, http: &http.Client{Transport: h}}
+	return &Client{Place: gateway.Place{Address: source, Network: "unix"}, Source: source,
+		http: &http.Client{Transport: h}}
 }
 
 // serveHere serves the admin API's routes to a client in this process, for as long as ask takes.

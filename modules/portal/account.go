@@ -1,6 +1,7 @@
 package portal
 
 import (
+	"cmp"
 	"context"
 	"encoding/csv"
 	"net/http"
@@ -15,8 +16,8 @@ import (
 	"github.com/fareway/fareway/modules/portal/views"
 )
 
-// account is what pages may ask about one account, and do in it: whoever asks for something of another one is told that
-// there is nothing.
+// account is what pages may ask about one account, and do in it: whoever asks for something of another one is told
+// that there is nothing.
 type account struct {
 	*admin.Client
 	id string
@@ -148,15 +149,15 @@ func (v *visit) attention(a admin.Account, h views.Home) (list []views.Attention
 	t := v.language
 	switch a.State {
 	case string(ledger.Suspended):
-		list = append(list, views.Attention{Text: t.Text("The account is suspended: every request is refused. Ask who runs " +
-			"this service.")})
+		list = append(list, views.Attention{Text: t.Text("The account is suspended: every request is refused. Ask who " +
+			"runs this service.")})
 	case string(ledger.Inactive):
 		list = append(list, views.Attention{Text: t.Text("The account is inactive: every request is refused.")})
 	}
 	switch {
 	case a.AvailableCredits < 1:
-		list = append(list, views.Attention{Text: t.Text("Nothing is available: requests are refused with 402 until credits " +
-			"are added."), Link: "/portal/credits", Act: t.Text("Credits")})
+		list = append(list, views.Attention{Text: t.Text("Nothing is available: requests are refused with 402 until " +
+			"credits are added."), Link: "/portal/credits", Act: t.Text("Credits")})
 	case h.DaysLeft >= 0 && h.DaysLeft < 3:
 		list = append(list, views.Attention{Text: t.Text("At the rate of the last week, credits last for less than three " +
 			"days."), Link: "/portal/credits", Act: t.Text("Credits")})
@@ -168,8 +169,8 @@ func (v *visit) attention(a admin.Account, h views.Home) (list []views.Attention
 		}
 	}
 	if v.engine.Ready() != nil {
-		list = append(list, views.Attention{Text: t.Text("The service takes no requests at the moment. Who runs it can see " +
-			"why.")})
+		list = append(list, views.Attention{Text: t.Text("The service takes no requests at the moment. Who runs it can " +
+			"see why.")})
 	}
 	return list
 }
@@ -363,7 +364,7 @@ func showUsage(v *visit) error {
 				Text: v.language.Exact(charged[label])})
 		}
 	} else {
-		slices.SortStableFunc(view.Rows, func(x, y admin.Usage) int { return int(min(max(y.Microcents-x.Microcents, -1), 1)) })
+		slices.SortStableFunc(view.Rows, func(x, y admin.Usage) int { return cmp.Compare(y.Microcents, x.Microcents) })
 	}
 	return v.show(views.UsagePage(v.page("Usage"), view))
 }
@@ -384,8 +385,8 @@ func downloadUsage(v *visit) error {
 		}
 		_ = w.Write(fields) // Error tells below
 	}
-	write(by, "requests", "input_tokens", "cache_read_tokens", "cache_write_tokens", "output_tokens", "charged_microcents",
-		"refunded_microcents", "waived_microcents")
+	write(by, "requests", "input_tokens", "cache_read_tokens", "cache_write_tokens", "output_tokens",
+		"charged_microcents", "refunded_microcents", "waived_microcents")
 	number := func(n int64) string { return strconv.FormatInt(n, 10) }
 	count := func(n *int64) string {
 		if n == nil {
@@ -403,7 +404,8 @@ func downloadUsage(v *visit) error {
 
 // plainCell keeps a table program from taking a text for a formula (OWASP, CSV injection).
 func plainCell(text string) string {
-	if _, err := strconv.ParseFloat(text, 64); err != nil && text != "" && strings.ContainsRune("=+-@\t\r", rune(text[0])) {
+	_, err := strconv.ParseFloat(text, 64)
+	if err != nil && text != "" && strings.ContainsRune("=+-@\t\r", rune(text[0])) {
 		return "'" + text
 	}
 	return text
@@ -421,14 +423,6 @@ func showCredits(v *visit) error {
 	}
 	return v.show(views.CreditsPage(v.page("Credits"), views.Credits{Account: is, Entries: page.Movements,
 		Next: page.Next}))
-}
-
-// daysAsked is how far back a page goes.
-func (v *visit) daysAsked(usual int) int {
-	if n, err := strconv.Atoi(v.r.URL.Query().Get("days")); err == nil && n > 0 && n < 100_000 {
-		return n
-	}
-	return usual
 }
 
 // latest is a page of what moved its money, the newest first.

@@ -6,8 +6,8 @@ import (
 	"github.com/fareway/fareway/modules/portal/views"
 )
 
-// snippets are how clients are pointed at the gateway: the address stands in the place of {URL}. `gateway connect` writes
-// files of agents, which have more settings.
+// snippets are how clients are pointed at the gateway: the address stands in the place of {URL}. `gateway connect`
+// writes files of agents, which have more settings.
 var snippets = []views.Snippet{
 	{Name: "curl", Title: "curl", Text: `curl {URL}/v1/chat/completions -H "Authorization: Bearer KEY" \
   -H "Content-Type: application/json" \

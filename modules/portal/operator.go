@@ -18,7 +18,8 @@ import (
 
 // powers are what the operator may do.
 func (v *visit) powers() views.Powers {
-	return views.Powers{Change: v.viewer.Operator == string(people.Admin), Help: v.viewer.Operator != string(people.ReadOnly)}
+	is := people.Operator(v.viewer.Operator)
+	return views.Powers{Change: is == people.Admin, Help: is == people.Admin || is == people.Support}
 }
 
 // shownAccounts is how many accounts a page shows.

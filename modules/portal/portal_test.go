@@ -266,7 +266,8 @@ func TestNext(t *testing.T) {
 	for next, want := range map[string]string{
 		"/portal/keys": "/portal/keys", "/portal/usage?by=day": "/portal/usage?by=day", "": "/portal/",
 		"https://evil.example/": "/portal/", "//evil.example/portal/": "/portal/", "/v1/models": "/portal/",
-		"/portal/../v1": "/portal/", `/portal/\evil`: "/portal/", "/\\evil.example": "/portal/", "javascript:alert(1)": "/portal/",
+		"/portal/../v1": "/portal/", `/portal/\evil`: "/portal/", "/\\evil.example": "/portal/",
+		"javascript:alert(1)": "/portal/",
 		"/portal/\r\nSet-Cookie: a=b": "/portal/", "portal/": "/portal/", "/portal": "/portal/",
 	} {
 		require.Equal(t, want, safeNext(next), next)
@@ -288,8 +289,9 @@ func TestNothingIsMarkup(t *testing.T) {
 	requireSafe(t, refused)
 	_, err := s.engine.Store().CreateKey(t.Context(), ann.Account.ID, evil, [32]byte{1}, `<b>"`, ledger.KeyChange{})
 	require.NoError(t, err)
-	for _, path := range []string{"/portal/", "/portal/keys", "/portal/requests", "/portal/usage?by=key", "/portal/credits",
-		"/portal/members", "/portal/security", "/portal/requests/" + requestOfAnn, "/portal/keys?done=" + url.QueryEscape(evil),
+	for _, path := range []string{"/portal/", "/portal/keys", "/portal/requests", "/portal/usage?by=key",
+		"/portal/credits", "/portal/members", "/portal/security", "/portal/requests/" + requestOfAnn,
+		"/portal/keys?done=" + url.QueryEscape(evil),
 		"/portal/requests?route=" + `%22%3E%3Cscript%3E`, "/portal/sign-in?next=%22%3E%3Cscript%3E"} {
 		requireSafe(t, b.get(path))
 	}
@@ -390,8 +392,9 @@ func TestLive(t *testing.T) {
 // TestPlainHTTP: over plain HTTP there is no portal but on this machine.
 func TestPlainHTTP(t *testing.T) {
 	t.Parallel()
-	for host, want := range map[string]bool{"localhost": true, "localhost:8484": true, "127.0.0.1:80": true, "[::1]:80": true,
-		"[::1]": true, "example.com": false, "10.0.0.1": false, "localhost.example.com": false, "127.0.0.1.example.com": false} {
+	for host, want := range map[string]bool{"localhost": true, "localhost:8484": true, "127.0.0.1:80": true,
+		"[::1]:80": true, "[::1]": true, "example.com": false, "10.0.0.1": false, "localhost.example.com": false,
+		"127.0.0.1.example.com": false} {
 		require.Equal(t, want, isLoopback(host), host)
 	}
 }
@@ -559,7 +562,8 @@ func TestSupportHelps(t *testing.T) {
 	}
 	for act, fields := range map[string][]string{"invite": {"email", "x@example.com", "operator", "admin"},
 		"reset": {"person", admin.ID}, "disable": {"person", admin.ID}} {
-		require.Equal(t, http.StatusForbidden, b.post("/portal/operator/people", append(fields, "act", act)...).StatusCode, act)
+		refused := b.post("/portal/operator/people", append(fields, "act", act)...)
+		require.Equal(t, http.StatusForbidden, refused.StatusCode, act)
 	}
 	other := b.post("/portal/operator/accounts/"+bob.Account.ID, "act", "refund", "request", requestOfAnn, "reason", "r")
 	require.Equal(t, http.StatusNotFound, other.StatusCode, "of another account")

@@ -56,8 +56,8 @@ func showRequests(v *visit) error {
 	return v.show(views.RequestsPage(v.page("Requests"), view))
 }
 
-// requestsPage is a page of the account's requests by the ledger. The first one has what was refused lately, too, which
-// the ledger knows nothing of, as far as this node has it.
+// requestsPage is a page of the account's requests by the ledger. The first one has what was refused lately, too,
+// which the ledger knows nothing of, as far as this node has it.
 func (v *visit) requestsPage(q url.Values) (view views.Requests, err error) {
 	a := v.ofAccount()
 	q.Set("kind", string(ledger.Charged))

@@ -277,8 +277,8 @@ func beginOIDC(v *visit) error {
 		return err
 	}
 	// Lax: the issuer leads back by a link.
-	http.SetCookie(v.w, &http.Cookie{Name: v.cookieName() + flowSuffix, Value: encodeCookie(value), Path: "/", MaxAge: 600,
-		Secure: v.client.Secure, HttpOnly: true, SameSite: http.SameSiteLaxMode})
+	http.SetCookie(v.w, &http.Cookie{Name: v.cookieName() + flowSuffix, Value: encodeCookie(value), Path: "/",
+		MaxAge: 600, Secure: v.client.Secure, HttpOnly: true, SameSite: http.SameSiteLaxMode})
 	v.redirect(to)
 	return nil
 }

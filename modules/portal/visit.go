@@ -200,7 +200,8 @@ func (v *visit) findPerson() error {
 // maxShownAccounts is how many of a person's accounts pages offer.
 const maxShownAccounts = 50
 
-// findAccounts finds which accounts somebody is in, and which one is looked at: the one that was selected, or the first.
+// findAccounts finds which accounts somebody is in, and which one is looked at: the one that was selected, or the
+// first.
 func (v *visit) findAccounts() error {
 	memberships, err := v.service.Memberships(v.r.Context(), v.person.ID)
 	if err != nil {
@@ -338,8 +339,8 @@ func (v *visit) fail(err error) {
 	case errors.Is(err, people.ErrConfirm):
 		v.redirect(views.Link("/portal/confirm", url.Values{"next": {safeNext(v.r.URL.Path)}}))
 	case errors.Is(err, errInsecure):
-		say(http.StatusForbidden, "Not over plain HTTP", "The portal is served over https only: what you type could be read "+
-			"on the way.")
+		say(http.StatusForbidden, "Not over plain HTTP", "The portal is served over https only: what you type could be "+
+			"read on the way.")
 	case errors.Is(err, errForeign):
 		say(http.StatusForbidden, "Refused", "That did not come from a page of this portal, and was not done.")
 	case errors.Is(err, errBadForm):
@@ -350,18 +351,18 @@ func (v *visit) fail(err error) {
 		v.w.Header().Set("Retry-After", retryAfter(throttled.Wait))
 		say(http.StatusTooManyRequests, "Too many attempts", "There were too many attempts. Wait a few minutes.")
 	case errors.Is(err, errOther):
-		say(http.StatusConflict, "Not done", "Another account is looked at by now: nothing was done. Go back to the page, and "+
-			"choose the account.")
+		say(http.StatusConflict, "Not done", "Another account is looked at by now: nothing was done. Go back to the "+
+			"page, and choose the account.")
 	case errors.Is(err, people.ErrNotInvited):
 		say(http.StatusForbidden, "Not for you", "This link is for somebody else. Sign out, and open it again.")
 	case errors.Is(err, people.ErrSignInFirst):
-		say(http.StatusConflict, "Not done", "There is somebody with this e-mail already. Sign in as that, and open the link "+
-			"again.")
+		say(http.StatusConflict, "Not done", "There is somebody with this e-mail already. Sign in as that, and open "+
+			"the link again.")
 	case errors.Is(err, people.ErrExpired):
 		say(http.StatusGone, "Used or expired", "This link was used, withdrawn, or is too old. Ask for a new one.")
 	case status == http.StatusGone:
-		say(http.StatusGone, "Pruned", "The detail of this request was removed after the time that it is kept. The movements "+
-			"of the balance still have what it was charged.")
+		say(http.StatusGone, "Pruned", "The detail of this request was removed after the time that it is kept. The "+
+			"movements of the balance still have what it was charged.")
 	case errors.Is(err, errNotFound), errors.Is(err, people.ErrNotFound), status == http.StatusNotFound:
 		say(http.StatusNotFound, "Not found", "There is nothing here, or it is not yours.")
 	case errors.Is(err, people.ErrUnavailable), status == http.StatusServiceUnavailable:
@@ -401,7 +402,8 @@ func (v *visit) refusedText(err error) (text string, ok bool) {
 	case errors.Is(err, people.ErrExists):
 		return v.language.Text("That is there already."), true
 	case errors.Is(err, people.ErrInvalid):
-		return v.language.Text("That cannot be taken: %s", strings.TrimPrefix(err.Error(), people.ErrInvalid.Error()+": ")), true
+		why := strings.TrimPrefix(err.Error(), people.ErrInvalid.Error()+": ")
+		return v.language.Text("That cannot be taken: %s", why), true
 	case status == http.StatusBadRequest, status == http.StatusConflict:
 		return err.Error(), true
 	}

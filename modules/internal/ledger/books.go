@@ -63,8 +63,8 @@ type Query struct {
 type LatestQuery struct {
 	Account      string    // account id
 	Since, Until time.Time // from Since on and before Until; zero: without a bound. It ends at the first older one
-	// Before is the Seq of one: those before it; 0: all. Until, a little after the time of that one, only helps to find it
-	// then.
+	// Before is the Seq of one: those before it; 0: all. Until, a little after the time of that one, only helps to find
+	// it then.
 	Before int64
 }
 

@@ -1,6 +1,6 @@
-// Package texts is what the portal says, in each of its languages, and how it writes numbers and amounts there. English
-// texts are their own names; another language is a catalogue, a file with a line for each: the English text, a tab, and
-// its own.
+// Package texts is what the portal says, in each of its languages, and how it writes numbers and amounts there.
+// English texts are their own names; another language is a catalogue, a file with a line for each: the English text, a
+// tab, and its own.
 package texts
 
 import (

@@ -47,7 +47,9 @@ func (f *fixture) record(request string) ledger.RequestRecord {
 }
 
 func (f *fixture) latest(q ledger.LatestQuery) []ledger.Movement {
-	return all(f, func(ctx context.Context, each func(ledger.Movement) error) error { return f.store.Latest(ctx, q, each) })
+	return all(f, func(ctx context.Context, each func(ledger.Movement) error) error {
+		return f.store.Latest(ctx, q, each)
+	})
 }
 
 // kinds are the kinds of the account's entries, in their order.
