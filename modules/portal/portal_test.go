@@ -267,7 +267,7 @@ func TestNext(t *testing.T) {
 		"/portal/keys": "/portal/keys", "/portal/usage?by=day": "/portal/usage?by=day", "": "/portal/",
 		"https://evil.example/": "/portal/", "//evil.example/portal/": "/portal/", "/v1/models": "/portal/",
 		"/portal/../v1": "/portal/", `/portal/\evil`: "/portal/", "/\\evil.example": "/portal/",
-		"javascript:alert(1)": "/portal/",
+		"javascript:alert(1)":         "/portal/",
 		"/portal/\r\nSet-Cookie: a=b": "/portal/", "portal/": "/portal/", "/portal": "/portal/",
 	} {
 		require.Equal(t, want, safeNext(next), next)
