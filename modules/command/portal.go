@@ -168,10 +168,10 @@ func portalPeopleCommand() *cobra.Command {
 			if account != "" {
 				query.Set("account", account)
 			}
-			w := cmd.OutOrStdout()
 			if out.json {
-				return copyArray(cmd.Context(), c, "/fareway/portal/people", query, w)
+				return copyArray(cmd.Context(), c, "/fareway/portal/people", query, cmd.OutOrStdout())
 			}
+			w := screen(cmd)
 			return printRows(w, gateway.Own("Nobody may: invite somebody with `fareway gateway portal invite EMAIL --account "+
 				"NAME`, or make the first admin with `fareway gateway portal first`."),
 				newListing(w, column{title: "EMAIL"}, column{title: "NAME"}, column{title: "OPERATOR"}, column{title: "ACCOUNTS"},
@@ -335,10 +335,11 @@ func portalSessionsCommand() *cobra.Command {
 			if err != nil {
 				return err
 			}
-			path, w := personPath(args[0])+"/sessions", cmd.OutOrStdout()
+			path := personPath(args[0]) + "/sessions"
 			if out.json {
-				return copyArray(cmd.Context(), c, path, nil, w)
+				return copyArray(cmd.Context(), c, path, nil, cmd.OutOrStdout())
 			}
+			w := screen(cmd)
 			return printRows(w, "There are none.",
 				newListing(w, column{title: "ID"}, column{title: "BEGAN"}, column{title: "SEEN"}, column{title: "ADDRESS"},
 					column{title: "BY"}, column{title: "BROWSER"}),
@@ -406,10 +407,10 @@ func portalInvitationsCommand() *cobra.Command {
 			if account != "" {
 				query.Set("account", account)
 			}
-			w := cmd.OutOrStdout()
 			if out.json {
-				return copyArray(cmd.Context(), c, "/fareway/portal/invitations", query, w)
+				return copyArray(cmd.Context(), c, "/fareway/portal/invitations", query, cmd.OutOrStdout())
 			}
+			w := screen(cmd)
 			return printRows(w, "There are none.",
 				newListing(w, column{title: "ID"}, column{title: "EMAIL"}, column{title: "TO"}, column{title: "MADE BY"},
 					column{title: "UNTIL"}),

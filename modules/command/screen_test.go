@@ -23,6 +23,7 @@ var rawOutput = map[string]string{
 	"ledger_checkpoint.go": "the checkpoint itself, of numbers and digests",
 	"ledger_export.go":     "the export itself, JSON lines",
 	"ledger_spool.go":      "JSON lines",
+	"portal.go":            "JSON",
 	"reload.go":            "a number and a time",
 	"root.go":              "help and the version",
 	"top.go":               "the view cleans each cell",
