@@ -137,7 +137,7 @@ func (u *upRun) start(ctx context.Context) (err error) {
 		return u.printJSON(ctx, r)
 	}
 	if u.noSelftest {
-		return u.printListening(ctx, r)
+		return u.printListening(r)
 	}
 	return u.printAll(ctx, r)
 }

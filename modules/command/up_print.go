@@ -129,8 +129,9 @@ func (u *upRun) printPortal(ctx context.Context, w io.Writer, r report) {
 	}
 }
 
-// printListening prints one line for each public address, and nothing else: it is for scripts.
-func (u *upRun) printListening(ctx context.Context, r report) error {
+// printListening prints one line for each public address, and nothing else: it is for scripts. The link for the first
+// admin is a secret, which `portal first` prints.
+func (u *upRun) printListening(r report) error {
 	s := r.site
 	for _, e := range s.public {
 		if _, err := fmt.Fprintf(u.out, "listening on %s\n", e.url); err != nil {
@@ -138,7 +139,6 @@ func (u *upRun) printListening(ctx context.Context, r report) error {
 		}
 	}
 	u.warnListen(s)
-	u.printPortal(ctx, u.err, r)
 	return nil
 }
 

@@ -34,6 +34,7 @@ func init() {
 	for s := LinkEntry; s <= LinkExchange; s++ {
 		caddy.RegisterModule(stub{links[s].module})
 	}
+	caddy.RegisterModule(stub{"fareway_portal"})
 }
 
 // validating is held because Caddy has globals: its certificate cache, and our default of the admin endpoint.

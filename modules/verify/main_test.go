@@ -13,6 +13,7 @@ import (
 	_ "github.com/fareway/fareway/modules/exchange"
 	_ "github.com/fareway/fareway/modules/families"
 	_ "github.com/fareway/fareway/modules/limits"
+	_ "github.com/fareway/fareway/modules/portal"
 )
 
 var update = flag.Bool("update", false, "write the golden files anew")
