@@ -126,11 +126,6 @@ func (l *Language) Dollars(microcents int64) string {
 	return sign + "US$" + l.Number(cents/100) + l.decimal + fmt.Sprintf("%02d", cents%100)
 }
 
-// Percent writes a share.
-func (l *Language) Percent(share float64) string {
-	return strings.ReplaceAll(strconv.FormatFloat(share*100, 'f', 1, 64), ".", l.decimal) + " %"
-}
-
 // Milliseconds writes a time that passed.
 func (l *Language) Milliseconds(ms float64) string {
 	if ms < 1000 {

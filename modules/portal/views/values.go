@@ -124,7 +124,6 @@ type Request struct {
 	admin.Request
 	Explained *admin.Explanation // nil where nothing is known of the choice
 	Elsewhere []admin.Elsewhere
-	Pruned    *admin.PrunedProblem
 }
 
 // Connect is the page for clients.
@@ -155,7 +154,6 @@ type Security struct {
 	URI      string   // of it
 	QR       string   // a data URL of it
 	Recovery []string // codes that are shown this once
-	Zones    []string
 }
 
 // OperatorAccounts is the list of accounts.
@@ -184,14 +182,7 @@ type Powers struct {
 
 // Routes is how routes do.
 type Routes struct {
-	Status   admin.Status
-	Profiles []Profile
-}
-
-// Profile is what a profile makes of the reference workload.
-type Profile struct {
-	Name          string
-	Cost, Quality float64
+	Status admin.Status
 }
 
 // Audit is a page of the audit trail.
