@@ -65,7 +65,8 @@ const passkey = async (ask) => {
 		fault.hidden = false;
 	}
 };
-const offered = window.PublicKeyCredential?.parseRequestOptionsFromJSON;
+// They belong to a host's name: at an address there are none.
+const offered = window.PublicKeyCredential?.parseRequestOptionsFromJSON && !/^[\d.]+$|:/.test(location.hostname);
 all("[data-passkey]").forEach((b) => b.hidden = !offered);
 all("[data-passkey-sign-in]").forEach((b) => b.addEventListener("click", () => passkey(async () => {
 	const { challenge, options } = await post("/portal/passkey/begin");
