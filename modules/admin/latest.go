@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/fareway/fareway/modules/internal/ledger"
+	"github.com/fareway/fareway/plugins/llm"
 )
 
 // Latest is a page of what moved an account's money, the newest first.
@@ -137,15 +138,19 @@ func (f *latestFilter) has(m *ledger.Movement) bool {
 	case f.route != "" && !usedRoute(r, f.route):
 		return false
 	}
-	switch f.status {
+	return f.status == "free" && r.Free || f.status != "free" && EndedAs(f.status, r.Status)
+}
+
+// EndedAs reports whether a request that ended with an HTTP status (0: nobody knows, or the client left) is "ok",
+// "refused" or "failed"; any does for anything else.
+func EndedAs(how string, status int) bool {
+	switch how {
 	case "ok":
-		return r.Status >= 200 && r.Status < 400
+		return status >= 200 && status < 400
 	case "refused":
-		return r.Status >= 400 && r.Status < 500
+		return status >= 400 && status < 500
 	case "failed":
-		return r.Status >= 500 || r.Status == 0
-	case "free":
-		return r.Free
+		return status >= 500 || status == 0
 	}
 	return true
 }
@@ -171,15 +176,8 @@ func viewMovement(m *ledger.Movement) Movement {
 	for i := range r.Attempts {
 		a := &r.Attempts[i]
 		s.Routes = append(s.Routes, a.Route)
-		u := &a.Usage
-		for _, n := range [...]*int64{u.Input, u.CacheRead, u.CacheWrite} {
-			if n != nil {
-				s.Input += *n
-			}
-		}
-		if u.Output != nil {
-			s.Output += *u.Output
-		}
+		s.Input += a.Usage.Prompt()
+		s.Output += llm.Tokens(a.Usage.Output)
 	}
 	v.Settled = s
 	return v

@@ -115,17 +115,8 @@ func liveFilter(q url.Values, last4 map[string]string) func(*admin.EndedRequest)
 			q.Get("key") != "" && e.Last4 != last4[q.Get("key")]:
 			return false
 		}
-		switch q.Get("status") {
-		case "ok":
-			return e.Status >= 200 && e.Status < 400
-		case "refused":
-			return e.Status >= 400 && e.Status < 500
-		case "failed":
-			return e.Status >= 500 || e.Status == 0 || e.Aborted
-		case "free":
-			return false
-		}
-		return true
+		how := q.Get("status")
+		return how != "free" && (admin.EndedAs(how, e.Status) || how == "failed" && e.Aborted)
 	}
 }
 

@@ -276,9 +276,7 @@ func beginOIDC(v *visit) error {
 	if err != nil {
 		return err
 	}
-	// Lax: the issuer leads back by a link.
-	http.SetCookie(v.w, &http.Cookie{Name: v.cookieName() + flowSuffix, Value: encodeCookie(value), Path: "/",
-		MaxAge: 600, Secure: v.client.Secure, HttpOnly: true, SameSite: http.SameSiteLaxMode})
+	v.setCookie(v.cookieName()+flowSuffix, encodeCookie(value), 600)
 	v.redirect(to)
 	return nil
 }
@@ -292,8 +290,7 @@ func finishOIDC(v *visit) error {
 	if json.Unmarshal(decodeCookie(c.Value), &f) != nil {
 		return people.ErrExpired
 	}
-	http.SetCookie(v.w, &http.Cookie{Name: v.cookieName() + flowSuffix, Path: "/", MaxAge: -1, Secure: v.client.Secure,
-		HttpOnly: true, SameSite: http.SameSiteLaxMode})
+	v.setCookie(v.cookieName()+flowSuffix, "", -1)
 	in, err := v.service.FinishOIDC(v.r.Context(), f.Challenge, v.r.PathValue("name"), v.r.URL.Query(), v.client)
 	if err != nil {
 		return v.issuerFailed(err)

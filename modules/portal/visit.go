@@ -123,8 +123,7 @@ func (v *visit) findLanguage() {
 	}
 	if chosen := v.r.URL.Query().Get("language"); chosen != "" {
 		set = texts.Choose(chosen, "").Code
-		http.SetCookie(v.w, &http.Cookie{Name: languageCookie, Value: set, Path: "/portal/", MaxAge: 365 * 24 * 3600,
-			Secure: v.client.Secure, HttpOnly: true, SameSite: http.SameSiteLaxMode})
+		v.setCookie(languageCookie, set, 365*24*3600)
 	}
 	v.language = texts.Choose(set, v.r.Header.Get("Accept-Language"))
 }
@@ -236,8 +235,12 @@ func (v *visit) actor() string {
 }
 
 // keep has a browser keep a session until its window is closed; when it is over, the store says.
-func (v *visit) keep(token string) {
-	http.SetCookie(v.w, &http.Cookie{Name: v.cookieName(), Value: token, Path: "/", Secure: v.client.Secure,
+func (v *visit) keep(token string) { v.setCookie(v.cookieName(), token, 0) }
+
+// setCookie has a browser keep a value for so many seconds; 0: until its window is closed, -1: not any more. It is lax,
+// for an issuer of OpenID Connect leads back by a link.
+func (v *visit) setCookie(name, value string, seconds int) {
+	http.SetCookie(v.w, &http.Cookie{Name: name, Value: value, Path: "/", MaxAge: seconds, Secure: v.client.Secure,
 		HttpOnly: true, SameSite: http.SameSiteLaxMode})
 }
 
@@ -253,10 +256,7 @@ func decodeCookie(text string) []byte {
 	return b
 }
 
-func (v *visit) forget() {
-	http.SetCookie(v.w, &http.Cookie{Name: v.cookieName(), Path: "/", MaxAge: -1, Secure: v.client.Secure, HttpOnly: true,
-		SameSite: http.SameSiteLaxMode})
-}
+func (v *visit) forget() { v.setCookie(v.cookieName(), "", -1) }
 
 // redirect answers a form: the browser asks for the page anew.
 func (v *visit) redirect(path string) { http.Redirect(v.w, v.r, path, http.StatusSeeOther) }

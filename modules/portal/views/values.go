@@ -7,19 +7,13 @@ import (
 	"time"
 
 	"github.com/fareway/fareway/modules/admin"
-	"github.com/fareway/fareway/modules/internal/ledger"
 	"github.com/fareway/fareway/modules/internal/people"
+	"github.com/fareway/fareway/modules/portal/texts"
 )
 
 // decimal is microcents as credits for machines.
 func decimal(microcents int64) string {
-	sign, size := "", microcents
-	if size < 0 {
-		sign, size = "-", -size
-	}
-	fraction := strconv.FormatInt(size%ledger.MicrocentsPerCredit, 10)
-	return sign + strconv.FormatInt(size/ledger.MicrocentsPerCredit, 10) + "." +
-		strings.Repeat("0", 6-len(fraction)) + fraction
+	return strings.ReplaceAll(texts.English.Exact(microcents), ",", "")
 }
 
 // KeyField are what a form has of a key.
