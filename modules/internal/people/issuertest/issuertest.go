@@ -23,11 +23,11 @@ import (
 	"github.com/fareway/fareway/config"
 )
 
-// Password is everybody's there, and ClientID and secret are the portal's.
+// Password is everybody's there, and ClientID and Secret are the portal's.
 const (
 	Password = "pw"
 	ClientID = "fareway"
-	secret   = "the secret"
+	Secret   = "the secret"
 )
 
 // Issuer is one that runs until the test ends.
@@ -51,14 +51,14 @@ func Start(t testing.TB, callbacks ...string) *Issuer {
 	t.Cleanup(i.Server.Close)
 	i.CA = string(pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: i.Server.Certificate().Raw}))
 	i.Storage = storage.NewStorageWithClients(i, map[string]*storage.Client{
-		ClientID: storage.WebClient(ClientID, secret, callbacks...)})
+		ClientID: storage.WebClient(ClientID, Secret, callbacks...)})
 	handler = exampleop.SetupServer(i.Server.URL, i, nil, true)
 	return i
 }
 
 // Block is the oidc block of the configuration for it, with groups that make operators.
 func (i *Issuer) Block() config.OIDC {
-	return config.OIDC{Name: "company", Issuer: i.Server.URL, ClientID: ClientID, ClientSecret: secret,
+	return config.OIDC{Name: "company", Issuer: i.Server.URL, ClientID: ClientID, ClientSecret: Secret,
 		Scopes: []string{"email", "profile"}, GroupsClaim: "groups",
 		Operators: map[string]string{"gw-admins": "admin", "helpdesk": "support"}, CA: i.CA}
 }
