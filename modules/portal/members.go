@@ -6,6 +6,7 @@ import (
 	"errors"
 	"image/png"
 	"net/http"
+	"slices"
 
 	"github.com/pquerna/otp"
 
@@ -95,6 +96,12 @@ func (v *visit) securityPage(view views.Security) (err error) {
 	if view.Passkeys, err = v.service.Passkeys(ctx, v.person.ID); err != nil {
 		return err
 	}
+	if view.Linked, err = v.service.Linked(ctx, v.person.ID); err != nil {
+		return err
+	}
+	view.Linkable = slices.DeleteFunc(v.service.Issuers(), func(name string) bool {
+		return slices.Contains(view.Linked, name)
+	})
 	if view.URI != "" {
 		view.QR = drawCode(view.URI)
 	}
@@ -131,6 +138,10 @@ func changeSecurity(v *visit) error {
 			Zone: form.Get("zone")})
 	case "password":
 		notice, err = "password", service.ChangePassword(ctx, v.session, form.Get("old"), form.Get("new"))
+	case "link":
+		return v.beginLink(form.Get("name"))
+	case "unlink":
+		notice, err = "removed", service.Unlink(ctx, v.session, form.Get("name"))
 	case "begin-totp":
 		if view.Secret, view.URI, err = service.BeginTOTP(ctx, v.session); err == nil {
 			return v.securityPage(view)

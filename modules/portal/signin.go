@@ -261,6 +261,7 @@ func (v *visit) callback(name string) string {
 type flow struct {
 	Challenge string `json:"c"`
 	Next      string `json:"n"`
+	Link      bool   `json:"l,omitempty"` // not to sign in, but to do so from then on, too
 }
 
 func beginOIDC(v *visit) error {
@@ -272,13 +273,63 @@ func beginOIDC(v *visit) error {
 	if err != nil {
 		return v.issuerFailed(err)
 	}
-	value, err := json.Marshal(flow{challenge, safeNext(form.Get("next"))})
+	return v.goToIssuer(to, flow{Challenge: challenge, Next: safeNext(form.Get("next"))})
+}
+
+// goToIssuer sends the browser to an issuer, and has it keep what it comes back with.
+func (v *visit) goToIssuer(to string, f flow) error {
+	value, err := json.Marshal(f)
 	if err != nil {
 		return err
 	}
 	v.setCookie(v.cookieName()+flowSuffix, encodeCookie(value), 600)
 	v.redirect(to)
 	return nil
+}
+
+// beginLink has who is signed in go to an issuer by which they want to sign in from then on, too.
+func (v *visit) beginLink(name string) error {
+	to, challenge, err := v.service.BeginLinkOIDC(v.r.Context(), v.session, name, v.callback(name))
+	if errors.Is(err, people.ErrIssuer) {
+		return v.linkFailed(err)
+	}
+	if err != nil {
+		return err
+	}
+	return v.goToIssuer(to, flow{Challenge: challenge, Link: true})
+}
+
+// finishLink is where such a browser comes back.
+func (v *visit) finishLink(challenge string) error {
+	if v.viewer == nil {
+		return people.ErrNoSession
+	}
+	err := v.service.FinishLinkOIDC(v.acting(), v.session, challenge, v.r.PathValue("name"), v.r.URL.Query())
+	switch {
+	case errors.Is(err, people.ErrConfirm):
+		v.redirect("/portal/confirm?next=/portal/security")
+		return nil
+	case err != nil:
+		return v.linkFailed(err)
+	}
+	v.done("/portal/security", "linked")
+	return nil
+}
+
+// linkFailed says on the page from which it was begun why an issuer is not linked.
+func (v *visit) linkFailed(err error) error {
+	switch {
+	case errors.Is(err, people.ErrExists):
+		v.status = http.StatusConflict
+		v.fault = v.language.Text("Whoever you are there signs in here already, as you or as somebody else.")
+	case errors.Is(err, people.ErrIssuer):
+		v.log.Warn("linking an issuer of OpenID Connect", "error", err)
+		v.status = http.StatusBadGateway
+		v.fault = v.language.Text("Signing in there did not work. Try again, or sign in another way.")
+	default:
+		return err
+	}
+	return v.securityPage(views.Security{})
 }
 
 func finishOIDC(v *visit) error {
@@ -291,6 +342,9 @@ func finishOIDC(v *visit) error {
 		return people.ErrExpired
 	}
 	v.setCookie(v.cookieName()+flowSuffix, "", -1)
+	if f.Link {
+		return v.finishLink(f.Challenge)
+	}
 	in, err := v.service.FinishOIDC(v.r.Context(), f.Challenge, v.r.PathValue("name"), v.r.URL.Query(), v.client)
 	if err != nil {
 		return v.issuerFailed(err)

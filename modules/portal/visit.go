@@ -275,6 +275,7 @@ var notices = map[string]string{
 	"password": "The password is changed, and all other sessions are ended.", "made": "It is made.",
 	"confirmed": "Thank you. Do it once more now.", "factor-on": "The second factor is on.",
 	"factor-off": "The second factor is off.", "welcome": "Welcome.",
+	"linked": "You can sign in by it from now on, too. All other sessions are ended.",
 }
 
 // safeNext is where a sign-in leads to: a page of the portal, and nothing else.

@@ -386,7 +386,7 @@ func (s *Service) Linked(ctx context.Context, person string) (names []string, er
 }
 
 // Unlink has the person of a session not sign in by an issuer any more. ErrConfirm: who asks has to prove once more
-// who it is.
+// who it is. ErrInvalid: they would have no way in.
 func (s *Service) Unlink(ctx context.Context, v Session, name string) error {
 	if err := s.CheckVerified(v); err != nil {
 		return err
@@ -402,6 +402,14 @@ func (s *Service) Unlink(ctx context.Context, v Session, name string) error {
 		p, err := t.personOf(v.Person)
 		if err != nil {
 			return err
+		}
+		var others int64
+		if _, err := t.find(`SELECT COUNT(*) FROM portal_identities WHERE person = $1 AND issuer <> $2`,
+			[]any{p.ID, at.Issuer}, &others); err != nil {
+			return err
+		}
+		if !p.HasPassword && p.Passkeys == 0 && others == 0 {
+			return fmt.Errorf("%w: there is no other way in: set a password first", ErrInvalid)
 		}
 		n, err := t.exec(`DELETE FROM portal_identities WHERE person = $1 AND issuer = $2`, p.ID, at.Issuer)
 		if err != nil {

@@ -57,7 +57,8 @@ func TestPagesElsewhereDoNothing(t *testing.T) {
 			require.Equal(t, "/portal/keys", b.path())
 			require.NotContains(t, b.text(), "fwk_")
 			b.open(elsewhere(t, sameSite, ""))
-			read := eval[string](b, `fetch("`+s.url+`/portal/keys", {credentials: "include"}).then(r => r.text(), e => "refused")`)
+			read := eval[string](b, `fetch("`+s.url+`/portal/keys", {credentials: "include"})
+				.then(r => r.text(), e => "refused")`)
 			require.Equal(t, "refused", read)
 			for _, mode := range []string{"cors", "no-cors"} {
 				eval[string](b, `fetch("`+s.url+`/portal/keys", {method: "POST", credentials: "include", mode: "`+mode+`",
@@ -189,7 +190,8 @@ func TestNothingThatIsNamedRuns(t *testing.T) {
 	acme, err := s.NewAccount(t.Context(), "named", 1000)
 	require.NoError(t, err)
 	b := s.newTab(t)
-	b.accept(s.link(t, "invite", "named@example.com", "--account", "named", "--role", "owner", "--operator", "admin"), evil[:90])
+	b.accept(s.link(t, "invite", "named@example.com", "--account", "named", "--role", "owner", "--operator", "admin"),
+		evil[:90])
 	var ids []string
 	for _, model := range []string{"service/auto", "service/" + evil, evil} {
 		_, id := s.chat(t, acme.Key, model, evil)

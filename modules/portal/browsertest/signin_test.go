@@ -76,6 +76,23 @@ func TestByIssuer(t *testing.T) {
 	require.Equal(t, http.StatusOK, b.byIssuer("u1", "/portal/keys"))
 	require.Equal(t, "/portal/keys", b.path())
 	b.shows("issued", "Ann Smith")
+	t.Run("somebody who has a password links it, and signs in by both", func(t *testing.T) {
+		i.Add("u4", "bob@elsewhere.example", false)
+		bob := s.person(t, "bob@example.com", "--account", "issued")
+		bob.visit("/portal/security")
+		bob.press(`form:has([value=link]) button`)
+		require.Equal(t, http.StatusOK, bob.atIssuer("u4"))
+		require.Equal(t, "/portal/security", bob.path())
+		bob.shows("You can sign in by it from now on")
+		require.Equal(t, 1, bob.count(`form:has([value=unlink])`))
+		bob.requireAccessible(t, "security-linked")
+		bob.press(`form[action="/portal/sign-out"] button`)
+		require.Equal(t, http.StatusOK, bob.byIssuer("u4", "/portal/security"))
+		bob.shows("Signed in as bob@example.com.")
+		bob.press(`form:has([value=unlink]) button`)
+		require.Zero(t, bob.count(`form:has([value=unlink])`))
+		require.Equal(t, http.StatusForbidden, s.newTab(t).byIssuer("u4", "/portal/"))
+	})
 	stranger := s.newTab(t)
 	require.Equal(t, http.StatusForbidden, stranger.byIssuer("u2", "/portal/"))
 	stranger.shows("nobody has let you in here")
@@ -178,7 +195,8 @@ func TestByKeyboard(t *testing.T) {
 	b.load(chromedp.KeyEvent(kb.Enter))
 	require.Equal(t, "/portal/keys", b.path())
 	b.keys(kb.Tab)
-	require.Equal(t, "#main", eval[string](b, `document.activeElement.getAttribute("href")`), "the first leads to the content")
+	require.Equal(t, "#main", eval[string](b, `document.activeElement.getAttribute("href")`),
+		"the first leads to the content")
 	b.keys(kb.Enter)
 	b.tabTo("#name")
 	b.keys("typed-key")
@@ -236,11 +254,11 @@ func TestRolesSeeWhatIsTheirs(t *testing.T) {
 			b := s.person(t, one.name+"-roles@example.com", one.flags...)
 			for path, selector := range one.has {
 				b.visit(path)
-				require.NotZero(t, eval[int](b, fmt.Sprintf(`document.querySelectorAll(%q).length`, selector)), "%s %s", path, selector)
+				require.NotZero(t, b.count(selector), "%s %s", path, selector)
 			}
 			for path, selector := range one.lacks {
 				b.visit(path)
-				require.Zero(t, eval[int](b, fmt.Sprintf(`document.querySelectorAll(%q).length`, selector)), "%s %s", path, selector)
+				require.Zero(t, b.count(selector), "%s %s", path, selector)
 			}
 		})
 	}

@@ -187,6 +187,12 @@ func eval[T any](b *tab, script string) (value T) {
 	return value
 }
 
+// count is how many elements there are.
+func (b *tab) count(selector string) int {
+	b.Helper()
+	return eval[int](b, fmt.Sprintf(`document.querySelectorAll(%q).length`, selector))
+}
+
 // text is what somebody reads.
 func (b *tab) text() string {
 	b.Helper()

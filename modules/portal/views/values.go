@@ -140,14 +140,16 @@ type Members struct {
 
 // Security is the page of a person's own things.
 type Security struct {
-	Person   people.Person
-	Session  people.Session
-	Sessions []people.Session
-	Passkeys []people.Passkey
-	Secret   string   // of a second factor that is being set up
-	URI      string   // of it
-	QR       string   // a data URL of it
-	Recovery []string // codes that are shown this once
+	// Linked are the issuers by which they sign in, Linkable the others.
+	Linked, Linkable []string
+	Person           people.Person
+	Session          people.Session
+	Sessions         []people.Session
+	Passkeys         []people.Passkey
+	Secret           string   // of a second factor that is being set up
+	URI              string   // of it
+	QR               string   // a data URL of it
+	Recovery         []string // codes that are shown this once
 }
 
 // OperatorAccounts is the list of accounts.
