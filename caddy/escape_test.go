@@ -80,7 +80,8 @@ var more = [][]string{
 // the log and at the metrics.
 func TestNothingIsPrintedRaw(t *testing.T) {
 	t.Parallel()
-	up := upstream.Start(t, upstream.Options{Models: []string{"standard", planted}, Script: func(req *upstream.Request) upstream.Reply {
+	up := upstream.Start(t, upstream.Options{Models: []string{"standard", planted}, Script: func(
+		req *upstream.Request) upstream.Reply {
 		switch text := req.LastUser(); {
 		case strings.Contains(text, "refuse"):
 			return upstream.Refuse(upstream.BadRequest(planted, planted))
@@ -103,7 +104,8 @@ func TestNothingIsPrintedRaw(t *testing.T) {
 	require.NoError(t, os.Mkdir(filepath.Join(dir, "plugins"), 0o700))
 	script := "#!/bin/sh\nprintf '%b' 'one \\033]0;pwned\\007\\033[2J\\n" + plantedHeader + "\\n' >&2\nexit 1\n"
 	require.NoError(t, os.WriteFile(filepath.Join(dir, "plugins", "fareway-provider-bad"), []byte(script), 0o755))
-	config := "gateway {\n  plugin_dir = \"plugins\"\n  max_body = \"64KiB\"\n}\nportal {}\nalerts {\n  webhook \"ops\" {\n" +
+	config := "gateway {\n  plugin_dir = \"plugins\"\n  max_body = \"64KiB\"\n}\nportal {}\n" +
+		"alerts {\n  webhook \"ops\" {\n" +
 		"    url    = \"" + hook.URL + "\"\n    secret = file(\"hook.key\")\n  }\n}\n" + hcl(up)
 	files{"hook.key": "whsec_MfKQ9r8GKYqrTwjUPD8ILPZIo2LaLaSw", "gateway.hcl": config, "new.hcl": config + `
 provider "bad" {
@@ -117,7 +119,8 @@ provider "bad" {
 	g.call(t, "POST", "/fareway/accounts", map[string]any{"name": "other", "plan": "trial"}, nil)
 	g.post("/fareway/credits", map[string]any{"account": "acme", "credits": 1000, "reference": planted, "reason": planted})
 	g.call(t, "POST", "/fareway/credits", map[string]any{"account": "acme", "credits": 1000}, nil)
-	g.post("/fareway/credits", map[string]any{"account": "acme", "credits": 2, "reference": plantedHeader, "reason": planted})
+	g.post("/fareway/credits", map[string]any{"account": "acme", "credits": 2, "reference": plantedHeader,
+		"reason": planted})
 	var key struct{ ID, Key string }
 	g.call(t, "POST", "/fareway/keys", map[string]any{"account": "acme", "name": "laptop"}, &key)
 
@@ -172,7 +175,8 @@ provider "bad" {
 	look := func(t *testing.T, args []string) {
 		t.Helper()
 		cmd := fareway(g.Dir, append([]string{"gateway"}, fill(args)...)...)
-		if name := strings.Join(args[:min(len(args), 2)], " "); strings.Contains(commands[name]+commands[args[0]], "--data DIR") {
+		help := commands[args[0]] + commands[strings.Join(args[:min(len(args), 2)], " ")]
+		if strings.Contains(help, "--data DIR") {
 			cmd.Args = append(cmd.Args, "--data", g.Dir)
 		}
 		out, _ := cmd.CombinedOutput() // many of them are to fail, and what they say then is looked at
@@ -265,7 +269,7 @@ func requirePrintable(t *testing.T, where string, text []byte) {
 		if r == '\n' || r == '\t' {
 			continue
 		}
-		if r == unicode.ReplacementChar || unicode.Is(unicode.C, r) || unicode.Is(unicode.Zl, r) || unicode.Is(unicode.Zp, r) {
+		if r == unicode.ReplacementChar || unicode.In(r, unicode.C, unicode.Zl, unicode.Zp) {
 			t.Errorf("%s has %U: %q", where, r, text[max(0, i-120):min(len(text), i+40)])
 			return
 		}
