@@ -65,11 +65,9 @@ func evalProfiles(ctx context.Context, model, hcl string) (*judgedView, *measure
 	named := func(name string, quality, microcents float64) measure.Named {
 		return measure.Named{Name: name, Point: measure.Point{Cost: microcents / microcentsPerDollar, Quality: quality}}
 	}
-	for i := range base.Routes {
-		name := base.Routes[i].Name
-		p, serves := routing.Alone(base, name)
-		v.Routes = append(v.Routes, judgedRoute{name, p.Quality, p.Microcents, serves})
-		plane.Routes = append(plane.Routes, named(name, p.Quality, p.Microcents))
+	for _, p := range routing.Standpoints(base) {
+		v.Routes = append(v.Routes, judgedRoute{p.Route, p.Quality, p.Microcents, p.Serves})
+		plane.Routes = append(plane.Routes, named(p.Route, p.Quality, p.Microcents))
 	}
 	points := base.Exchange.Points()
 	const most = 100
