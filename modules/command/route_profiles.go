@@ -69,13 +69,7 @@ func evalProfiles(ctx context.Context, model, hcl string) (*judgedView, *measure
 		v.Routes = append(v.Routes, judgedRoute{p.Route, p.Quality, p.Microcents, p.Serves})
 		plane.Routes = append(plane.Routes, named(p.Route, p.Quality, p.Microcents))
 	}
-	points := base.Exchange.Points()
-	const most = 100
-	for i := 0; i < len(points); i++ {
-		if step := (len(points) + most - 1) / most; i%step != 0 && i != len(points)-1 {
-			continue
-		}
-		p := points[i]
+	for _, p := range base.Exchange.Curve(100) {
 		v.Frontier = append(v.Frontier, judgedPoint{routing.Finite(p.Rate), p.Quality, p.Microcents})
 		plane.Frontier = append(plane.Frontier, named("", p.Quality, p.Microcents).Point)
 	}

@@ -70,6 +70,7 @@ var places = []place{
 	{pattern: "GET /portal/operator/accounts/{id}", operator: "read-only", serve: showAccount},
 	{pattern: "POST /portal/operator/accounts/{id}", operator: "support", serve: changeAccount},
 	{pattern: "GET /portal/operator/routes", operator: "read-only", serve: showRoutes},
+	{pattern: "GET /portal/operator/routes/{name}", operator: "read-only", serve: showRoute},
 	{pattern: "GET /portal/operator/people", operator: "read-only", serve: showPeople},
 	{pattern: "POST /portal/operator/people", operator: "support", serve: changePeople},
 	{pattern: "GET /portal/operator/audit", operator: "read-only", serve: showAudit},

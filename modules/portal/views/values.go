@@ -174,11 +174,6 @@ type Powers struct {
 	Help   bool // refunds, links for lost passwords, keys revoked
 }
 
-// Routes is how routes do.
-type Routes struct {
-	Status admin.Status
-}
-
 // Audit is a page of the audit trail.
 type Audit struct {
 	Account string      // an id, "" for all of it
