@@ -53,6 +53,8 @@ func init() {
 //	GET    /fareway/usage                   sums of settled requests *; see booksAPI.usage for what narrows them
 //	GET    /fareway/usage/{request}         the whole record of one request, with its arithmetic
 //	GET    /fareway/requests[?after=N]      the requests that have ended last, the newest first: so many of each kind
+//	POST   /fareway/explain                 {"prompt" | "body", "family"?, "profile"?, "account"?, "weights"?} where a
+//	                                        request would go now, and why; it is sent nowhere
 //	GET    /fareway/explain/{request}       which routes were there for a request, and why it went where it went
 //	GET    /fareway/ledger/pruned           {"before"} since when the detail of requests is there; null: all of it
 //	GET    /fareway/ledger/entries          the journal, oldest first *
@@ -226,6 +228,7 @@ func (a *API) handlers() []caddy.AdminRoute {
 		{Pattern: "POST /fareway/plan", Handler: reply(a.plan)},
 		{Pattern: "POST /fareway/replay", Handler: lines(a.replanRequests)},
 		{Pattern: "GET /fareway/requests", Handler: reply(a.recent)},
+		{Pattern: "POST /fareway/explain", Handler: reply(a.explainBody)},
 		{Pattern: "GET /fareway/explain/{request}", Handler: reply(a.explain)},
 		{Pattern: "GET /fareway/configurations", Handler: reply(a.configurations)},
 		{Pattern: "GET /fareway/configurations/{number}", Handler: reply(a.configuration)},

@@ -70,6 +70,8 @@ var places = []place{
 	{pattern: "GET /portal/operator/accounts/{id}", operator: "read-only", serve: showAccount},
 	{pattern: "POST /portal/operator/accounts/{id}", operator: "support", serve: changeAccount},
 	{pattern: "GET /portal/operator/routes", operator: "read-only", serve: showRoutes},
+	{pattern: "GET /portal/operator/simulator", operator: "read-only", serve: showSimulator},
+	{pattern: "POST /portal/operator/simulator", operator: "read-only", serve: simulate},
 	{pattern: "GET /portal/operator/routes/{name}", operator: "read-only", serve: showRoute},
 	{pattern: "GET /portal/operator/people", operator: "read-only", serve: showPeople},
 	{pattern: "POST /portal/operator/people", operator: "support", serve: changePeople},
