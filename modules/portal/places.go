@@ -73,6 +73,7 @@ var places = []place{
 	{pattern: "GET /portal/operator/simulator", operator: "read-only", serve: showSimulator},
 	{pattern: "POST /portal/operator/simulator", operator: "read-only", serve: simulate},
 	{pattern: "GET /portal/operator/routes/{name}", operator: "read-only", serve: showRoute},
+	{pattern: "GET /portal/operator/plugins", operator: "read-only", serve: showPlugins},
 	{pattern: "GET /portal/operator/people", operator: "read-only", serve: showPeople},
 	{pattern: "POST /portal/operator/people", operator: "support", serve: changePeople},
 	{pattern: "GET /portal/operator/audit", operator: "read-only", serve: showAudit},

@@ -8,6 +8,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/fareway/fareway/modules/internal/engine/enginetest"
+	"github.com/fareway/fareway/modules/internal/history"
 	"github.com/fareway/fareway/modules/internal/people"
 )
 
@@ -75,4 +76,26 @@ func TestSimulator(t *testing.T) {
 	require.Contains(t, kept.body, `value="nobody"`)
 	large := ask("text", strings.Repeat("x", maxForm))
 	require.Equal(t, http.StatusBadRequest, large.StatusCode)
+}
+
+// TestPluginsAndConfigurations: operators see which programs run, and what is different between two configurations.
+func TestPluginsAndConfigurations(t *testing.T) {
+	t.Parallel()
+	s := newSite(t)
+	b := s.operator("read@example.com", people.ReadOnly)
+	page := b.get("/portal/operator/plugins")
+	require.Equal(t, http.StatusOK, page.StatusCode)
+	requireSafe(t, page)
+	require.Contains(t, page.body, "The programs through which the gateway speaks to upstreams")
+	for i, text := range []string{"plan \"old\" {}\n", "plan \"<new>\" {}\n"} {
+		_, err := s.engine.History().Add(history.Kept{Number: int64(i), Hash: text, Since: s.engine.Now(),
+			Files: []history.File{{Path: "/gateway.hcl", Text: &text}}})
+		require.NoError(t, err)
+	}
+	diff := b.get("/portal/operator/configuration?number=2&from=1")
+	require.Equal(t, http.StatusOK, diff.StatusCode, diff.body)
+	requireSafe(t, diff)
+	require.Contains(t, diff.body, "<del>-plan &#34;old&#34; {}\n</del>")
+	require.Contains(t, diff.body, "<ins>+plan &#34;&lt;new&gt;&#34; {}\n</ins>")
+	require.Equal(t, http.StatusNotFound, b.get("/portal/operator/configuration?number=2&from=9").StatusCode)
 }
