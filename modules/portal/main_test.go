@@ -57,7 +57,12 @@ const password = "seven quiet otters sleep"
 func newSite(t *testing.T) *site {
 	t.Helper()
 	cfg := &config.Config{Gateway: config.Gateway{DefaultProfile: config.ProfileBalanced}, Portal: new(config.Portal),
-		Plans: []config.Plan{{Name: "starter"}}}
+		Plans: []config.Plan{{Name: "starter"}}, Profiles: config.DefaultProfiles(), Routes: []config.Route{
+			{Name: "small", Provider: "up", Model: "small-1", Quality: 0.6, ContextWindow: 128_000, MaxOutput: 4096,
+				Price: enginetest.ExampleCost, Cost: enginetest.ExampleCost},
+			{Name: "deep", Provider: "up", Model: "deep-1", Quality: 0.9, ContextWindow: 128_000, MaxOutput: 4096,
+				Price: enginetest.ExamplePrice, Cost: enginetest.ExampleCost},
+		}}
 	e := enginetest.Start(t, cfg, engine.Options{OpenPeople: stores.OpenPeople})
 	h := new(Handler)
 	log := new(logBuffer)
