@@ -34,8 +34,8 @@ const plantedHeader = "x\u009b31m\u202e"
 const pasted = "x\x1b]0;pwned\x07\x1b[2J\u009b31m\u202e"
 
 // runsWith has for each command what it is run with, where KEY, REQUEST, REFUSED, NEW and OUT stand for a key's id, a
-// request's, a refused one's, a changed configuration and a folder that is not there yet. A command that fails prints as well. Commands
-// that are not here fail the test, as do those that are not there.
+// request's, a refused one's, a changed configuration and a path where nothing is yet. A command that fails prints as
+// well. Commands that are not here fail the test, as do those that are not there.
 var runsWith = map[string][]string{
 	"account activate": {"acme"}, "account create": {pasted}, "account deactivate": {"other"}, "account list": {},
 	"account rename": {"acme", pasted}, "account set-limit": {"acme", "spend-cap", pasted},
@@ -45,7 +45,8 @@ var runsWith = map[string][]string{
 	"check": {"NEW"}, "connect": {"aider"}, "credit add": {"--account", "acme", "5", "--reference", pasted},
 	"credit adjust": {"--account", "acme", "--credits", "-1", "--reason", pasted},
 	"credit refund": {"REQUEST", "--reason", pasted}, "diff": {"1", pasted}, "doctor": {"--all"},
-	"explain": {"REQUEST"}, "fmt": {"NEW", "--check"}, "history": {}, "hook test": {}, "init": {"--service", pasted, "--file", "OUT"},
+	"explain": {"REQUEST"}, "fmt": {"NEW", "--check"}, "history": {}, "hook test": {},
+	"init": {"--service", pasted, "--file", "OUT"},
 	"key create": {"--account", "acme", "--name", pasted}, "key list": {}, "key rename": {"KEY", pasted},
 	"key revoke": {pasted}, "key rotate": {pasted}, "key set": {"KEY", "--expires", pasted},
 	"ledger accept-loss": {"--reason", pasted}, "ledger audit": {}, "ledger checkpoint": {}, "ledger export": {},
@@ -66,7 +67,8 @@ var runsWith = map[string][]string{
 
 // more are further ways of commands that have more than one.
 var more = [][]string{
-	{"usage"}, {"usage", "--by", "key", "--csv"}, {"usage", "REFUSED"}, {"usage", "--json"}, {"usage", "REQUEST", "--json"},
+	{"usage"}, {"usage", "--by", "key", "--csv"}, {"usage", "REFUSED"}, {"usage", "--json"},
+	{"usage", "REQUEST", "--json"},
 	{"status", "--json"}, {"models", "up", pasted}, {"plugin", "list", "--json"}, {"plugin", "info", "bad", "--json"},
 	{"explain", "REQUEST", "--json"}, {"explain", "REFUSED"}, {"ledger", "audit", "--json"}, {"alert", "list", "--json"},
 	{"portal", "sessions", "ann@example.test", "--json"}, {"portal", "people", "--json"}, {"history", "--json"},
