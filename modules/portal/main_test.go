@@ -53,12 +53,21 @@ func (l *logBuffer) String() string {
 // password is everybody's.
 const password = "seven quiet otters sleep"
 
-// newSite serves the portal of a new engine.
-func newSite(t *testing.T) *site {
+// newSite serves the portal of a new engine. of, where it is given, are its block and the engine's options.
+func newSite(t *testing.T, of ...any) *site {
 	t.Helper()
-	cfg := &config.Config{Gateway: config.Gateway{DefaultProfile: config.ProfileBalanced}, Portal: new(config.Portal),
+	at, o := new(config.Portal), engine.Options{OpenPeople: stores.OpenPeople}
+	for _, v := range of {
+		switch v := v.(type) {
+		case *config.Portal:
+			at = v
+		case engine.Options:
+			o = v
+		}
+	}
+	cfg := &config.Config{Gateway: config.Gateway{DefaultProfile: config.ProfileBalanced}, Portal: at,
 		Plans: []config.Plan{{Name: "starter"}}}
-	e := enginetest.Start(t, cfg, engine.Options{OpenPeople: stores.OpenPeople})
+	e := enginetest.Start(t, cfg, o)
 	h := new(Handler)
 	log := new(logBuffer)
 	h.prepare(func() *engine.Engine { return e }, slog.New(slog.NewTextHandler(log, nil)))

@@ -234,7 +234,9 @@ type Refunded struct {
 }
 
 // Reference is what the ledger knows it by.
-func (r *Refunded) Reference(p *Payment) string { return fmt.Sprintf("%s:refund:%d", p.Reference(), r.To) }
+func (r *Refunded) Reference(p *Payment) string {
+	return fmt.Sprintf("%s:refund:%d", p.Reference(), r.To)
+}
 
 // takenBy is what is taken away, in microcents, where so much of the amount was given back.
 func (p *Payment) takenBy(refunded int64) int64 {
