@@ -141,10 +141,11 @@ func TestPaidOnce(t *testing.T) {
 	}
 	wait.Wait()
 	require.NoError(t, s.send(event))
-	late := s.stripe.Event("checkout.session.async_payment_succeeded", event["data"].(stripetest.Object)["object"].(stripetest.Object))
+	late := s.stripe.Event("checkout.session.async_payment_succeeded",
+		event["data"].(stripetest.Object)["object"].(stripetest.Object))
 	require.NoError(t, s.send(late))
-	require.NoError(t, s.send(s.stripe.Event("checkout.session.expired", stripetest.Object{"id": p.Session, "status": "expired",
-		"metadata": stripetest.Object{"fareway_payment": p.ID}})))
+	require.NoError(t, s.send(s.stripe.Event("checkout.session.expired", stripetest.Object{"id": p.Session,
+		"status": "expired", "metadata": stripetest.Object{"fareway_payment": p.ID}})))
 	require.Equal(t, int64(1000), s.balance())
 	require.Equal(t, people.PaymentCredited, s.state(p.ID))
 	var entries []ledger.Entry
@@ -309,7 +310,8 @@ func TestDispute(t *testing.T) {
 	s := open(t)
 	p := s.begin(1000, true)
 	require.NoError(t, s.send(s.stripe.Pay(p.Session)))
-	_, err := s.SetTopUp(t.Context(), s.account.ID, payments.Setting{Active: true, Threshold: 10, Credits: 500, Monthly: 500})
+	_, err := s.SetTopUp(t.Context(), s.account.ID, payments.Setting{Active: true, Threshold: 10, Credits: 500,
+		Monthly: 500})
 	require.NoError(t, err)
 	dispute := func(kind, status string) error {
 		return s.send(s.stripe.Event("charge.dispute."+kind, stripetest.Object{"id": "dp_1", "object": "dispute",
@@ -334,7 +336,8 @@ func TestDispute(t *testing.T) {
 func TestTopUp(t *testing.T) {
 	t.Parallel()
 	s := open(t)
-	_, err := s.SetTopUp(t.Context(), s.account.ID, payments.Setting{Active: true, Threshold: 600, Credits: 500, Monthly: 1000})
+	_, err := s.SetTopUp(t.Context(), s.account.ID, payments.Setting{Active: true, Threshold: 600, Credits: 500,
+		Monthly: 1000})
 	require.ErrorIs(t, err, people.ErrInvalid, "there is nothing to pay with")
 	p := s.begin(500, true)
 	require.NoError(t, s.send(s.stripe.Pay(p.Session)))

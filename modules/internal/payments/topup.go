@@ -123,6 +123,12 @@ func (s *Service) topUp(ctx context.Context, c *config.Stripe, store *people.Ser
 		return nil
 	}
 	p, _, err := store.BeginTopUp(ctx, v.Account, func(credits int64) (people.Payment, error) {
+		switch a, err := s.o.Ledger.Account(ctx, v.Account); {
+		case err != nil:
+			return people.Payment{}, err
+		case a.Balance.Net() >= v.Threshold*ledger.MicrocentsPerCredit:
+			return people.Payment{}, people.ErrTopUp
+		}
 		amount, ok := c.Price(credits)
 		if !ok {
 			return people.Payment{}, fmt.Errorf("%w: %d credits are not sold any more", people.ErrTopUp, credits)

@@ -116,7 +116,7 @@ func (t *tx) writeTopUp(v *TopUp, found bool) error {
 
 // BeginTopUp keeps the payment of a top-up before Stripe is asked for it. ErrTopUp where one is on its way already, it
 // is not the time, or the month's credits do not suffice: so there is one for each time that the balance falls, whoever
-// looks, and however often.
+// looks, and however often. price says what it costs, or ErrTopUp where the balance needs none.
 func (s *Service) BeginTopUp(ctx context.Context, account string, price func(credits int64) (Payment, error)) (Payment,
 	TopUp, error) {
 	now := s.now()
@@ -130,9 +130,6 @@ func (s *Service) BeginTopUp(ctx context.Context, account string, price func(cre
 			return err
 		case !found || !v.Active || v.Method == "" || now.Before(v.Next):
 			return ErrTopUp
-		}
-		if p, err = price(v.Credits); err != nil {
-			return err
 		}
 		var n, used int64
 		if _, err := t.find(`SELECT count(*) FROM portal_payments WHERE account = $1 AND kind = 'automatic'
@@ -149,6 +146,10 @@ func (s *Service) BeginTopUp(ctx context.Context, account string, price func(cre
 			return ErrTopUp
 		case used+v.Credits > v.Monthly:
 			return fmt.Errorf("%w: %d credits of the month's %d are used", ErrTopUp, used, v.Monthly)
+		}
+		// Asked now, when no other one is on its way: a balance that was read before may lack what that has added.
+		if p, err = price(v.Credits); err != nil {
+			return err
 		}
 		of = v
 		p.ID, p.Account, p.Kind, p.By, p.State = id, account, PaymentAutomatic, "top-up set by "+v.By, PaymentBegun

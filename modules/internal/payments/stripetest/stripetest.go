@@ -62,7 +62,8 @@ func New(t *testing.T) *Server {
 // Transport leads to it whatever host is asked for.
 func (s *Server) Transport() http.RoundTripper {
 	pool := s.Client().Transport.(*http.Transport).TLSClientConfig.RootCAs
-	return &http.Transport{TLSClientConfig: &tls.Config{RootCAs: pool, ServerName: "example.com", MinVersion: tls.VersionTLS12},
+	return &http.Transport{TLSClientConfig: &tls.Config{RootCAs: pool, ServerName: "example.com",
+		MinVersion: tls.VersionTLS12},
 		DialContext: func(ctx context.Context, network, _ string) (net.Conn, error) {
 			return new(net.Dialer).DialContext(ctx, network, s.Listener.Addr().String())
 		}}
