@@ -67,6 +67,8 @@ func init() {
 //	GET    /fareway/portal/people/{email}              one of them
 //	GET    /fareway/portal/people/{email}/sessions     their sessions *
 //	GET    /fareway/portal/invitations[?account=NAME]  the links that open something yet, without what opens *
+//	GET    /fareway/payments[?account=NAME]    payments, the newest first; ?waiting=true, ?before=ID, ?limit=N
+//	GET    /fareway/accounts/{name}/top-up     how it tops itself up
 //	POST   /fareway/ledger/verify           {"checkpoints"?, "from"?, "progress"?} recomputes the ledger, and looks at
 //	                                        the spool; see Verification
 //
@@ -86,6 +88,10 @@ func init() {
 //	DELETE /fareway/keys/{id}               revokes a key
 //	POST   /fareway/credits                 {"account", "credits", "reference"?, "reason"?} tops up
 //	POST   /fareway/adjustments             {"account", "microcents", "reason", "reference"?} corrects a balance
+//	POST   /fareway/payments                {"account", "credits", "return", "keep"?} begins one: {"address"} to pay at
+//	POST   /fareway/payments/{id}/check     asks Stripe how far it is, and does what follows
+//	POST   /fareway/payments/{id}/close     {"reason"} says that one that waits for an operator is decided
+//	POST   /fareway/accounts/{name}/top-up  {"active", "threshold_credits", "credits", "monthly_credits", "forget"?}
 //	POST   /fareway/refunds                 {"request", "reason", "microcents"?, "reference"?} gives a charge back
 //	POST   /fareway/portal/first            makes the link of the first admin, if there is none: {"url", "path"}
 //	POST   /fareway/portal/invitations      {"email", "account"?, "role"?, "operator"?} makes a link to hand over
@@ -236,6 +242,7 @@ func (a *API) handlers() []caddy.AdminRoute {
 	}
 	routes = append(routes, a.books.routes()...)
 	routes = append(routes, a.portalRoutes()...)
+	routes = append(routes, a.paymentRoutes()...)
 	decisions := decisionsAPI{aside: func() *engine.Aside { return a.engine.Aside() }, books: &a.books,
 		acceptLoss: func(ctx context.Context, reason string) (ledger.Loss, error) {
 			return a.engine.AcceptLoss(ctx, reason)

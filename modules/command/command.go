@@ -82,7 +82,7 @@ admin address (--admin).`
 		keyCommand(), creditCommand(), usageCommand(), ledgerCommand(), connectCommand(), modelsCommand(), initCommand(),
 		backupCommand(), restoreCommand(),
 		pluginCommand(), providerCommand(), routeCommand(), explainCommand(), alertCommand(), hookCommand(),
-		portalCommand())
+		portalCommand(), paymentCommand())
 	for _, newCommand := range moreCommands {
 		gateway.AddCommand(newCommand())
 	}
