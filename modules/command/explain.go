@@ -124,8 +124,8 @@ func (e *explanationFlags) explainBody(cmd *cobra.Command, name string) error {
 	refuses, done := engine.Refusals(cmd.Context(), cfg, log)
 	defer done()
 	v, err := admin.ExplainBody(cfg, admin.Body{JSON: body, Family: e.family, Profile: e.profile, Account: as},
-		admin.Moment{Routes: admin.RoutesAt(cfg, time.Now()), Predictor: routing.PredictorOf(cfg), Model: routing.ModelOf(cfg),
-			Refuses: refuses, Fits: fits,
+		admin.Moment{Routes: admin.RoutesAt(cfg, time.Now()), Predictor: routing.PredictorOf(cfg),
+			Model: routing.ModelOf(cfg), Refuses: refuses, Fits: fits,
 			Classify: func(in *routing.Input) error { return engine.ClassifyOnce(cmd.Context(), cfg, in, log) }})
 	if err != nil {
 		return err

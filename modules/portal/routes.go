@@ -136,7 +136,8 @@ func showRoute(v *visit) error {
 	if at < 0 {
 		return errNotFound
 	}
-	view := views.RouteDetail{RouteRow: rows[at], Days: days, Chart: views.Chart{Title: v.language.Text("Credits charged")}}
+	view := views.RouteDetail{RouteRow: rows[at], Days: days,
+		Chart: views.Chart{Title: v.language.Text("Credits charged")}}
 	view.ByDay, err = v.usageOf(url.Values{"by": {"day"}, "route": {name}, "since": {since.Format(time.RFC3339)}})
 	if err != nil {
 		return err
