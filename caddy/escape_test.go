@@ -46,7 +46,7 @@ var runsWith = map[string][]string{
 	"credit adjust": {"--account", "acme", "--credits", "-1", "--reason", pasted},
 	"credit refund": {"REQUEST", "--reason", pasted}, "diff": {"1", pasted}, "doctor": {"--all"},
 	"explain": {"REQUEST"}, "fmt": {"NEW", "--check"}, "history": {}, "hook test": {},
-	"init": {"--service", pasted, "--file", "OUT"},
+	"init":       {"--service", pasted, "--file", "OUT"},
 	"key create": {"--account", "acme", "--name", pasted}, "key list": {}, "key rename": {"KEY", pasted},
 	"key revoke": {pasted}, "key rotate": {pasted}, "key set": {"KEY", "--expires", pasted},
 	"ledger accept-loss": {"--reason", pasted}, "ledger audit": {}, "ledger checkpoint": {}, "ledger export": {},
