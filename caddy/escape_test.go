@@ -52,7 +52,7 @@ var runsWith = map[string][]string{
 	"ledger accept-loss": {"--reason", pasted}, "ledger audit": {}, "ledger checkpoint": {}, "ledger export": {},
 	"ledger move": {"--to", pasted}, "ledger prune": {"--before", pasted},
 	"ledger spool apply": {pasted, "--reason", pasted}, "ledger spool discard": {pasted, "--reason", pasted},
-	"ledger spool list": {}, "ledger verify": {}, "models": {"up"}, "nodes": {}, "plan": {"NEW"},
+	"ledger spool list": {}, "ledger verify": {}, "models": {"up"}, "nodes": {}, "payment check": {pasted}, "payment close": {pasted, "--reason", pasted}, "payment list": {}, "plan": {"NEW"},
 	"plugin info": {"bad"}, "plugin list": {}, "plugin new": {pasted}, "plugin proto": {},
 	"plugin test": {"plugins/fareway-provider-bad"}, "portal disable": {"ann@example.test"},
 	"portal enable": {"ann@example.test"}, "portal first": {}, "portal invitations": {}, "portal invite": {pasted},

@@ -81,8 +81,9 @@ var AlertEvents = []AlertEvent{
 	{"cap_reached", AlertTicket, true, true, 0, "An account has reached its spend cap or token budget of the period."},
 	{"account_suspended", AlertTicket, true, true, 0,
 		"An account was suspended by itself, by its plan's `suspend_after_declines`."},
-	{"top_up_failed", AlertTicket, true, true, 0, "An account could not be topped up by itself: its means of payment was " +
-		"declined."},
+	{"top_up_failed", AlertTicket, true, true, 0,
+		"An account could not be topped up by itself: its means of payment " +
+			"was declined."},
 }
 
 // accountEvents are the names of those that are about accounts.

@@ -108,8 +108,8 @@ var portalGrammar = grammar{
 			doc: "An issuer of OpenID Connect by which people sign in. Register `https://HOST/portal/oidc/NAME/callback` " +
 				"there, with the name of the block."},
 		{name: "stripe", body: &stripeGrammar, example: stripeExample,
-			doc: "Accounts pay for credits through Stripe. Make a webhook endpoint there for `https://HOST/portal/stripe`, with " +
-				"the events that the section below lists."},
+			doc: "Accounts pay for credits through Stripe. Make a webhook endpoint there for `https://HOST/portal/stripe`, " +
+				"with the events that the section below lists."},
 	},
 }
 

@@ -13,7 +13,8 @@ import (
 func TestStripePrices(t *testing.T) {
 	t.Parallel()
 	s := &Stripe{UnitAmount: 95, UnitCredits: 100, Minimum: 500, Maximum: 10_000}
-	for credits, want := range map[int64]int64{500: 475, 600: 570, 10_000: 9_500, 499: 0, 501: 0, 10_100: 0, -500: 0, 0: 0} {
+	for credits, want := range map[int64]int64{500: 475, 600: 570, 10_000: 9_500, 499: 0, 501: 0, 10_100: 0, -500: 0,
+		0: 0} {
 		amount, ok := s.Price(credits)
 		require.Equal(t, want != 0, ok, credits)
 		require.Equal(t, want, amount, credits)

@@ -37,5 +37,6 @@ func TopUpFields(v *people.TopUp) string {
 var stateTexts = map[people.PaymentState]string{
 	people.PaymentBegun: "not paid", people.PaymentOpen: "not paid", people.PaymentPending: "on its way",
 	people.PaymentPaid: "on its way", people.PaymentCredited: "added", people.PaymentFailed: "failed",
-	people.PaymentExpired: "not paid in time", people.PaymentWaiting: "is looked at", people.PaymentClosed: "decided by hand",
+	people.PaymentExpired: "not paid in time",
+	people.PaymentWaiting: "is looked at", people.PaymentClosed: "decided by hand",
 }
