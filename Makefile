@@ -16,7 +16,7 @@ EXAMPLES := $(dir $(wildcard examples/*/go.mod))
 # What examples/cluster runs: these programs, and Debian's packages.
 CLUSTER := bin/fareway bin/fake-upstream .ci/cluster
 
-# What `make bench`, `make soak`, `make clients` and `make fuzz` run: a pattern of names, packages, and a time for each target.
+# What `make bench`, `make soak`, `make clients`, `make browser` and `make fuzz` run: a pattern of names, packages, and a time for each target.
 BENCH ?= Gateway|HoldSettle
 BENCHTIME ?= 2s
 SOAK ?= Soak
@@ -115,7 +115,7 @@ check-fmt:
 # The tests behind build tags are checked too.
 .PHONY: check-vet
 check-vet:
-	go vet -tags soak,clients ./...
+	go vet -tags soak,clients,browser ./...
 	go vet -tags nemesis ./examples/cluster/...
 
 .PHONY: check-lint
@@ -169,6 +169,10 @@ soak: $(CLUSTER) ## run the long tests, those behind the tag `soak`, half an hou
 .PHONY: clients
 clients: build .cache/clients/node/.installed .cache/clients/agents/.installed ## run real clients and coding agents against bin/fareway, write .cache/clients/board.md (RUN=pattern; needs npm and Chromium, as root on Debian it installs them)
 	$(GOTESTSUM) --packages ./examples/clients/... -- -tags clients -count 1 -timeout 30m -parallel 6 -run '$(RUN)'
+
+.PHONY: browser
+browser: .cache/clients/node/.installed ## drive Chromium through the portal, with axe on every page, and leave pictures in .cache/browser (RUN=pattern; needs npm and Chromium, as root on Debian it installs them)
+	$(GOTESTSUM) --packages ./modules/portal/browsertest -- -tags browser -count 1 -timeout 10m -run '$(RUN)'
 
 .cache/clients/%/.installed: examples/clients/%/package-lock.json examples/clients/install.sh
 	examples/clients/install.sh $*

@@ -75,16 +75,17 @@ func makeAccount(v *visit) error {
 	return nil
 }
 
-func showAccount(v *visit) error { return v.accountPage(v.r.PathValue("id"), "") }
+func showAccount(v *visit) error { return v.accountPage(v.r.PathValue("id"), "", "") }
 
-func (v *visit) accountPage(id, link string) error {
+func (v *visit) accountPage(id, link, invited string) error {
 	a := account{v.api(v.engine, v.actor()), id}
 	is, err := a.read(v.r.Context())
 	if err != nil {
 		return err
 	}
 	a.id = is.ID
-	view := views.OperatorAccount{Account: is, Plans: v.plans(), May: v.powers()}
+	view := views.OperatorAccount{Account: is, Plans: v.plans(), May: v.powers(), Link: link,
+		Invited: invited}
 	if view.Keys, err = a.keys(v.r.Context()); err != nil {
 		return err
 	}
@@ -94,9 +95,6 @@ func (v *visit) accountPage(id, link string) error {
 	}
 	page := v.page("Account")
 	page.Title = v.language.Text("Account %s", is.Name)
-	if link != "" {
-		page.Notice = v.language.Text("Send this link, which works once: %s", link)
-	}
 	return v.show(views.OperatorAccountPage(page, view))
 }
 
@@ -143,7 +141,7 @@ func changeAccount(v *visit) error {
 	if was := form.Get("was"); act == "plan" && was != is.Plan || act == "state" && was != is.State {
 		v.status = http.StatusConflict
 		v.fault = v.language.Text("Somebody has changed it meanwhile: nothing was done. This is how it is now.")
-		return v.accountPage(id, "")
+		return v.accountPage(id, "", "")
 	}
 	switch act {
 	case "credit":
@@ -178,7 +176,7 @@ func changeAccount(v *visit) error {
 		var token string
 		if token, _, err = v.service.Invite(v.acting(), people.Invitation{Email: form.Get("email"), Account: id,
 			Role: people.RoleOwner, By: v.person.Email, Maker: v.person.ID}); err == nil {
-			return v.accountPage(id, v.invitationLink(token))
+			return v.accountPage(id, v.invitationLink(token), form.Get("email"))
 		}
 	default:
 		return errBadForm
@@ -189,7 +187,7 @@ func changeAccount(v *visit) error {
 	}
 	if text, ok := v.refusedText(err); ok {
 		v.status, v.fault = http.StatusBadRequest, text
-		return v.accountPage(id, "")
+		return v.accountPage(id, "", "")
 	}
 	return err
 }

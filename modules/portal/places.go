@@ -84,6 +84,14 @@ var places = []place{
 	{pattern: "GET /portal/operator/configuration", operator: "read-only", serve: showConfiguration},
 }
 
+// Patterns are what the portal serves, as http.ServeMux has it: a test that looks at all of it takes the list from here.
+func Patterns() (list []string) {
+	for _, p := range places {
+		list = append(list, p.pattern)
+	}
+	return list
+}
+
 // check is an error where somebody may not.
 func (p *place) check(v *views.Viewer) error {
 	switch {

@@ -10,6 +10,7 @@ import (
 
 	"github.com/fareway/fareway/modules/internal/ledger/postgrestest"
 	"github.com/fareway/fareway/modules/internal/people"
+	"github.com/fareway/fareway/modules/internal/people/issuertest"
 )
 
 func TestCopiesAreWhole(t *testing.T) {
@@ -46,13 +47,13 @@ func TestMovesTakeEverybodyAlong(t *testing.T) {
 	t.Parallel()
 	f := onFile(t)
 	ctx := t.Context()
-	i := newIssuer(t)
+	i := issuertest.Start(t, callback)
 	f.withIssuer(i)
 	_, v := f.join("ann@example.com", people.RoleOwner)
 	d := newDevice()
 	d.add(f, v)
 	secret, recovery := f.withCodes(v)
-	i.add("u1", "bob@example.com", true, "helpdesk")
+	i.Add("u1", "bob@example.com", true, "helpdesk")
 	_, err := f.signInBy(i, "u1")
 	require.NoError(t, err)
 	link := f.invited("eve@example.com", people.RoleViewer)

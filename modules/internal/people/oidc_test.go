@@ -1,158 +1,52 @@
 package people_test
 
 import (
-	"context"
 	"encoding/json"
-	"encoding/pem"
-	"io"
 	"maps"
-	"net/http"
-	"net/http/httptest"
 	"net/url"
-	"regexp"
-	"strings"
-	"sync"
 	"testing"
 	"time"
 
 	"github.com/stretchr/testify/require"
-	"github.com/zitadel/oidc/v3/example/server/exampleop"
-	"github.com/zitadel/oidc/v3/example/server/storage"
-	"github.com/zitadel/oidc/v3/pkg/oidc"
-	"github.com/zitadel/oidc/v3/pkg/op"
 
 	"github.com/fareway/fareway/config"
 	"github.com/fareway/fareway/modules/internal/people"
+	"github.com/fareway/fareway/modules/internal/people/issuertest"
 )
 
 const callback = "https://portal.example/portal/oidc/company/callback"
 
-// issuer is zitadel's server of OpenID Connect, over TLS, with users that the test changes.
-type issuer struct {
-	*storage.Storage
-	server *httptest.Server
-	ca     string
-
-	mu     sync.Mutex
-	users  map[string]*storage.User
-	groups map[string][]string
-}
-
-func (i *issuer) GetUserByID(id string) *storage.User {
-	i.mu.Lock()
-	defer i.mu.Unlock()
-	if u := i.users[id]; u != nil {
-		is := *u
-		return &is
-	}
-	return nil
-}
-
-func (i *issuer) GetUserByUsername(name string) *storage.User { return i.GetUserByID(name) }
-func (i *issuer) ExampleClientID() string                     { return "service" }
-
-// SetUserinfoFromToken tells groups, too.
-func (i *issuer) SetUserinfoFromToken(ctx context.Context, info *oidc.UserInfo, id, subject, origin string) error {
-	if err := i.Storage.SetUserinfoFromToken(ctx, info, id, subject, origin); err != nil {
-		return err
-	}
-	i.mu.Lock()
-	defer i.mu.Unlock()
-	if groups := i.groups[subject]; groups != nil {
-		info.AppendClaims("groups", groups)
-	}
-	return nil
-}
-
-// add has somebody at the issuer.
-func (i *issuer) add(id, email string, verified bool, groups ...string) {
-	i.mu.Lock()
-	defer i.mu.Unlock()
-	i.users[id] = &storage.User{ID: id, Username: id, Password: "pw", FirstName: "Ann", LastName: "Smith", Email: email,
-		EmailVerified: verified}
-	i.groups[id] = groups
-}
-
-func newIssuer(t *testing.T) *issuer {
-	i := &issuer{users: make(map[string]*storage.User), groups: make(map[string][]string)}
-	var handler http.Handler
-	i.server = httptest.NewTLSServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		handler.ServeHTTP(w, r)
-	}))
-	t.Cleanup(i.server.Close)
-	i.ca = string(pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: i.server.Certificate().Raw}))
-	i.Storage = storage.NewStorageWithClients(i, map[string]*storage.Client{
-		"fareway": storage.WebClient("fareway", "the secret", callback)})
-	handler = exampleop.SetupServer(i.server.URL, i, nil, true)
-	return i
-}
-
-var (
-	_ op.Storage                   = (*issuer)(nil)
-	_ op.CanSetUserinfoFromRequest = (*issuer)(nil)
-)
-
 // withIssuer has people sign in by it.
-func (f *fixture) withIssuer(i *issuer) {
-	f.config = config.Portal{OIDC: []config.OIDC{{Name: "company", Issuer: i.server.URL, ClientID: "fareway",
-		ClientSecret: "the secret", Scopes: []string{"email", "profile"}, GroupsClaim: "groups",
-		Operators: map[string]string{"gw-admins": "admin", "helpdesk": "support"}, CA: i.ca}}}
+func (f *fixture) withIssuer(i *issuertest.Issuer) {
+	f.config = config.Portal{OIDC: []config.OIDC{i.Block()}}
 	// Its tokens are of the time that it is.
 	f.mu.Lock()
 	f.time = time.Now().UTC()
 	f.mu.Unlock()
 }
 
-var authRequest = regexp.MustCompile(`name="id" value="([^"]+)"`)
-
-// visit is a browser that signs in at the issuer, and what it comes back with.
-func (i *issuer) visit(f *fixture, to, user string) url.Values {
-	f.Helper()
-	browser := *i.server.Client()
-	browser.CheckRedirect = func(r *http.Request, _ []*http.Request) error {
-		if strings.HasPrefix(r.URL.String(), callback) {
-			return http.ErrUseLastResponse
-		}
-		return nil
-	}
-	page, err := browser.Get(to)
-	require.NoError(f, err)
-	text, err := io.ReadAll(page.Body)
-	require.NoError(f, err)
-	require.NoError(f, page.Body.Close())
-	id := authRequest.FindSubmatch(text)
-	require.NotNil(f, id, "%s", text)
-	back, err := browser.PostForm(i.server.URL+"/login/username", url.Values{"id": {string(id[1])}, "username": {user},
-		"password": {"pw"}})
-	require.NoError(f, err)
-	require.NoError(f, back.Body.Close())
-	at, err := back.Location()
-	require.NoError(f, err)
-	return at.Query()
-}
-
-func (f *fixture) signInBy(i *issuer, user string) (people.SignedIn, error) {
+func (f *fixture) signInBy(i *issuertest.Issuer, user string) (people.SignedIn, error) {
 	f.Helper()
 	to, token, err := f.BeginOIDC(f.Context(), "company", callback, home)
 	require.NoError(f, err)
-	return f.FinishOIDC(f.Context(), token, "company", i.visit(f, to, user), home)
+	return f.FinishOIDC(f.Context(), token, "company", i.SignIn(f.T, to, user).Query(), home)
 }
 
 func TestOIDC(t *testing.T) {
 	t.Parallel()
 	onBoth(t, func(f *fixture) {
 		ctx := f.Context()
-		i := newIssuer(f.T)
+		i := issuertest.Start(f.T, callback)
 		f.withIssuer(i)
 		require.Equal(f, []string{"company"}, f.Issuers())
-		i.add("u1", "ann@example.com", true)
+		i.Add("u1", "ann@example.com", true)
 		_, err := f.signInBy(i, "u1")
 		require.ErrorIs(f, err, people.ErrNotInvited)
 		f.invited("ann@example.com", people.RoleMember)
-		i.add("u1", "ann@example.com", false)
+		i.Add("u1", "ann@example.com", false)
 		_, err = f.signInBy(i, "u1")
 		require.ErrorIs(f, err, people.ErrNotInvited, "an e-mail that the issuer has not verified")
-		i.add("u1", "ann@example.com", true)
+		i.Add("u1", "ann@example.com", true)
 		in, err := f.signInBy(i, "u1")
 		require.NoError(f, err)
 		require.Equal(f, "oidc:company", in.Session.Method)
@@ -168,11 +62,11 @@ func TestOIDC(t *testing.T) {
 		require.Empty(f, open, "an invitation is used twice")
 
 		// Who they are the issuer's name says, not the e-mail.
-		i.add("u1", "changed@example.com", true)
+		i.Add("u1", "changed@example.com", true)
 		in, err = f.signInBy(i, "u1")
 		require.NoError(f, err)
 		require.Equal(f, p.ID, in.Session.Person)
-		i.add("u2", "ann@example.com", true, "gw-admins")
+		i.Add("u2", "ann@example.com", true, "gw-admins")
 		_, err = f.signInBy(i, "u2")
 		require.ErrorIs(f, err, people.ErrSignInFirst, "an e-mail takes a person over")
 		linked, err := f.Linked(ctx, p.ID)
@@ -189,14 +83,14 @@ func TestOIDCGroups(t *testing.T) {
 	t.Parallel()
 	f := onFile(t)
 	ctx := f.Context()
-	i := newIssuer(t)
+	i := issuertest.Start(t, callback)
 	f.withIssuer(i)
 	operator := func(token string) people.Operator {
 		_, p, err := f.Session(ctx, token, home)
 		require.NoError(t, err)
 		return p.Operator
 	}
-	i.add("u1", "ann@example.com", true, "helpdesk", "gw-admins", "lunch")
+	i.Add("u1", "ann@example.com", true, "helpdesk", "gw-admins", "lunch")
 	in, err := f.signInBy(i, "u1")
 	require.NoError(t, err)
 	require.Equal(t, people.Admin, operator(in.Token))
@@ -211,7 +105,7 @@ func TestOIDCGroups(t *testing.T) {
 	require.NotEmpty(t, link, "who was an admin by groups keeps the first one from coming in")
 	f.withIssuer(i)
 
-	i.add("u1", "ann@example.com", true, "helpdesk")
+	i.Add("u1", "ann@example.com", true, "helpdesk")
 	before := in.Token
 	in, err = f.signInBy(i, "u1")
 	require.NoError(t, err)
@@ -230,7 +124,7 @@ func TestOIDCGroups(t *testing.T) {
 	require.ErrorIs(t, err, people.ErrSignInFirst, "an issuer opens what a reset has closed")
 	to, asked, err := f.BeginLinkOIDC(ctx, byLink, "company", callback)
 	require.NoError(t, err)
-	require.NoError(t, f.FinishLinkOIDC(ctx, byLink, asked, "company", i.visit(f, to, "u1")))
+	require.NoError(t, f.FinishLinkOIDC(ctx, byLink, asked, "company", i.SignIn(f.T, to, "u1").Query()))
 	in, err = f.signInBy(i, "u1")
 	require.NoError(t, err)
 	require.Equal(t, people.Support, operator(in.Token))
@@ -242,7 +136,7 @@ func TestOIDCGroups(t *testing.T) {
 	require.Empty(t, operator(in.Token))
 	f.withIssuer(i)
 
-	i.add("u1", "ann@example.com", true)
+	i.Add("u1", "ann@example.com", true)
 	in, err = f.signInBy(i, "u1")
 	require.NoError(t, err)
 	require.Empty(t, operator(in.Token))
@@ -253,7 +147,7 @@ func TestOIDCGroups(t *testing.T) {
 	require.Equal(t, people.ReadOnly, operator(in.Token))
 	// Nor does it need them any more, if it is the same: that is an act of its own.
 	require.NoError(t, f.SetOperator(ctx, in.Session.Person, ""))
-	i.add("u1", "ann@example.com", true, "helpdesk")
+	i.Add("u1", "ann@example.com", true, "helpdesk")
 	in, err = f.signInBy(i, "u1")
 	require.NoError(t, err)
 	f.takeActs()
@@ -269,14 +163,14 @@ func TestOIDCIsBoundToTheBrowser(t *testing.T) {
 	t.Parallel()
 	f := onFile(t)
 	ctx := f.Context()
-	i := newIssuer(t)
+	i := issuertest.Start(t, callback)
 	f.withIssuer(i)
-	i.add("u1", "ann@example.com", true, "helpdesk")
+	i.Add("u1", "ann@example.com", true, "helpdesk")
 	begin := func() (query url.Values, token string) {
 		to, token, err := f.BeginOIDC(ctx, "company", callback, home)
 		require.NoError(t, err)
 		require.Contains(t, to, "code_challenge_method=S256")
-		return i.visit(f, to, "u1"), token
+		return i.SignIn(f.T, to, "u1").Query(), token
 	}
 	victim, _ := begin()
 	_, attacker := begin()
@@ -312,7 +206,7 @@ func TestOIDCIsBoundToTheBrowser(t *testing.T) {
 	_, err = f.FinishOIDC(ctx, token, "company", query, home)
 	require.ErrorIs(t, err, people.ErrIssuer)
 	query, token = begin()
-	query.Set("iss", i.server.URL)
+	query.Set("iss", i.Server.URL)
 	_, err = f.FinishOIDC(ctx, token, "company", query, home)
 	require.NoError(t, err)
 	_, _, err = f.BeginOIDC(ctx, "nobody", callback, home)
@@ -344,15 +238,15 @@ func TestLinkingAnIssuer(t *testing.T) {
 	t.Parallel()
 	f := onFile(t)
 	ctx := f.Context()
-	i := newIssuer(t)
+	i := issuertest.Start(t, callback)
 	f.withIssuer(i)
 	token, v := f.join("ann@example.com", people.RoleOwner)
-	i.add("u1", "ann@example.com", true)
+	i.Add("u1", "ann@example.com", true)
 	_, err := f.signInBy(i, "u1")
 	require.ErrorIs(t, err, people.ErrSignInFirst)
 	to, asked, err := f.BeginLinkOIDC(ctx, v, "company", callback)
 	require.NoError(t, err)
-	query := i.visit(f, to, "u1")
+	query := i.SignIn(f.T, to, "u1").Query()
 	_, err = f.FinishOIDC(ctx, asked, "company", query, home)
 	require.ErrorIs(t, err, people.ErrExpired, "a question of a session is answered without it")
 	require.NoError(t, f.SignOut(ctx, token))
@@ -360,7 +254,7 @@ func TestLinkingAnIssuer(t *testing.T) {
 	require.NoError(t, err)
 	to, asked, err = f.BeginLinkOIDC(ctx, in.Session, "company", callback)
 	require.NoError(t, err)
-	require.NoError(t, f.FinishLinkOIDC(ctx, in.Session, asked, "company", i.visit(f, to, "u1")))
+	require.NoError(t, f.FinishLinkOIDC(ctx, in.Session, asked, "company", i.SignIn(f.T, to, "u1").Query()))
 	by, err := f.signInBy(i, "u1")
 	require.NoError(t, err)
 	require.Equal(t, v.Person, by.Session.Person)
@@ -376,13 +270,13 @@ func TestLinkingAnIssuer(t *testing.T) {
 func TestAnIssuerThatIsAway(t *testing.T) {
 	t.Parallel()
 	f := onFile(t)
-	i := newIssuer(t)
+	i := issuertest.Start(t, callback)
 	f.withIssuer(i)
 	f.config.OIDC[0].CA = ""
 	_, _, err := f.BeginOIDC(f.Context(), "company", callback, home)
 	require.ErrorIs(t, err, people.ErrIssuer, "a certificate that nobody trusts")
 	f.withIssuer(i)
-	i.server.Close()
+	i.Server.Close()
 	_, _, err = f.BeginOIDC(f.Context(), "company", callback, home)
 	require.ErrorIs(t, err, people.ErrIssuer)
 }

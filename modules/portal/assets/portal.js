@@ -35,6 +35,7 @@ all("button[data-copy]").forEach((b) => {
 all("[data-live]").forEach((box) => {
 	const rows = box.querySelector("[data-live-rows]");
 	const source = new EventSource(box.dataset.live);
+	for (const state of ["open", "error"]) source.addEventListener(state, () => box.dataset.liveState = state);
 	source.addEventListener("row", (e) => {
 		const body = document.createElement("tbody");
 		body.innerHTML = e.data; // the server has escaped what is in it

@@ -167,6 +167,8 @@ type OperatorAccount struct {
 	Acts    []admin.Act
 	Plans   []string
 	May     Powers
+	// Link is one that was just made, for whom.
+	Link, Invited string
 }
 
 // Powers are what an operator may do.
