@@ -45,6 +45,8 @@ const (
 	repeatable = 23 * time.Hour
 	// paidWithin is how long somebody may take to pay.
 	paidWithin = time.Hour
+	// noAccount is why a payment waits that is credited once its account is there again.
+	noAccount = "the ledger has no such account"
 	// page is how many rows are read at a time.
 	page = 100
 	// ours is the key of the metadata of Stripe's objects that has a payment's id; ofAccount has its account's.
@@ -198,6 +200,14 @@ func (s *Service) Check(ctx context.Context, id string) (people.Payment, error) 
 	switch p.State {
 	case people.PaymentBegun, people.PaymentOpen, people.PaymentPending:
 		err = s.ask(ctx, c, store, &p)
+	case people.PaymentWaiting:
+		// The account may be there again; where it is not, it waits on.
+		_, err = store.ChangePayment(ctx, id, "", func(p *people.Payment) error {
+			if p.State == people.PaymentWaiting && p.Why == noAccount {
+				p.State, p.Why = people.PaymentPaid, ""
+			}
+			return nil
+		})
 	}
 	if err == nil {
 		err = s.settle(ctx, store, id)
@@ -258,7 +268,7 @@ func (s *Service) settle(ctx context.Context, store *people.Service, id string) 
 		state, why := people.PaymentCredited, ""
 		switch {
 		case errors.Is(err, ledger.ErrNotFound):
-			state, why = people.PaymentWaiting, "the ledger has no such account"
+			state, why = people.PaymentWaiting, noAccount
 		case errors.Is(err, ledger.ErrReference):
 			state, why = people.PaymentWaiting, "the account has this reference with other figures"
 		case err != nil:

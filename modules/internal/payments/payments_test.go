@@ -27,15 +27,25 @@ type books struct {
 	ledger.Store
 	mu   sync.Mutex
 	away bool
+	gone bool // the account
 }
 
 func (b *books) isAway() error {
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	if b.away {
+	switch {
+	case b.away:
 		return ledger.ErrUnavailable
+	case b.gone:
+		return ledger.ErrNotFound
 	}
 	return nil
+}
+
+func (b *books) setGone(gone bool) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	b.gone = gone
 }
 
 func (b *books) setAway(away bool) {
@@ -252,17 +262,25 @@ func TestMessageNeverComes(t *testing.T) {
 func TestAccountGone(t *testing.T) {
 	t.Parallel()
 	s := open(t)
-	there := s.account
-	s.account.ID = "acct_0123456789abcdef01234567"
 	p := s.begin(500, false)
-	s.account = there
+	s.books.setGone(true)
 	require.NoError(t, s.send(s.stripe.Pay(p.Session)))
 	require.Equal(t, people.PaymentWaiting, s.state(p.ID))
-	_, err := s.books.SetState(t.Context(), s.account.ID, ledger.Suspended)
+	_, err := s.Check(t.Context(), p.ID)
+	require.NoError(t, err)
+	require.Equal(t, people.PaymentWaiting, s.state(p.ID), "it is not there yet")
+	s.books.setGone(false)
+	for range 2 {
+		_, err = s.Check(t.Context(), p.ID)
+		require.NoError(t, err)
+	}
+	require.Equal(t, people.PaymentCredited, s.state(p.ID))
+	require.Equal(t, int64(500), s.balance())
+	_, err = s.books.SetState(t.Context(), s.account.ID, ledger.Suspended)
 	require.NoError(t, err)
 	p = s.begin(500, false)
 	require.NoError(t, s.send(s.stripe.Pay(p.Session)))
-	require.Equal(t, int64(500), s.balance(), "one that is suspended has its money")
+	require.Equal(t, int64(1000), s.balance(), "one that is suspended has its money")
 }
 
 // TestForgottenPayment: a session that was paid, and whose payment a store that was put back does not have, is kept for
@@ -381,6 +399,11 @@ func TestTopUp(t *testing.T) {
 	require.Equal(t, int64(1000), s.balance())
 	s.stripe.Change(func(f *stripetest.Server) { require.Len(t, f.Intents, 3, "of the checkout and of two top-ups") })
 
+	var paid stripetest.Object
+	list, err := s.people.Payments(t.Context(), s.account.ID, "", false, 1)
+	require.NoError(t, err)
+	credited := list[0]
+	require.Equal(t, people.PaymentCredited, credited.State)
 	spend()
 	require.NoError(t, s.TopUp(t.Context()))
 	require.Equal(t, int64(500), s.balance(), "the month's credits are used up")
@@ -396,6 +419,11 @@ func TestTopUp(t *testing.T) {
 	require.False(t, v.Active)
 	require.Equal(t, int64(3), v.Failures)
 	require.Equal(t, "card_declined insufficient_funds", v.Why)
+	s.stripe.Change(func(f *stripetest.Server) { paid = f.Intents[credited.Intent] })
+	require.NoError(t, s.send(s.stripe.Event("payment_intent.succeeded", paid)))
+	again, err := s.people.TopUp(t.Context(), s.account.ID)
+	require.NoError(t, err)
+	require.Equal(t, v, again, "what is said again ends no failures")
 	failed, err := s.people.TopUps(t.Context(), "", true, 10)
 	require.NoError(t, err)
 	require.Len(t, failed, 1)

@@ -192,6 +192,10 @@ func (s *Service) takeIntent(ctx context.Context, store *people.Service, intent 
 	}
 	switch intent.Status {
 	case stripe.PaymentIntentStatusSucceeded:
+		switch p.State {
+		case people.PaymentCredited, people.PaymentWaiting, people.PaymentClosed:
+			return nil // said again: failures since then count on
+		}
 		if err := s.notePaid(ctx, store, &p, "", intent.ID, intent.AmountReceived, string(intent.Currency)); err != nil {
 			return err
 		}
