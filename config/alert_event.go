@@ -71,6 +71,8 @@ var AlertEvents = []AlertEvent{
 	{"backup_missing", AlertTicket, false, false, time.Hour,
 		"A backup of the ledger, or its trial, should have been made by now and was not."},
 	{"backup_failed", AlertTicket, false, false, 0, "The last backup of the ledger, or its last trial, has failed."},
+	{"payment_waiting", AlertTicket, false, true, 0,
+		"A payment cannot be credited, or is disputed, and waits for your decision."},
 	{"alerts_undelivered", AlertTicket, false, false, 15 * time.Minute,
 		"A destination of alerts takes no messages. The others hear of it."},
 	{"balance_low", AlertTicket, true, true, 0, "The balance of an account is below `balance_low_credits`."},
@@ -79,6 +81,9 @@ var AlertEvents = []AlertEvent{
 	{"cap_reached", AlertTicket, true, true, 0, "An account has reached its spend cap or token budget of the period."},
 	{"account_suspended", AlertTicket, true, true, 0,
 		"An account was suspended by itself, by its plan's `suspend_after_declines`."},
+	{"top_up_failed", AlertTicket, true, true, 0,
+		"An account could not be topped up by itself: its means of payment " +
+			"was declined."},
 }
 
 // accountEvents are the names of those that are about accounts.

@@ -898,6 +898,7 @@ var places = []place{
 	{"in a mail block of the alerts", &mailGrammar},
 	{"in the portal block", &portalGrammar},
 	{"in an oidc block of the portal", &oidcGrammar},
+	{"in the stripe block of the portal", &stripeGrammar},
 }
 
 // elsewhere is where an attribute or a block that is unknown in g belongs, as a sentence, or "" when it is nowhere

@@ -139,6 +139,14 @@ func TestEveryAttributeDecides(t *testing.T) {
 					if value == `"x"` {
 						text = around(block, `issuer = "https://x.example.test"`)
 					}
+				case "maximum_credits":
+					if value == `300` {
+						text = around(block, `maximum_credits = 600`)
+					}
+				case "currency":
+					if value == `"x"` {
+						text = around(block, `currency = "usd"`)
+					}
 				case "operators":
 					text = around(block, rule.name+" = "+strings.NewReplacer("stop", "support", "length", "admin").Replace(value))
 				case "url":

@@ -41,8 +41,11 @@ func testEnv(name string) (string, bool) {
 		"CAREFUL":           "true",
 		"EMPTY":             "",
 		"HOOK_SECRET":       "whsec_hunter2hunter2hunter2hunter2hunt",
-		"HOOK_SHORT":        "whsec_hunter2hunter2",
-		"HOOK_URL":          "https://hooks.example.test/" + secretToken,
+
+		"STRIPE_SECRET_KEY":     "sk_test_hunter2hunter2",
+		"STRIPE_WEBHOOK_SECRET": "whsec_hunter2hunter2",
+		"HOOK_SHORT":            "whsec_hunter2hunter2",
+		"HOOK_URL":              "https://hooks.example.test/" + secretToken,
 
 		"FAREWAY_VAR_COUNT":       "12",
 		"FAREWAY_VAR_number":      " 45 ",

@@ -17,8 +17,9 @@ import (
 // Portal says how people sign in to the pages of the gateway.
 type Portal struct {
 	// URL is where browsers find the portal, without a path; "": nobody has said.
-	URL  string
-	OIDC []OIDC // in file order
+	URL    string
+	OIDC   []OIDC  // in file order
+	Stripe *Stripe // nil: nobody pays here
 }
 
 // OIDC is an issuer of OpenID Connect by which people sign in. It holds a secret: it prints without it.
@@ -75,9 +76,10 @@ func (o OIDC) LogValue() slog.Value { return slog.StringValue(o.Name + " " + o.I
 // MarshalJSON prints the blocks by name, so that a changed one is told apart.
 func (p Portal) MarshalJSON() ([]byte, error) {
 	out := struct {
-		URL  string          `json:"url,omitempty"`
-		OIDC map[string]OIDC `json:"oidc,omitempty"`
-	}{p.URL, make(map[string]OIDC)}
+		URL    string          `json:"url,omitempty"`
+		OIDC   map[string]OIDC `json:"oidc,omitempty"`
+		Stripe *Stripe         `json:"stripe,omitempty"`
+	}{p.URL, make(map[string]OIDC), p.Stripe}
 	for _, o := range p.OIDC {
 		out.OIDC[o.Name] = o
 	}
@@ -105,6 +107,9 @@ var portalGrammar = grammar{
 		{name: "oidc", label: "name", many: true, body: &oidcGrammar, example: oidcExample,
 			doc: "An issuer of OpenID Connect by which people sign in. Register `https://HOST/portal/oidc/NAME/callback` " +
 				"there, with the name of the block."},
+		{name: "stripe", body: &stripeGrammar, example: stripeExample,
+			doc: "Accounts pay for credits through Stripe. Make a webhook endpoint there for `https://HOST/portal/stripe`, " +
+				"with the events that the section below lists."},
 	},
 }
 
@@ -153,6 +158,9 @@ func (l *loader) portal(file *section) *Portal {
 			o := l.open(b, &oidcGrammar).oidc()
 			o.Name, _ = s.label(b, names)
 			p.OIDC = append(p.OIDC, o)
+		}
+		for _, b := range s.blocks["stripe"] {
+			p.Stripe = l.open(b, &stripeGrammar).stripe()
 		}
 		if len(p.OIDC) > maxIssuers {
 			s.fail(s.blocks["oidc"][maxIssuers].DefRange(), "Too many issuers", fmt.Sprintf("There may be %d oidc blocks. "+

@@ -186,6 +186,10 @@ func around(block, line string) string {
 	case "oidc":
 		top = "portal {\noidc \"company\" {\n" + drop("issuer = \"https://id.example.test\"\n"+
 			"client_id = \"fareway\"\n") + line + "\n}\n}\n"
+	case "stripe":
+		top = "portal {\nstripe {\n" + drop("secret_key = env(\"STRIPE_SECRET_KEY\")\n"+
+			"webhook_secret = env(\"STRIPE_WEBHOOK_SECRET\")\ncurrency = \"eur\"\nunit_amount = 95\n"+
+			"unit_credits = 100\n") + line + "\n}\n}\n"
 	case "cache memory":
 		top = "cache \"memory\" {\n" + line + "\n}\n"
 	case "limiter redis", "cache redis":

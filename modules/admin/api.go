@@ -43,8 +43,9 @@ func init() {
 //	POST   /fareway/upgrade                 {"program"?} puts another process in the place of this one; on a socket only
 //	GET    /fareway/plugins                 provider plugins: those that run, built-in ones, files of plugin_dir
 //	GET    /fareway/plugins/{name}          one plugin, with its settings; one that does not run is started to be asked
-//	GET    /fareway/routes                  the routes, with what was learned of them
+//	GET    /fareway/routes                  the routes, with what was learned of them, and how attempts on them went
 //	GET    /fareway/profiles                each profile's rate, and what it makes of the reference workload
+//	GET    /fareway/profiles/curve          what quality costs by the choice: points from the cheapest to the best
 //	GET    /fareway/profiles/calibration    ?since= which rates the requests since then would give them
 //	GET    /fareway/accounts                all accounts *; ?search=NAME, or ?after=ID and limit=N
 //	GET    /fareway/accounts/{name}         one account, by name or id
@@ -52,6 +53,8 @@ func init() {
 //	GET    /fareway/usage                   sums of settled requests *; see booksAPI.usage for what narrows them
 //	GET    /fareway/usage/{request}         the whole record of one request, with its arithmetic
 //	GET    /fareway/requests[?after=N]      the requests that have ended last, the newest first: so many of each kind
+//	POST   /fareway/explain                 {"prompt" | "body", "family"?, "profile"?, "account"?, "weights"?} where a
+//	                                        request would go now, and why; it is sent nowhere
 //	GET    /fareway/explain/{request}       which routes were there for a request, and why it went where it went
 //	GET    /fareway/ledger/pruned           {"before"} since when the detail of requests is there; null: all of it
 //	GET    /fareway/ledger/entries          the journal, oldest first *
@@ -64,6 +67,8 @@ func init() {
 //	GET    /fareway/portal/people/{email}              one of them
 //	GET    /fareway/portal/people/{email}/sessions     their sessions *
 //	GET    /fareway/portal/invitations[?account=NAME]  the links that open something yet, without what opens *
+//	GET    /fareway/payments[?account=NAME]    payments, the newest first; ?waiting=true, ?before=ID, ?limit=N
+//	GET    /fareway/accounts/{name}/top-up     how it tops itself up
 //	POST   /fareway/ledger/verify           {"checkpoints"?, "from"?, "progress"?} recomputes the ledger, and looks at
 //	                                        the spool; see Verification
 //
@@ -83,6 +88,10 @@ func init() {
 //	DELETE /fareway/keys/{id}               revokes a key
 //	POST   /fareway/credits                 {"account", "credits", "reference"?, "reason"?} tops up
 //	POST   /fareway/adjustments             {"account", "microcents", "reason", "reference"?} corrects a balance
+//	POST   /fareway/payments                {"account", "credits", "return", "keep"?} begins one: {"address"} to pay at
+//	POST   /fareway/payments/{id}/check     asks Stripe how far it is, and does what follows
+//	POST   /fareway/payments/{id}/close     {"reason"} says that one that waits for an operator is decided
+//	POST   /fareway/accounts/{name}/top-up  {"active", "threshold_credits", "credits", "monthly_credits", "forget"?}
 //	POST   /fareway/refunds                 {"request", "reason", "microcents"?, "reference"?} gives a charge back
 //	POST   /fareway/portal/first            makes the link of the first admin, if there is none: {"url", "path"}
 //	POST   /fareway/portal/invitations      {"email", "account"?, "role"?, "operator"?} makes a link to hand over
@@ -197,6 +206,7 @@ func (a *API) handlers() []caddy.AdminRoute {
 		{Pattern: "GET /fareway/plugins/{name}", Handler: reply(a.plugin)},
 		{Pattern: "GET /fareway/routes", Handler: reply(a.routes)},
 		{Pattern: "GET /fareway/profiles", Handler: reply(a.profiles)},
+		{Pattern: "GET /fareway/profiles/curve", Handler: reply(a.curve)},
 		{Pattern: "GET /fareway/profiles/calibration", Handler: reply(a.calibration)},
 		{Pattern: "POST /fareway/routes/feedback", Handler: a.change(a.feedback)},
 		{Pattern: "POST /fareway/accounts", Handler: a.change(a.createAccount)},
@@ -224,6 +234,7 @@ func (a *API) handlers() []caddy.AdminRoute {
 		{Pattern: "POST /fareway/plan", Handler: reply(a.plan)},
 		{Pattern: "POST /fareway/replay", Handler: lines(a.replanRequests)},
 		{Pattern: "GET /fareway/requests", Handler: reply(a.recent)},
+		{Pattern: "POST /fareway/explain", Handler: reply(a.explainBody)},
 		{Pattern: "GET /fareway/explain/{request}", Handler: reply(a.explain)},
 		{Pattern: "GET /fareway/configurations", Handler: reply(a.configurations)},
 		{Pattern: "GET /fareway/configurations/{number}", Handler: reply(a.configuration)},
@@ -231,6 +242,7 @@ func (a *API) handlers() []caddy.AdminRoute {
 	}
 	routes = append(routes, a.books.routes()...)
 	routes = append(routes, a.portalRoutes()...)
+	routes = append(routes, a.paymentRoutes()...)
 	decisions := decisionsAPI{aside: func() *engine.Aside { return a.engine.Aside() }, books: &a.books,
 		acceptLoss: func(ctx context.Context, reason string) (ledger.Loss, error) {
 			return a.engine.AcceptLoss(ctx, reason)

@@ -23,6 +23,28 @@ type LearnedRoute struct {
 	Predicted routing.About `json:"predicted_by"`
 	Known     bool          `json:"known"`
 	Kinds     []LearnedKind `json:"kinds"`
+	Counted   RouteCounts   `json:"counted"`
+	// Usual is what is expected of it for usual requests (the reference workload), if all that it can take went there.
+	Usual UsualRequests `json:"usual"`
+}
+
+// RouteCounts is how the attempts on a route went, on this node since its process began. Times are seconds, null where
+// there was none.
+type RouteCounts struct {
+	Since         time.Time        `json:"since"`
+	Attempts      int64            `json:"attempts"`
+	Failed        map[string]int64 `json:"failed"` // by kind
+	FirstTokenP50 *float64         `json:"first_token_p50_seconds"`
+	FirstTokenP95 *float64         `json:"first_token_p95_seconds"`
+	TookP50       *float64         `json:"attempt_p50_seconds"`
+	TookP95       *float64         `json:"attempt_p95_seconds"`
+}
+
+// UsualRequests is what usual requests come to on one route.
+type UsualRequests struct {
+	Quality    float64 `json:"expected_quality"` // mean, 0 to 1
+	Microcents float64 `json:"expected_microcents"`
+	Serves     float64 `json:"serves"` // share of the requests that it can take
 }
 
 // LearnedKind is what was learned of a route at one kind of work. Counts are by weight, and decay.
@@ -38,7 +60,7 @@ type LearnedKind struct {
 }
 
 // routes lists the routes with what was learned of them, in file order.
-func (a *API) routes(*http.Request) (any, error) {
+func (a *API) routes(r *http.Request) (any, error) {
 	g := a.engine.Current()
 	if g == nil {
 		return []LearnedRoute{}, nil
@@ -49,6 +71,10 @@ func (a *API) routes(*http.Request) (any, error) {
 	}
 	learned := a.engine.Outcomes().Learned()
 	predictor, about := a.engine.PredictorOf(g.Config)
+	usual, err := g.Standpoints(r.Context())
+	if err != nil {
+		return nil, err
+	}
 	list := make([]LearnedRoute, len(g.Config.Routes))
 	for i := range g.Config.Routes {
 		r := &g.Config.Routes[i]
@@ -56,8 +82,18 @@ func (a *API) routes(*http.Request) (any, error) {
 			return rows[outcome.Row{Route: r.Name, Model: r.Model, Kind: kind}]
 		})
 		list[i].Predicted, list[i].Known = about, predictor.Knows(r.Model)
+		list[i].Counted = a.counted(r.Name)
+		list[i].Usual = UsualRequests{usual[i].Quality, usual[i].Microcents, usual[i].Serves}
 	}
 	return list, nil
+}
+
+// counted is how the attempts on a route went.
+func (a *API) counted(route string) RouteCounts {
+	c := a.engine.Metrics().RouteCounts(route)
+	return RouteCounts{Since: a.engine.Opened(), Attempts: int64(c.Took.Total()), Failed: c.Failed,
+		FirstTokenP50: c.FirstToken.Quantile(0.5), FirstTokenP95: c.FirstToken.Quantile(0.95),
+		TookP50: c.Took.Quantile(0.5), TookP95: c.Took.Quantile(0.95)}
 }
 
 // profiles lists what each profile makes of the reference workload.
@@ -67,6 +103,33 @@ func (a *API) profiles(r *http.Request) (any, error) {
 		return []routing.Prospect{}, nil
 	}
 	return g.Prospects(r.Context())
+}
+
+// CurvePoint is what usual requests (the reference workload) come to where quality is worth so much.
+type CurvePoint struct {
+	Rate       *float64 `json:"rate"` // of a profile that chooses so; null: only cost counts
+	Quality    float64  `json:"expected_quality"`
+	Microcents float64  `json:"expected_microcents"`
+}
+
+// curvePoints bounds how many of them there are.
+const curvePoints = 100
+
+// curve is what usual requests come to from where only cost counts to where only quality does.
+func (a *API) curve(r *http.Request) (any, error) {
+	g := a.engine.Current()
+	if g == nil {
+		return []CurvePoint{}, nil
+	}
+	t, err := g.Tariff(r.Context())
+	if err != nil {
+		return nil, err
+	}
+	list := []CurvePoint{}
+	for _, p := range t.Exchange.Curve(curvePoints) {
+		list = append(list, CurvePoint{routing.Finite(p.Rate), p.Quality, p.Microcents})
+	}
+	return list, nil
 }
 
 // calibration proposes rates on the requests since a time.

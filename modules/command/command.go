@@ -82,7 +82,7 @@ admin address (--admin).`
 		keyCommand(), creditCommand(), usageCommand(), ledgerCommand(), connectCommand(), modelsCommand(), initCommand(),
 		backupCommand(), restoreCommand(),
 		pluginCommand(), providerCommand(), routeCommand(), explainCommand(), alertCommand(), hookCommand(),
-		portalCommand())
+		portalCommand(), paymentCommand())
 	for _, newCommand := range moreCommands {
 		gateway.AddCommand(newCommand())
 	}
@@ -229,7 +229,7 @@ func (o *output) addFlag(cmd *cobra.Command) {
 // print writes v as JSON, or lets people write it for people.
 func (o *output) print(cmd *cobra.Command, v any, people func(w io.Writer)) error {
 	if o.json {
-		e := json.NewEncoder(cmd.OutOrStdout())
+		e := json.NewEncoder(human.ScreenJSON(cmd.OutOrStdout()))
 		e.SetEscapeHTML(false)
 		e.SetIndent("", "  ")
 		return e.Encode(v)

@@ -2,31 +2,20 @@ package command
 
 import (
 	"cmp"
-	"context"
-	"encoding/json"
-	"errors"
 	"fmt"
 	"io"
 	"log/slog"
-	"maps"
 	"net/url"
 	"os"
-	"slices"
 	"strings"
 	"time"
 
 	"github.com/spf13/cobra"
 
-	"github.com/fareway/fareway/config"
 	"github.com/fareway/fareway/modules/admin"
 	"github.com/fareway/fareway/modules/internal/engine"
 	"github.com/fareway/fareway/modules/internal/ledger"
 	"github.com/fareway/fareway/modules/internal/routing"
-	"github.com/fareway/fareway/plugins/families"
-	"github.com/fareway/fareway/plugins/families/chat"
-	"github.com/fareway/fareway/plugins/families/messages"
-	"github.com/fareway/fareway/plugins/families/responses"
-	estimator "github.com/fareway/fareway/plugins/tokens"
 )
 
 // maxBody is the longest request body that is explained: more than max_body's default.
@@ -129,11 +118,15 @@ func (e *explanationFlags) explainBody(cmd *cobra.Command, name string) error {
 		if err := e.at.call(cmd, "GET", accountPath(e.account), nil, &v); err != nil {
 			return err
 		}
-		as, fits = asked(v, e.plan), covers(v)
+		as, fits = asked(v, e.plan), v.Covers
 	}
-	refuses, done := engine.Refusals(cmd.Context(), cfg, slog.New(slog.DiscardHandler))
+	log := slog.New(slog.DiscardHandler)
+	refuses, done := engine.Refusals(cmd.Context(), cfg, log)
 	defer done()
-	v, err := explain(cmd.Context(), cfg, body, e.family, e.profile, as, fits, refuses)
+	v, err := admin.ExplainBody(cfg, admin.Body{JSON: body, Family: e.family, Profile: e.profile, Account: as},
+		admin.Moment{Routes: admin.RoutesAt(cfg, time.Now()), Predictor: routing.PredictorOf(cfg),
+			Model: routing.ModelOf(cfg), Refuses: refuses, Fits: fits,
+			Classify: func(in *routing.Input) error { return engine.ClassifyOnce(cmd.Context(), cfg, in, log) }})
 	if err != nil {
 		return err
 	}
@@ -160,17 +153,6 @@ func asked(v admin.Account, plan string) ledger.Account {
 		a.Profile = limits.DefaultProfile
 	}
 	return a
-}
-
-// covers says what an account covers now, but for the caps of its keys (GAP-137).
-func covers(v admin.Account) func(routing.Worst) bool {
-	limits := limitsOf(v)
-	within := func(more, settled, limit int64) bool { return limit == 0 || settled < limit && more <= limit-settled }
-	return func(w routing.Worst) bool {
-		return v.AvailableCredits >= 1 && w.Microcents <= v.AvailableCredits*ledger.MicrocentsPerCredit &&
-			within(w.Microcents, v.Period.SpentMicrocents, limits.SpendCapCredits*ledger.MicrocentsPerCredit) &&
-			within(w.Tokens, v.Period.Tokens, limits.TokenBudget)
-	}
 }
 
 // isRequest reports whether an argument is a request's id, and no file of that name is there.
@@ -201,86 +183,4 @@ func readBody(cmd *cobra.Command, name string) ([]byte, error) {
 		return nil, fmt.Errorf("the request is over %d bytes: give a smaller one", maxBody)
 	}
 	return body, nil
-}
-
-// codecs are the families by name.
-var codecs = map[string]families.Server{
-	"chat": chat.Server{}, "responses": responses.Server{}, "messages": messages.Server{},
-}
-
-// explain does with a body what the gateway does, up to the choice of a route.
-func explain(ctx context.Context, cfg *config.Config, body []byte, family, header string, account ledger.Account,
-	fits func(routing.Worst) bool, refuses func(*config.Route, string) bool) (*admin.Explanation, error) {
-	if family == "" {
-		family = familyOf(body)
-	}
-	codec, ok := codecs[family]
-	if !ok {
-		return nil, fmt.Errorf("there is no family %q: it is one of %s", family,
-			strings.Join(slices.Sorted(maps.Keys(codecs)), ", "))
-	}
-	doc, refusal := families.Parse(body)
-	if refusal != nil {
-		return nil, refused(refusal)
-	}
-	model, refusal := doc.Model()
-	if refusal != nil {
-		return nil, refused(refusal)
-	}
-	byModel, ok := routing.Accept(cfg.Gateway.Namespace, cfg.Gateway.ClientModels, model)
-	if !ok {
-		return nil, fmt.Errorf("the gateway would refuse the request with 404 model_not_found: it does not accept the "+
-			"model %q", model)
-	}
-	decoded, refusal := codec.Decode(doc, families.Rules{StructuredOutput: cfg.Gateway.StructuredOutput})
-	if refusal != nil {
-		return nil, refused(refusal)
-	}
-	plan := account.Plan
-	if _, ok := cfg.Plan(plan); plan != "" && !ok {
-		return nil, fmt.Errorf("the configuration has no plan %q", plan)
-	}
-	terms := engine.PlanOf(cfg, account)
-	ask := routing.Ask{Model: byModel, Effort: decoded.Effort}
-	if header != "" {
-		ask.Header = []string{header}
-	}
-	profile, err := routing.Profile(ask, terms.DefaultProfile)
-	if err != nil {
-		return nil, err
-	}
-	in := routing.NewInput(cfg, admin.RoutesAt(cfg, time.Now()), profile, decoded.LLM)
-	in.Refuses = refuses
-	in.Requires, in.Predictor = terms.Requires, routing.PredictorOf(cfg)
-	in.InputTokens, in.Account.Plan = estimator.Estimate(decoded.LLM), plan
-	v := &admin.Explanation{File: cfg.Path, Family: family, Plan: plan, Model: routing.ModelOf(cfg),
-		Classifier: cfg.Predictor.Provider}
-	if err := engine.ClassifyOnce(ctx, cfg, &in, slog.New(slog.DiscardHandler)); err != nil {
-		v.Unclassified = err.Error()
-	}
-	v.Explanation = routing.Explain(in, admin.WorstOf(estimator.Bound(decoded.LLM)), fits)
-	return v, nil
-}
-
-func refused(e *families.Error) error {
-	return fmt.Errorf("the gateway would refuse the request with %d %s: %w", e.Status, e.Code, errors.New(e.Message))
-}
-
-// familyOf is the family that a body looks like.
-func familyOf(body []byte) string {
-	var top struct {
-		Input, System, StopSequences json.RawMessage
-		Tools                        []struct {
-			InputSchema json.RawMessage `json:"input_schema"`
-		}
-	}
-	// What is not right is said when the body is decoded.
-	_ = json.Unmarshal(body, &top)
-	switch {
-	case top.Input != nil:
-		return "responses"
-	case top.System != nil || len(top.Tools) > 0 && top.Tools[0].InputSchema != nil:
-		return "messages"
-	}
-	return "chat"
 }

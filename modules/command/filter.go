@@ -40,8 +40,9 @@ func (f *listFilter) query() (url.Values, error) {
 	return values, nil
 }
 
-// writeLines copies the lines of a list as they are.
+// writeLines copies the lines of a list: JSON, as a terminal can show it.
 func writeLines(w io.Writer) func([]byte) error {
+	w = human.ScreenJSON(w)
 	return func(line []byte) error {
 		_, err := w.Write(line)
 		return err

@@ -4,11 +4,8 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"slices"
 	"strconv"
-	"strings"
 
-	"github.com/aryann/difflib"
 	"github.com/spf13/cobra"
 
 	"github.com/fareway/fareway/modules/admin"
@@ -131,18 +128,6 @@ func configurationNumber(text string) (int64, error) {
 	return n, nil
 }
 
-// diffView is the result of `gateway diff`.
-type diffView struct {
-	From  int64      `json:"from"`
-	To    int64      `json:"to"`
-	Files []fileDiff `json:"files"`
-}
-
-type fileDiff struct {
-	Path string `json:"path"`
-	Diff string `json:"diff"` // lines that begin with "+", "-" or " "
-}
-
 func diffCommand() *cobra.Command {
 	var (
 		to  target
@@ -164,7 +149,7 @@ func diffCommand() *cobra.Command {
 					return err
 				}
 			}
-			v := diffOf(both[0], both[1])
+			v := admin.DiffOf(both[0], both[1])
 			return out.print(cmd, v, func(w io.Writer) {
 				for _, f := range v.Files {
 					fmt.Fprintf(w, "--- %s, configuration %d\n+++ %s, configuration %d\n%s", f.Path, v.From, f.Path, v.To, f.Diff)
@@ -178,62 +163,4 @@ func diffCommand() *cobra.Command {
 	to.addFlags(cmd)
 	out.addFlag(cmd)
 	return cmd
-}
-
-func diffOf(from, to admin.Configuration) diffView {
-	v := diffView{From: from.Number, To: to.Number, Files: []fileDiff{}}
-	before, after := textsOf(from), textsOf(to)
-	var paths []string
-	for _, list := range [...][]admin.KeptFile{from.Files, to.Files} {
-		for _, f := range list {
-			if !slices.Contains(paths, f.Path) && before[f.Path] != after[f.Path] {
-				paths = append(paths, f.Path)
-			}
-		}
-	}
-	for _, path := range paths {
-		v.Files = append(v.Files, fileDiff{path, lineDiff(before[path], after[path])})
-	}
-	return v
-}
-
-func textsOf(c admin.Configuration) map[string]string {
-	texts := make(map[string]string)
-	for _, f := range c.Files {
-		if f.Text != nil {
-			texts[f.Path] = *f.Text
-		}
-	}
-	return texts
-}
-
-// around is how many equal lines are shown before and after different ones.
-const around = 3
-
-// lineDiff shows different lines with some around them.
-func lineDiff(before, after string) string {
-	records := difflib.Diff(strings.Split(before, "\n"), strings.Split(after, "\n"))
-	near := make([]bool, len(records))
-	for i, r := range records {
-		if r.Delta != difflib.Common {
-			for j := max(0, i-around); j <= min(len(records)-1, i+around); j++ {
-				near[j] = true
-			}
-		}
-	}
-	signs := map[difflib.DeltaType]string{difflib.Common: " ", difflib.LeftOnly: "-", difflib.RightOnly: "+"}
-	var b strings.Builder
-	gap := false
-	for i, r := range records {
-		if !near[i] {
-			gap = true
-			continue
-		}
-		if gap {
-			b.WriteString("...\n")
-			gap = false
-		}
-		b.WriteString(strings.TrimRight(signs[r.Delta]+r.Payload, " ") + "\n")
-	}
-	return b.String()
 }

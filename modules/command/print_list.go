@@ -10,6 +10,7 @@ import (
 	"net/url"
 
 	"github.com/fareway/fareway/modules/admin"
+	"github.com/fareway/fareway/modules/internal/human"
 )
 
 // printRows writes a listing as its rows come, or says that there are none.
@@ -31,7 +32,7 @@ func printRows(w io.Writer, none string, l *listing, rows func(add func(...strin
 
 // copyArray prints a list of the admin API as one JSON array, element by element.
 func copyArray(ctx context.Context, c *admin.Client, path string, query url.Values, w io.Writer) error {
-	out := bufio.NewWriterSize(w, admin.ListBuffer)
+	out := bufio.NewWriterSize(human.ScreenJSON(w), admin.ListBuffer)
 	var element bytes.Buffer
 	n := 0
 	err := c.Lines(ctx, path, query, func(line []byte) error {

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"io"
 
+	"github.com/fareway/fareway/modules/admin"
 	talks "github.com/fareway/fareway/modules/internal/routing/replay"
 	"github.com/fareway/fareway/modules/routelab/learn"
 	"github.com/fareway/fareway/plugins/families"
@@ -65,7 +66,7 @@ func readCaptureFile(file string, r io.Reader) (list []talks.Capture, err error)
 
 // generates is the family at whose path replies are made, nil for none.
 func generates(path string) families.Server {
-	for _, codec := range codecs {
+	for _, codec := range admin.Codecs {
 		for _, e := range codec.Endpoints() {
 			if e.Path == path && e.Kind == families.Generate {
 				return codec

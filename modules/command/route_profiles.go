@@ -65,19 +65,11 @@ func evalProfiles(ctx context.Context, model, hcl string) (*judgedView, *measure
 	named := func(name string, quality, microcents float64) measure.Named {
 		return measure.Named{Name: name, Point: measure.Point{Cost: microcents / microcentsPerDollar, Quality: quality}}
 	}
-	for i := range base.Routes {
-		name := base.Routes[i].Name
-		p, serves := routing.Alone(base, name)
-		v.Routes = append(v.Routes, judgedRoute{name, p.Quality, p.Microcents, serves})
-		plane.Routes = append(plane.Routes, named(name, p.Quality, p.Microcents))
+	for _, p := range routing.Standpoints(base) {
+		v.Routes = append(v.Routes, judgedRoute{p.Route, p.Quality, p.Microcents, p.Serves})
+		plane.Routes = append(plane.Routes, named(p.Route, p.Quality, p.Microcents))
 	}
-	points := base.Exchange.Points()
-	const most = 100
-	for i := 0; i < len(points); i++ {
-		if step := (len(points) + most - 1) / most; i%step != 0 && i != len(points)-1 {
-			continue
-		}
-		p := points[i]
+	for _, p := range base.Exchange.Curve(100) {
 		v.Frontier = append(v.Frontier, judgedPoint{routing.Finite(p.Rate), p.Quality, p.Microcents})
 		plane.Frontier = append(plane.Frontier, named("", p.Quality, p.Microcents).Point)
 	}

@@ -3,6 +3,7 @@ package command
 import (
 	"fmt"
 	"io"
+	"maps"
 	"slices"
 	"strings"
 
@@ -10,6 +11,7 @@ import (
 
 	"github.com/fareway/fareway/config"
 	"github.com/fareway/fareway/modules/admin"
+	"github.com/fareway/fareway/modules/internal/human"
 	"github.com/fareway/fareway/modules/internal/routing"
 )
 
@@ -39,6 +41,10 @@ two or three alike. What a client can bring about by itself (calls that do not f
 refusals, empty replies, tools that failed, prompts asked again) counts only beside
 outcomes of another account.
 ` + "`learn = false`" + ` in a route's quality block turns it off.
+
+Then it says how attempts went on this node since its process began: how many there were,
+how many failed and of what, and the median and the 95th percentile of the seconds to the
+first token and of whole attempts.
 
 Below it, without a ROUTE, is what each profile makes of usual requests (the reference
 workload of the model that predicts): its rate, the mean of the expected quality, what
@@ -111,6 +117,7 @@ func printRoutes(w io.Writer, list []admin.LearnedRoute) {
 			}
 		}
 	})
+	printCounted(w, list)
 	var known []string
 	for _, r := range list {
 		if r.Known {
@@ -126,6 +133,36 @@ func printRoutes(w io.Writer, list []admin.LearnedRoute) {
 			fmt.Fprintf(w, "Route %s does not learn: learn = false in its quality block.\n", r.Name)
 		}
 	}
+}
+
+// printCounted writes how the attempts on routes went.
+func printCounted(w io.Writer, list []admin.LearnedRoute) {
+	tried := slices.DeleteFunc(slices.Clone(list), func(r admin.LearnedRoute) bool { return r.Counted.Attempts == 0 })
+	if len(tried) == 0 {
+		return
+	}
+	fmt.Fprintf(w, "\nAttempts since %s:\n", human.Moment(tried[0].Counted.Since))
+	table(w, func(w io.Writer) {
+		fmt.Fprintln(w, "ROUTE\tATTEMPTS\tFIRST TOKEN p50\tp95\tTOOK p50\tp95\tFAILED")
+		for _, r := range tried {
+			c := r.Counted
+			var failed []string
+			for _, kind := range slices.Sorted(maps.Keys(c.Failed)) {
+				failed = append(failed, fmt.Sprintf("%d %s", c.Failed[kind], kind))
+			}
+			fmt.Fprintf(w, "%s\t%d\t%s\t%s\t%s\t%s\t%s\n", r.Name, c.Attempts, secondsText(c.FirstTokenP50),
+				secondsText(c.FirstTokenP95), secondsText(c.TookP50), secondsText(c.TookP95), orDash(strings.Join(failed, ", ")))
+		}
+	})
+	fmt.Fprintln(w)
+}
+
+// secondsText is a time in seconds, nil where there is none.
+func secondsText(v *float64) string {
+	if v == nil {
+		return "-"
+	}
+	return fmt.Sprintf("%.2f s", *v)
 }
 
 func routeFeedbackCommand() *cobra.Command {

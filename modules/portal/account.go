@@ -413,6 +413,11 @@ func plainCell(text string) string {
 
 func showCredits(v *visit) error {
 	a := v.ofAccount()
+	if id := v.r.URL.Query().Get("payment"); id != "" {
+		if err := v.returnFromPayment(a, id); err != nil {
+			return err
+		}
+	}
 	is, err := a.read(v.r.Context())
 	if err != nil {
 		return err
@@ -421,8 +426,12 @@ func showCredits(v *visit) error {
 	if err != nil {
 		return err
 	}
+	pay, err := v.payView(a)
+	if err != nil {
+		return err
+	}
 	return v.show(views.CreditsPage(v.page("Credits"), views.Credits{Account: is, Entries: page.Movements,
-		Next: page.Next}))
+		Next: page.Next, Pay: pay}))
 }
 
 // latest is a page of what moved its money, the newest first.

@@ -56,9 +56,20 @@ const password = "seven quiet otters sleep"
 // newSite serves the portal of a new engine.
 func newSite(t *testing.T) *site {
 	t.Helper()
-	cfg := &config.Config{Gateway: config.Gateway{DefaultProfile: config.ProfileBalanced}, Portal: new(config.Portal),
-		Plans: []config.Plan{{Name: "starter"}}}
-	e := enginetest.Start(t, cfg, engine.Options{OpenPeople: stores.OpenPeople})
+	return newSiteOf(t, new(config.Portal), engine.Options{OpenPeople: stores.OpenPeople})
+}
+
+// newSiteOf is newSite with a portal block and an engine's options of one's own.
+func newSiteOf(t *testing.T, block *config.Portal, o engine.Options) *site {
+	t.Helper()
+	cfg := &config.Config{Gateway: config.Gateway{DefaultProfile: config.ProfileBalanced}, Portal: block,
+		Plans: []config.Plan{{Name: "starter"}}, Profiles: config.DefaultProfiles(), Routes: []config.Route{
+			{Name: "small", Provider: "up", Model: "small-1", Quality: 0.6, ContextWindow: 128_000, MaxOutput: 4096,
+				Price: enginetest.ExampleCost, Cost: enginetest.ExampleCost},
+			{Name: "deep", Provider: "up", Model: "deep-1", Quality: 0.9, ContextWindow: 128_000, MaxOutput: 4096,
+				Price: enginetest.ExamplePrice, Cost: enginetest.ExampleCost},
+		}}
+	e := enginetest.Start(t, cfg, o)
 	h := new(Handler)
 	log := new(logBuffer)
 	h.prepare(func() *engine.Engine { return e }, slog.New(slog.NewTextHandler(log, nil)))

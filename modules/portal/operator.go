@@ -192,15 +192,6 @@ func changeAccount(v *visit) error {
 	return err
 }
 
-func showRoutes(v *visit) error {
-	var view views.Routes
-	if err := v.api(v.engine, v.actor()).Call(v.r.Context(), http.MethodGet, "/fareway/status", nil,
-		&view.Status); err != nil {
-		return err
-	}
-	return v.show(views.RoutesPage(v.page("Routes"), view))
-}
-
 // auditSpan is how much time a page of the audit trail is about at most, and auditPage how many acts it has.
 const (
 	auditSpan = 30 * 24 * time.Hour
@@ -254,6 +245,14 @@ func showConfiguration(v *visit) error {
 		}
 	}
 	view.Number = number
+	if from, err := strconv.ParseInt(v.r.URL.Query().Get("from"), 10, 64); err == nil && from != number {
+		var before admin.Configuration
+		if err := api.Call(v.r.Context(), http.MethodGet, "/fareway/configurations/"+strconv.FormatInt(from, 10), nil,
+			&before); err != nil {
+			return err
+		}
+		view.Difference = new(admin.DiffOf(before, one))
+	}
 	return v.show(views.ConfigurationPage(v.page("Configuration"), view))
 }
 

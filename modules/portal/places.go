@@ -11,6 +11,8 @@ type place struct {
 	pattern string // as http.ServeMux has it
 	// open: nobody has to be signed in.
 	open bool
+	// signed: what is sent is no form of a page, and proves itself by what it says.
+	signed bool
 	// self is for everybody who has signed in; ledgerless, also while the ledger is away.
 	self, ledgerless bool
 	// role is the least that the viewer has to be in the account that is looked at, "" for a place of no account.
@@ -61,6 +63,8 @@ var places = []place{
 	{pattern: "GET /portal/usage", role: "viewer", serve: showUsage},
 	{pattern: "GET /portal/usage.csv", role: "viewer", serve: downloadUsage},
 	{pattern: "GET /portal/credits", role: "viewer", serve: showCredits},
+	{pattern: "POST /portal/credits", role: "owner", serve: changeCredits},
+	{pattern: "POST /portal/stripe", open: true, signed: true, serve: receiveStripe},
 	{pattern: "GET /portal/connect", role: "viewer", serve: showConnect},
 	{pattern: "GET /portal/members", role: "viewer", serve: showMembers},
 	{pattern: "POST /portal/members", role: "owner", serve: changeMembers},
@@ -70,6 +74,10 @@ var places = []place{
 	{pattern: "GET /portal/operator/accounts/{id}", operator: "read-only", serve: showAccount},
 	{pattern: "POST /portal/operator/accounts/{id}", operator: "support", serve: changeAccount},
 	{pattern: "GET /portal/operator/routes", operator: "read-only", serve: showRoutes},
+	{pattern: "GET /portal/operator/simulator", operator: "read-only", serve: showSimulator},
+	{pattern: "POST /portal/operator/simulator", operator: "read-only", serve: simulate},
+	{pattern: "GET /portal/operator/routes/{name}", operator: "read-only", serve: showRoute},
+	{pattern: "GET /portal/operator/plugins", operator: "read-only", serve: showPlugins},
 	{pattern: "GET /portal/operator/people", operator: "read-only", serve: showPeople},
 	{pattern: "POST /portal/operator/people", operator: "support", serve: changePeople},
 	{pattern: "GET /portal/operator/audit", operator: "read-only", serve: showAudit},

@@ -108,7 +108,7 @@ func TestPlacesAreForWhoMay(t *testing.T) {
 		"support":   s.operator("support@example.com", people.Support),
 		"admin":     s.operator("admin@example.com", people.Admin),
 	}
-	fill := strings.NewReplacer("{$}", "", "{id}", ann.Key.ID, "{token}", "none")
+	fill := strings.NewReplacer("{$}", "", "{id}", ann.Key.ID, "{token}", "none", "{name}", "deep")
 	for _, p := range places {
 		if p.open || strings.Contains(p.pattern, "/live") {
 			continue

@@ -20,6 +20,7 @@ import (
 	"github.com/fareway/fareway/modules/gateway"
 	"github.com/fareway/fareway/modules/internal/engine"
 	"github.com/fareway/fareway/modules/internal/ledger"
+	"github.com/fareway/fareway/modules/internal/payments"
 	"github.com/fareway/fareway/modules/internal/people"
 	"github.com/fareway/fareway/modules/portal/texts"
 	"github.com/fareway/fareway/modules/portal/views"
@@ -74,6 +75,10 @@ func (v *visit) open() error {
 		return errInsecure
 	}
 	if v.r.Method != http.MethodGet && v.r.Method != http.MethodHead {
+		if p.signed {
+			v.r.Body = http.MaxBytesReader(v.w, v.r.Body, payments.MaxEvent)
+			return nil
+		}
 		if err := v.checkOrigin(); err != nil {
 			return err
 		}

@@ -14,6 +14,15 @@ portal {
     issuer    = "http://127.0.0.1:5556/dex"
     client_id = "public"
   }
+
+  stripe {
+    secret_key      = env("STRIPE_SECRET_KEY")
+    webhook_secret  = env("STRIPE_WEBHOOK_SECRET")
+    currency        = "EUR"
+    unit_amount     = 95
+    unit_credits    = 100
+    maximum_credits = 20000
+  }
 }
 
 provider "local" {

@@ -22,12 +22,14 @@ mount -t cgroup2 cgroup2 "$root/sys/fs/cgroup/unified"
 mount -t cgroup -o none,name=systemd systemd "$root/sys/fs/cgroup/systemd"
 ip link set lo up
 
-rm -rf "$root"/{etc,var/lib}/fareway
+rm -rf "$root"/{etc,var/lib,var/backups}/fareway
 rm -rf "$root"/etc/systemd/system/* "$root"/var/log/journal
 install -D -m 755 "$program" "$root/usr/bin/fareway"
 install -D -m 755 "$script" "$root/usr/local/sbin/trial"
-cp "$units"/fareway.service "$units"/fareway.socket "$root/usr/lib/systemd/system/"
+cp "$units"/*.service "$units"/*.socket "$units"/*.timer "$root/usr/lib/systemd/system/"
+install -D -m 644 "$units/../backup" "$root/etc/fareway/backup"
 chroot "$root" getent passwd fareway >/dev/null || chroot "$root" useradd --system --user-group --no-create-home fareway
+chroot "$root" install -d -o fareway -g fareway -m 700 /var/backups/fareway
 # What is about the whole machine is none of ours.
 for unit in systemd-sysctl systemd-binfmt systemd-modules-load systemd-udevd systemd-random-seed; do
 	ln -s /dev/null "$root/etc/systemd/system/$unit.service"

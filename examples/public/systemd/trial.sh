@@ -86,10 +86,20 @@ operate status
 operate account create acme --plan starter >/dev/null
 operate credit add --account acme 5000 >/dev/null
 key=$(operate key create --account acme --name laptop --json | sed -n 's/.*"key": "\(.*\)".*/\1/p')
-ask() {
+once() {
 	curl -ksS --max-time 60 -o /dev/null -w '%{http_code} %{http_version} %{time_total}\n' "$1/v1/chat/completions" \
-		-H "Authorization: Bearer $key" -d '{"model":"service/auto","messages":[{"role":"user","content":"hello"}]}' 2>&1 ||
-		true
+		-H "Authorization: Bearer $key" -d '{"model":"service/auto","messages":[{"role":"user","content":"hello"}]}' 2>&1
+}
+# Go's server closes an HTTP/2 connection that has just been made, and has had no request, like any idle one when it
+# ends (golang.org/issue/39776 is of its kind). Nothing was taken: a client connects once more, and so does this one.
+ask() {
+	local answer status=0
+	answer=$(once "$1") || status=$?
+	if [ $status = 16 ]; then
+		echo "$answer" >>/run/again
+		answer=$(once "$1") || true
+	fi
+	echo "$answer"
 }
 for url in http://localhost https://localhost; do
 	for _ in $(seq 50); do # until the certificate is there
@@ -150,6 +160,8 @@ look() {
 			fail 'a request was not served'
 		: >"$file"
 	done
+	[ ! -s /run/again ] || echo "connected again: $(wc -l </run/again)"
+	rm -f /run/again
 }
 sleep 1
 look
@@ -242,6 +254,64 @@ sleep 1
 cat /run/answers-* | sort | cut -d' ' -f1 | uniq -c
 for file in /run/answers-*; do : >"$file"; done
 sleep 1
+look
+
+# Waits until a service that a timer or a person starts has run once more, and says how it ended.
+ran() { # UNIT BEFORE
+	for _ in $(seq 300); do
+		ended=$(systemctl show "$1" --value --property ExecMainExitTimestampMonotonic)
+		[ "$ended" = "$2" ] || [ "$(systemctl show "$1" --value --property ActiveState)" = activating ] || break
+		sleep 0.2
+	done
+	[ "$ended" != "$2" ] || fail "$1 has not run"
+	echo "$1: $(systemctl show "$1" --value --property Result) $(systemctl show "$1" --value --property ExecMainStatus)"
+}
+
+says 'the timers: the first backup comes by itself, while requests do'
+operate status | grep 'backup .*NEVER MADE' || fail 'a missing backup is not in status'
+mkdir -p /etc/systemd/system/fareway-backup.timer.d
+printf '[Timer]\nOnActiveSec=\nOnActiveSec=2s\nRandomizedDelaySec=0\n' >/etc/systemd/system/fareway-backup.timer.d/trial.conf
+systemctl daemon-reload
+systemctl enable --now fareway-backup.timer fareway-restore-test.timer
+systemctl list-timers --no-pager 'fareway-*'
+[ "$(systemctl list-timers --no-pager --no-legend 'fareway-*' | wc -l)" = 2 ] || fail 'a timer waits for nothing'
+ran fareway-backup.service 0
+ls -l /var/backups/fareway
+[ "$(systemctl show fareway-backup.service --value --property Result)" = success ] || fail 'the backup has failed'
+[ "$(stat -c '%U %a' /var/backups/fareway/*.tar)" = 'fareway 600' ] || fail 'the backup is not for its user alone'
+
+says 'the monthly trial, as its unit runs it'
+systemctl start fareway-restore-test.service || fail "$(systemctl status --no-pager fareway-restore-test.service || true)"
+journalctl -b --no-pager -o cat -u fareway-restore-test.service | tail -5
+ls -lA /var/backups/fareway
+[ -z "$(find /var/backups/fareway -mindepth 1 -type d)" ] || fail 'the trial has left something'
+operate status | grep -E '^backup ' | grep -Ev 'MISSED|NEVER|NOT' || fail 'the backup or its trial is not in status'
+look
+
+says 'a backup that cannot be sent fails, and is seen'
+cat >/etc/fareway/send-backup <<'TEXT'
+#!/bin/sh
+echo "no route to the other place" >&2
+exit 1
+TEXT
+chmod 755 /etc/fareway/send-backup
+echo 'BACKUP_OPTIONS="--every 1d --send /etc/fareway/send-backup"' >/etc/fareway/backup
+! systemctl start fareway-backup.service || fail 'the unit has not failed'
+journalctl -b --no-pager -o cat -u fareway-backup.service | grep 'no route to the other place' || fail 'nobody hears why'
+operate status | grep -E '^backup .*FAILED' || fail "it is not in status: $(operate status)"
+
+says 'a timer that missed its time makes up for it at the next start'
+systemctl stop fareway-backup.timer
+rm /etc/systemd/system/fareway-backup.timer.d/trial.conf
+# An empty one takes all times away.
+printf '[Timer]\nOnActiveSec=\nOnCalendar=03:15\nRandomizedDelaySec=0\n' >/etc/systemd/system/fareway-backup.timer.d/trial.conf
+systemctl daemon-reload
+echo 'BACKUP_OPTIONS="--every 1d"' >/etc/fareway/backup
+touch -d '3 days ago' /var/lib/systemd/timers/stamp-fareway-backup.timer
+before=$(systemctl show fareway-backup.service --value --property ExecMainExitTimestampMonotonic)
+systemctl start fareway-backup.timer
+ran fareway-backup.service "$before"
+operate status | grep -E '^backup ' | grep -Ev 'MISSED|FAILED|NEVER' || fail 'the backup is not in status'
 look
 
 says 'it is stopped: drained, with status 0'

@@ -8,6 +8,7 @@ import (
 	dto "github.com/prometheus/client_model/go"
 
 	"github.com/fareway/fareway/modules/admin"
+	"github.com/fareway/fareway/modules/internal/engine"
 )
 
 const (
@@ -297,13 +298,13 @@ func times(v *float64, n float64) *float64 {
 }
 
 // quantileOf is of what came in the last minute or, where nothing did, in all that is remembered.
-func (w *Watch) quantileOf(q float64, of func(*reading) histogram) *float64 {
+func (w *Watch) quantileOf(q float64, of func(*reading) engine.Histogram) *float64 {
 	for _, span := range []time.Duration{moneySpan, longSpan} {
 		before := w.before(span)
 		if before == nil {
 			return nil
 		}
-		if v := of(w.newest()).minus(of(before)).quantile(q); v != nil {
+		if v := of(w.newest()).Minus(of(before)).Quantile(q); v != nil {
 			return v
 		}
 	}
@@ -320,9 +321,9 @@ func (w *Watch) fillRates(f *Frame, now *reading) {
 			return sum
 		}
 	}
-	first := func(r *reading) (sum histogram) {
+	first := func(r *reading) (sum engine.Histogram) {
 		for _, route := range r.routes {
-			sum = sum.plus(route.firstTokens)
+			sum = sum.Plus(route.firstTokens)
 		}
 		return sum
 	}
@@ -341,7 +342,7 @@ func (w *Watch) fillRates(f *Frame, now *reading) {
 		Cost:          times(per(now, minute, all(func(r *routeReading) float64 { return r.cost })), 60),
 		Lost:          times(per(now, minute, func(r *reading) float64 { return r.overs }), 60),
 		FirstTokenP50: w.quantileOf(0.5, first), FirstTokenP95: w.quantileOf(0.95, first),
-		LedgerP95: w.quantileOf(0.95, func(r *reading) histogram { return r.ledger }),
+		LedgerP95: w.quantileOf(0.95, func(r *reading) engine.Histogram { return r.ledger }),
 	}
 }
 
@@ -367,19 +368,19 @@ func (w *Watch) fillRoutes(f *Frame, now *reading) {
 				return 0
 			}
 		}
-		firsts := func(at *reading) (h histogram) {
+		firsts := func(at *reading) (h engine.Histogram) {
 			if v := at.routes[r.Name]; v != nil {
 				h = v.firstTokens
 			}
 			return h
 		}
-		took := func(at *reading) (h histogram) {
+		took := func(at *reading) (h engine.Histogram) {
 			if v := at.routes[r.Name]; v != nil {
 				h = v.took
 			}
 			return h
 		}
-		attempts := of(func(v *routeReading) float64 { return v.took.total() })
+		attempts := of(func(v *routeReading) float64 { return v.took.Total() })
 		failures := of(func(v *routeReading) float64 { return v.failed })
 		charged := times(per(now, minute, of(func(v *routeReading) float64 { return v.charged })), 60)
 		cost := times(per(now, minute, of(func(v *routeReading) float64 { return v.cost })), 60)

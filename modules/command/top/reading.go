@@ -2,13 +2,13 @@ package top
 
 import (
 	"maps"
-	"math"
 	"net/http"
-	"slices"
 	"strconv"
 	"time"
 
 	dto "github.com/prometheus/client_model/go"
+
+	"github.com/fareway/fareway/modules/internal/engine"
 )
 
 // reading is what a gateway's counters were at a moment.
@@ -24,7 +24,7 @@ type reading struct {
 	memory, cpu               float64 // bytes, seconds
 	files, maxFiles           float64
 	spooled                   float64
-	ledger                    histogram // seconds of a settlement
+	ledger                    engine.Histogram // seconds of a settlement
 	routes                    map[string]*routeReading
 }
 
@@ -35,67 +35,7 @@ type routeReading struct {
 	charged, cost     float64 // microcents
 	over              float64
 	input, output     float64 // tokens
-	took, firstTokens histogram
-}
-
-// histogram is a cumulative one of classic buckets.
-type histogram struct {
-	bounds []float64 // upper, ascending; the last is +Inf
-	counts []float64
-}
-
-func (h histogram) total() float64 {
-	if len(h.counts) == 0 {
-		return 0
-	}
-	return h.counts[len(h.counts)-1]
-}
-
-// plus is both together: they have the same bounds.
-func (h histogram) plus(o histogram) histogram {
-	if len(h.counts) == 0 {
-		return o
-	}
-	sum := histogram{bounds: h.bounds, counts: slices.Clone(h.counts)}
-	for i := range min(len(sum.counts), len(o.counts)) {
-		sum.counts[i] += o.counts[i]
-	}
-	return sum
-}
-
-// minus is what is new since before.
-func (h histogram) minus(before histogram) histogram {
-	diff := histogram{bounds: h.bounds, counts: slices.Clone(h.counts)}
-	for i := range min(len(diff.counts), len(before.counts)) {
-		diff.counts[i] = max(0, diff.counts[i]-before.counts[i])
-	}
-	return diff
-}
-
-// quantile is interpolated within its bucket, as Prometheus does it; nil where nothing was observed.
-func (h histogram) quantile(q float64) *float64 {
-	n := h.total()
-	if n == 0 {
-		return nil
-	}
-	rank := q * n
-	i, _ := slices.BinarySearch(h.counts, rank)
-	i = min(i, len(h.counts)-1)
-	if i == len(h.bounds)-1 { // above all bounds
-		if i == 0 {
-			return nil
-		}
-		return new(h.bounds[i-1])
-	}
-	from, below := 0.0, 0.0
-	if i > 0 {
-		from, below = h.bounds[i-1], h.counts[i-1]
-	}
-	in := h.counts[i] - below
-	if in == 0 {
-		return new(h.bounds[i])
-	}
-	return new(from + (h.bounds[i]-from)*(rank-below)/in)
+	took, firstTokens engine.Histogram
 }
 
 // readMetrics reads what the gateway's metrics say.
@@ -144,7 +84,7 @@ func readMetrics(families map[string]*dto.MetricFamily, at, since time.Time) *re
 	sum("process_max_fds", &r.maxFiles)
 	each("fareway_ledger_duration_seconds", func(labels map[string]string, m *dto.Metric) {
 		if labels["operation"] == "settle" {
-			r.ledger = buckets(m)
+			r.ledger = engine.ReadHistogram(m)
 		}
 	})
 	byRoute("fareway_running_attempts", func(v *routeReading) *float64 { return &v.running })
@@ -160,10 +100,10 @@ func readMetrics(families map[string]*dto.MetricFamily, at, since time.Time) *re
 		}
 	})
 	each("fareway_attempt_duration_seconds", func(labels map[string]string, m *dto.Metric) {
-		route(labels["route"]).took = buckets(m)
+		route(labels["route"]).took = engine.ReadHistogram(m)
 	})
 	each("fareway_time_to_first_token_seconds", func(labels map[string]string, m *dto.Metric) {
-		route(labels["route"]).firstTokens = buckets(m)
+		route(labels["route"]).firstTokens = engine.ReadHistogram(m)
 	})
 	for v := range maps.Values(r.routes) {
 		r.overs += v.over
@@ -182,16 +122,4 @@ func number(m *dto.Metric) float64 {
 		return m.GetGauge().GetValue()
 	}
 	return m.GetUntyped().GetValue()
-}
-
-func buckets(m *dto.Metric) histogram {
-	var h histogram
-	for _, b := range m.GetHistogram().GetBucket() {
-		h.bounds, h.counts = append(h.bounds, b.GetUpperBound()), append(h.counts, float64(b.GetCumulativeCount()))
-	}
-	if n := len(h.bounds); n == 0 || !math.IsInf(h.bounds[n-1], 1) {
-		h.bounds = append(h.bounds, math.Inf(1))
-		h.counts = append(h.counts, float64(m.GetHistogram().GetSampleCount()))
-	}
-	return h
 }

@@ -130,16 +130,3 @@ func TestNumbers(t *testing.T) {
 	}
 	require.Equal(t, none, rate(nil)+seconds(nil)[1:])
 }
-
-// TestQuantiles: as Prometheus interpolates them.
-func TestQuantiles(t *testing.T) {
-	t.Parallel()
-	h := buckets(readAt(t, begun, 100, 0).Metrics["fareway_time_to_first_token_seconds"].Metric[0])
-	require.Equal(t, []float64{50, 100, 100, 100}, h.counts[:4])
-	require.InDelta(t, 0.5, *h.quantile(0.5), 1e-9)
-	require.InDelta(t, 0.95, *h.quantile(0.95), 1e-9)
-	require.Nil(t, h.minus(h).quantile(0.5))
-	require.InDelta(t, 10, *histogram{bounds: []float64{10, h.bounds[3]}, counts: []float64{0, 5}}.quantile(0.5), 1e-9,
-		"above all bounds it is the highest of them")
-	require.EqualValues(t, 200, h.plus(h).total())
-}

@@ -210,7 +210,7 @@ func TestAServerThatTakesNoneOfOwners(t *testing.T) {
 	b.untilTrue(t, time.Second, func() bool { return b.Standing().Destinations[0].Failing != nil })
 	d := b.Standing().Destinations[0]
 	require.Equal(t, "owners ops", d.Key)
-	require.Equal(t, []string{"balance_low", "cap_near", "cap_reached", "account_suspended"}, d.Events)
+	require.Equal(t, []string{"balance_low", "cap_near", "cap_reached", "account_suspended", "top_up_failed"}, d.Events)
 	require.Contains(t, d.Error, "the mail server answered 554 5.7.1")
 	require.NotContains(t, d.Error, "own.test")
 	p.mu.Lock()

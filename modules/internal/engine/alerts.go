@@ -79,6 +79,7 @@ var alertLooks = map[string]alertLook{
 	"disk_full":            (*Engine).findDisksFull,
 	"backup_missing":       (*Engine).findBackupsMissing,
 	"backup_failed":        (*Engine).findBackupsFailed,
+	"payment_waiting":      (*Engine).findPaymentsWaiting,
 }
 
 // openAlerts prepares them; they begin with the first configuration that serves.

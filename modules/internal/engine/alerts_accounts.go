@@ -109,7 +109,7 @@ func (r *requests) giveBackNoted(charged, suspended []string) {
 	}
 }
 
-const suspendedEvent = "account_suspended"
+const suspendedEvent, topUpFailedEvent = "account_suspended", "top_up_failed"
 
 // accountEvents are the events that are about accounts.
 var accountEvents = config.AccountEventNames()
@@ -154,6 +154,11 @@ func (e *Engine) lookAtAccounts(ctx context.Context, known func(event string) []
 	examined, unreadable := make(map[string]bool, len(ids)), make(map[string]bool)
 	for _, event := range accountEvents {
 		seen[event] = alerts.Seen{Examined: examined, Over: make(map[string]*alerts.ForOwner)}
+	}
+	// Whose top-up fails stands elsewhere, and all of it is read each time.
+	delete(seen, topUpFailedEvent)
+	if s, ok := e.findTopUpsFailed(ctx); ok {
+		seen[topUpFailedEvent] = s
 	}
 	cfg := e.configOr(&config.Config{})
 	for _, id := range ids {

@@ -11,6 +11,7 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"net/http"
 	"os"
 	"slices"
 	"sync"
@@ -71,6 +72,8 @@ type Options struct {
 	OpenConversations func(at config.Limiter, now func() time.Time, log *slog.Logger) (affinity.Shared, error)
 	// OpenPeople prepares the store of people of a configuration with a portal. nil: there is no portal.
 	OpenPeople func(at config.Store, data string, o people.Options) *people.Service
+	// Stripe is how Stripe is reached; nil: as the environment says.
+	Stripe http.RoundTripper
 	// BeforeLedger is called when all is done that can be done without the ledger; providers run by then. It is how a
 	// process that takes another one's place (see package gateway) lets that one go on until it can begin. nil: nobody
 	// waits for that.
@@ -329,6 +332,7 @@ func (e *Engine) setBackground(o *Options) {
 			do: e.saveCounts})...),
 		// In a loop of its own: a provider may take its time.
 		inTurn(&chore{name: "charging receipts", every: receiptsEvery, do: receipts.look}),
+		inTurn(e.paymentChores(keeper.claim)...), // Stripe, too
 		// It takes minutes.
 		inTurn(&chore{name: "training by outcomes", every: trainingEvery, do: e.train}))
 }

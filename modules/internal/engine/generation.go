@@ -351,12 +351,31 @@ func (g *Generation) Tariff(ctx context.Context) (*Tariff, error) { return g.tar
 
 // Prospects are what the profiles make of the reference workload now.
 func (g *Generation) Prospects(ctx context.Context) ([]routing.Prospect, error) {
-	t, err := g.Tariff(ctx)
+	in, err := g.atPresent(ctx)
 	if err != nil {
 		return nil, err
 	}
-	return routing.Foretell(g.Config, routing.Input{Routes: t.Routes, Exchange: t.Exchange, Predictor: g.Predictor(),
-		Learned: g.learning.Outcomes().Learned(), Templates: g.learning.Templates().Known()}), nil
+	return routing.Foretell(g.Config, in), nil
+}
+
+// Standpoints are what the reference workload comes to on each route now.
+func (g *Generation) Standpoints(ctx context.Context) ([]routing.Standpoint, error) {
+	in, err := g.atPresent(ctx)
+	if err != nil {
+		return nil, err
+	}
+	in.LongAbove = g.Config.Special.LongContextAbove
+	return routing.Standpoints(in), nil
+}
+
+// atPresent is what is known of the routes that any request meets.
+func (g *Generation) atPresent(ctx context.Context) (in routing.Input, err error) {
+	t, err := g.Tariff(ctx)
+	if err != nil {
+		return in, err
+	}
+	return routing.Input{Routes: t.Routes, Exchange: t.Exchange, Predictor: g.Predictor(),
+		Learned: g.learning.Outcomes().Learned(), Templates: g.learning.Templates().Known()}, nil
 }
 
 // Predictor tells what is expected of the routes for a request; nil where there is nothing to choose and nothing

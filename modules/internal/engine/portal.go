@@ -6,18 +6,20 @@ import (
 	"sync/atomic"
 
 	"github.com/fareway/fareway/config"
+	"github.com/fareway/fareway/modules/internal/payments"
 	"github.com/fareway/fareway/modules/internal/people"
 	"github.com/fareway/fareway/modules/internal/ratelimit"
 )
 
 // portal is who may sign in to the pages, where the configuration has some.
 type portal struct {
-	open    func(people.Options) *people.Service // nil: this engine has none
-	service atomic.Pointer[people.Service]
-	config  atomic.Pointer[config.Portal]
-	closing sync.WaitGroup // of those that a configuration has taken away
-	log     func(error)
-	options people.Options
+	open     func(people.Options) *people.Service // nil: this engine has none
+	service  atomic.Pointer[people.Service]
+	config   atomic.Pointer[config.Portal]
+	closing  sync.WaitGroup // of those that a configuration has taken away
+	log      func(error)
+	options  people.Options
+	payments *payments.Service
 }
 
 // openPortal prepares it; the first configuration with the block opens it.
@@ -38,6 +40,13 @@ func (e *Engine) openPortal(o *Options, cfg *config.Config) {
 			}
 			return config.Portal{}
 		}}
+	p.payments = payments.New(payments.Options{Ledger: e.store, People: e.People, Log: e.Logger(), Now: o.Now,
+		Transport: o.Stripe, Config: func() *config.Stripe {
+			if c := p.config.Load(); c != nil {
+				return c.Stripe
+			}
+			return nil
+		}})
 }
 
 // signIns counts failures to sign in.

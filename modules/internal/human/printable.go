@@ -4,6 +4,7 @@ import (
 	"strconv"
 	"strings"
 	"unicode"
+	"unicode/utf16"
 	"unicode/utf8"
 )
 
@@ -24,7 +25,7 @@ func Printable(text string) string {
 		case r == utf8.RuneError && size == 1:
 			b.WriteString(`\x` + strconv.FormatUint(uint64(text[0])|0x100, 16)[1:])
 			marks = 0
-		case !unicode.IsPrint(r) || mark && marks == maxMarks || isInvisible(r):
+		case isHidden(r) || mark && marks == maxMarks:
 			quoted := strconv.QuoteToASCII(text[:size])
 			b.WriteString(quoted[1 : len(quoted)-1])
 		case mark:
@@ -49,6 +50,9 @@ func isPlain(text string) bool {
 	return true
 }
 
+// isHidden reports whether a terminal shows nothing for a sign, or obeys it.
+func isHidden(r rune) bool { return !unicode.IsPrint(r) || isInvisible(r) }
+
 // isInvisible reports whether a sign that counts as printable shows nothing, or changes how wide the one before it is.
 func isInvisible(r rune) bool {
 	return unicode.Is(unicode.Variation_Selector, r) || unicode.Is(unicode.Other_Default_Ignorable_Code_Point, r) ||
@@ -66,3 +70,24 @@ func PrintableLines(text string) string {
 	}
 	return strings.Join(lines, "\n")
 }
+
+// PrintableJSON is JSON of the same values of which a terminal obeys nothing: in it all is as json.Marshal writes it,
+// which escapes what ASCII has of such signs, and leaves what Unicode has.
+func PrintableJSON(text string) string {
+	if strings.IndexFunc(text, isRawInJSON) < 0 {
+		return text
+	}
+	var b strings.Builder
+	for _, r := range text {
+		if !isRawInJSON(r) {
+			b.WriteRune(r)
+			continue
+		}
+		for _, unit := range utf16.Encode([]rune{r}) {
+			b.WriteString(`\u` + strconv.FormatUint(uint64(unit)|0x10000, 16)[1:])
+		}
+	}
+	return b.String()
+}
+
+func isRawInJSON(r rune) bool { return r >= 0x7f && isHidden(r) }

@@ -1,6 +1,7 @@
 package human
 
 import (
+	"encoding/json"
 	"strings"
 	"testing"
 	"unicode/utf8"
@@ -39,5 +40,22 @@ func TestPrintableOfAnything(t *testing.T) {
 		require.False(t, strings.ContainsFunc(shown, func(r rune) bool {
 			return r < ' ' || r >= 0x7f && r < 0xa0 || r >= 0x2028 && r <= 0x202e || r >= 0x2066 && r <= 0x2069
 		}), "%q", shown)
+	})
+}
+
+// TestPrintableJSON: a terminal obeys nothing of it, and who reads it reads the same.
+func TestPrintableJSON(t *testing.T) {
+	t.Parallel()
+	require.Equal(t, `{"a": "\u009b31m\u202e日本\udb40\udc41"}`+"\n",
+		PrintableJSON("{\"a\": \"\u009b31m\u202e日本\U000e0041\"}\n"))
+	rapid.Check(t, func(t *rapid.T) {
+		value := rapid.String().Draw(t, "text")
+		text, err := json.Marshal(value)
+		require.NoError(t, err)
+		shown := PrintableJSON(string(text))
+		var again string
+		require.NoError(t, json.Unmarshal([]byte(shown), &again))
+		require.Equal(t, strings.ToValidUTF8(value, "\ufffd"), again)
+		require.False(t, strings.ContainsFunc(shown, isHidden), "%q", shown)
 	})
 }

@@ -6,10 +6,14 @@ import (
 )
 
 // Screen writes text that is for people, PrintableLines of it.
-func Screen(w io.Writer) io.Writer { return &screen{w: w} }
+func Screen(w io.Writer) io.Writer { return &screen{w: w, show: PrintableLines} }
+
+// ScreenJSON writes JSON so that a terminal can show it, PrintableJSON of it: the same values, whoever reads it.
+func ScreenJSON(w io.Writer) io.Writer { return &screen{w: w, show: PrintableJSON} }
 
 type screen struct {
 	w    io.Writer
+	show func(string) string
 	rest []byte // the beginning of a sign whose end has not come
 }
 
@@ -26,7 +30,7 @@ func (s *screen) Write(b []byte) (int, error) {
 			break
 		}
 	}
-	if _, err := io.WriteString(s.w, PrintableLines(string(text))); err != nil {
+	if _, err := io.WriteString(s.w, s.show(string(text))); err != nil {
 		return 0, err
 	}
 	return len(b), nil

@@ -102,6 +102,9 @@ var movedTables = []struct{ name, columns string }{
 	{"portal_passkeys", "id, person, name, created, used, data"},
 	{"portal_recovery", "person, hash"},
 	{"portal_identities", "issuer, subject, person, created"},
+	{"portal_payments", paymentColumns},
+	{"portal_refunds", "payment, refunded, microcents, reason, booked"},
+	{"portal_top_ups", topUpColumns},
 }
 
 // checkUnused is an ErrExists where a store has people besides those that are known, or somebody is signed in: it is

@@ -1,5 +1,6 @@
 // Package people is who may sign in to the portal, and how: people, what they are in accounts and for the gateway,
-// how they prove who they are, and their sessions. It knows nothing of pages; what an account is, the ledger knows.
+// how they prove who they are, and their sessions. It knows nothing of pages; what an account is, the ledger knows. How
+// far their payments are is kept here, too, which package payments makes.
 //
 // All of it lies in a store of its own (see store), never in the ledger's tables. Of what opens something (tokens of
 // sessions, links of invitations, recovery codes, challenges) only the SHA-256 is kept, of passwords argon2id.

@@ -112,13 +112,44 @@ func (p *Prospect) Same(o *Prospect) bool {
 		})
 }
 
-// Alone is what the workload comes to where everything goes to one route that can take it; served is the share of the
-// requests that it can.
-func Alone(base Input, route string) (p Prospect, served float64) {
-	base.Strategies = nil
-	base.Routes = slices.DeleteFunc(slices.Clone(base.Routes), func(r config.Route) bool { return r.Name != route })
-	p = Prospects(base, []config.Profile{{Name: route, Cost: 1, Quality: 1}})[0]
-	return p, 1 - p.Refused
+// Standpoint is what the reference workload comes to where everything goes to one route that can take it: means over
+// those requests, and which share of all requests they are.
+type Standpoint struct {
+	Route      string
+	Quality    float64 // expected, 0 to 1
+	Microcents float64 // expected, for a request
+	Serves     float64
+}
+
+// Standpoints are those of all routes, in their order.
+func Standpoints(base Input) []Standpoint {
+	list := make([]Standpoint, len(base.Routes))
+	samples := base.Predictor.workload()
+	for i := range samples {
+		in := base.with(&samples[i], config.Profile{})
+		s, all := in.read(), look(&in)
+		for r := range list {
+			c, why := judge(&in, all, &base.Routes[r])
+			if why != nil {
+				continue
+			}
+			in.foresee(&c, s)
+			list[r].Quality += samples[i].share * c.Quality
+			list[r].Microcents += samples[i].share * c.Cost
+			list[r].Serves += samples[i].share
+		}
+		if s != nil {
+			in.Predictor.done(s)
+		}
+	}
+	for r := range list {
+		p := &list[r]
+		p.Route = base.Routes[r].Name
+		if p.Serves > rounding {
+			p.Quality, p.Microcents = p.Quality/p.Serves, p.Microcents/p.Serves
+		}
+	}
+	return list
 }
 
 // exchangeFor makes an exchange where there is none.

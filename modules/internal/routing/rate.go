@@ -195,6 +195,18 @@ func (x *Exchange) Weights(rate float64) (cost, quality float64) {
 // Points are what the workload comes to as the rate falls from infinity to 0.
 func (x *Exchange) Points() []Point { return append([]Point{x.from}, x.ladder...) }
 
+// Curve is at most so many of Points, evenly, the first and the last among them.
+func (x *Exchange) Curve(most int) (list []Point) {
+	points := x.Points()
+	step := (len(points) + most - 1) / most
+	for i, p := range points {
+		if i%step == 0 || i == len(points)-1 {
+			list = append(list, p)
+		}
+	}
+	return list
+}
+
 // expected is what is expected of one route for one request of the workload.
 type expected struct {
 	quality, cost, units float64

@@ -134,6 +134,19 @@ func (l *Language) Milliseconds(ms float64) string {
 	return strings.ReplaceAll(strconv.FormatFloat(ms/1000, 'f', 1, 64), ".", l.decimal) + " s"
 }
 
+// Decimal writes a number with so many decimals.
+func (l *Language) Decimal(v float64, decimals int) string {
+	text, sign := strconv.FormatFloat(v, 'f', decimals, 64), ""
+	if strings.HasPrefix(text, "-") {
+		text, sign = text[1:], "-"
+	}
+	whole, fraction, _ := strings.Cut(text, ".")
+	if whole = sign + l.Digits(whole); fraction == "" {
+		return whole
+	}
+	return whole + l.decimal + fraction
+}
+
 // Has reports whether the language has a text of its own for an English one.
 func (l *Language) Has(text string) bool {
 	_, ok := l.texts[text]

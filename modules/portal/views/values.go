@@ -97,6 +97,7 @@ type Credits struct {
 	Account admin.Account
 	Entries []admin.Movement // the newest first
 	Next    string           // where the next page begins, "" for none
+	Pay     *Pay             // nil: nobody pays here
 }
 
 // Requests is a page of requests, the newest first.
@@ -178,11 +179,6 @@ type Powers struct {
 	Help   bool // refunds, links for lost passwords, keys revoked
 }
 
-// Routes is how routes do.
-type Routes struct {
-	Status admin.Status
-}
-
 // Audit is a page of the audit trail.
 type Audit struct {
 	Account string      // an id, "" for all of it
@@ -196,7 +192,28 @@ type Configuration struct {
 	Kept   []Kept
 	Number int64
 	Files  []File
+	// Difference is what is different since an older one; nil where that is not asked.
+	Difference *admin.Difference
 }
+
+// DiffLine is a line of a difference: added, removed, or neither.
+type DiffLine struct{ Sign, Text string }
+
+// diffLines are those of a file.
+func diffLines(f admin.FileDifference) (list []DiffLine) {
+	for line := range strings.Lines(f.Diff) {
+		line = strings.TrimSuffix(line, "\n")
+		l := DiffLine{Text: line}
+		if strings.HasPrefix(line, "+") || strings.HasPrefix(line, "-") {
+			l.Sign = line[:1]
+		}
+		list = append(list, l)
+	}
+	return list
+}
+
+// Plugins are the programs that providers run.
+type Plugins struct{ List []admin.Plugin }
 
 // Kept is a configuration that was in force.
 type Kept struct {
