@@ -55,7 +55,7 @@ var places = []place{
 	{pattern: "GET /portal/requests", role: "viewer", serve: showRequests},
 	{pattern: "GET /portal/requests/find", self: true, serve: findRequest},
 	{pattern: "GET /portal/requests/{id}", self: true, serve: showRequest},
-	{pattern: "GET /portal/live", role: "viewer", serve: tailRequests},
+	{pattern: "GET " + livePath, role: "viewer", serve: tailRequests},
 	{pattern: "GET /portal/keys", role: "viewer", serve: showKeys},
 	{pattern: "POST /portal/keys", role: "member", serve: makeKey},
 	{pattern: "GET /portal/keys/{id}", role: "member", serve: showKey},

@@ -22,6 +22,7 @@ import (
 	"github.com/caddyserver/caddy/v2/caddyconfig/caddyfile"
 	"github.com/caddyserver/caddy/v2/caddyconfig/httpcaddyfile"
 	"github.com/caddyserver/caddy/v2/modules/caddyhttp"
+	"github.com/klauspost/compress/gzhttp"
 
 	"github.com/fareway/fareway/modules/admin"
 	"github.com/fareway/fareway/modules/gateway"
@@ -44,6 +45,7 @@ type Handler struct {
 	engine func() *engine.Engine // nil while the gateway is not open
 	log    *slog.Logger
 	mux    *http.ServeMux
+	packed http.Handler // mux, which packs what it answers
 	guard  *http.CrossOriginProtection
 	live   liveViews
 
@@ -99,7 +101,16 @@ func (h *Handler) prepare(e func() *engine.Engine, log *slog.Logger) {
 	h.mux.HandleFunc("/portal/", func(w http.ResponseWriter, r *http.Request) {
 		h.enter(w, r, &place{open: true, serve: func(*visit) error { return errNotFound }})
 	})
+	// A page names nothing secret beside what somebody else could have put into it; how long it is says a little less so.
+	pack, err := gzhttp.NewWrapper(gzhttp.RandomJitter(64, 0, true))
+	if err != nil {
+		panic(err) // the options are fixed
+	}
+	h.packed = pack(h.mux)
 }
+
+// livePath is where requests are seen as they end.
+const livePath = "/portal/live"
 
 // IsHere reports whether a path is the portal's.
 func IsHere(path string) bool { return path == "/portal" || strings.HasPrefix(path, "/portal/") }
@@ -114,7 +125,11 @@ func (h *Handler) ServeHTTP(w http.ResponseWriter, r *http.Request, next caddyht
 	if e == nil || e.People() == nil {
 		return next.ServeHTTP(w, r)
 	}
-	h.mux.ServeHTTP(w, r)
+	if r.URL.Path == livePath {
+		h.mux.ServeHTTP(w, r) // each line has to leave at once
+		return nil
+	}
+	h.packed.ServeHTTP(w, r)
 	return nil
 }
 

@@ -139,6 +139,7 @@ func (s *site) chat(t testing.TB, key, model, agent string) (status int, id stri
 // everywhere is every page of the portal's table, with what stands in the place of what it names.
 func everywhere(t testing.TB, names map[string]string) (paths []string) {
 	t.Helper()
+	names["/portal/operator/routes/"] = "standard"
 	for _, pattern := range portal.Patterns() {
 		method, path, _ := strings.Cut(pattern, " ")
 		if method != http.MethodGet || slices.Contains(noPages, path) {
