@@ -4,7 +4,6 @@ package browsertest
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"net/http"
 	"os/exec"
@@ -228,16 +227,16 @@ func (b *tab) of(selector string) (text string) {
 	return strings.TrimSpace(text)
 }
 
-// errNoContext is what Chromium answers where the page has just given way to the next one.
-var errNoContext = errors.New("Cannot find context with specified id")
+// noContext is what Chromium answers where the page has just given way to the next one.
+const noContext = "Cannot find context with specified id"
 
 // await waits until a script says yes.
 func (b *tab) await(script string) {
 	b.Helper()
 	ctx, cancel := b.within()
 	defer cancel()
-	err := errNoContext
-	for err != nil && strings.Contains(err.Error(), errNoContext.Error()) {
+	err := chromedp.Run(ctx, chromedp.Poll(script, nil))
+	for err != nil && strings.Contains(err.Error(), noContext) {
 		err = chromedp.Run(ctx, chromedp.Poll(script, nil))
 	}
 	if err != nil {
