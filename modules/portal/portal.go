@@ -101,7 +101,6 @@ func (h *Handler) prepare(e func() *engine.Engine, log *slog.Logger) {
 	h.mux.HandleFunc("/portal/", func(w http.ResponseWriter, r *http.Request) {
 		h.enter(w, r, &place{open: true, serve: func(*visit) error { return errNotFound }})
 	})
-	// A page names nothing secret beside what somebody else could have put into it; how long it is says a little less so.
 	pack, err := gzhttp.NewWrapper(gzhttp.RandomJitter(64, 0, true))
 	if err != nil {
 		panic(err) // the options are fixed
@@ -125,8 +124,10 @@ func (h *Handler) ServeHTTP(w http.ResponseWriter, r *http.Request, next caddyht
 	if e == nil || e.People() == nil {
 		return next.ServeHTTP(w, r)
 	}
-	if r.URL.Path == livePath {
-		h.mux.ServeHTTP(w, r) // each line has to leave at once
+	// What is live has to leave at once. And an answer that has a secret in it, as a form's may, or text of a link's
+	// maker, says by how long it is packed what is in it.
+	if r.Method != http.MethodGet || r.URL.RawQuery != "" || r.URL.Path == livePath {
+		h.mux.ServeHTTP(w, r)
 		return nil
 	}
 	h.packed.ServeHTTP(w, r)
