@@ -65,6 +65,9 @@ func (v *visit) returnFromPayment(a account, id string) error {
 	}
 	switch p.State {
 	case people.PaymentBegun, people.PaymentOpen, people.PaymentPending, people.PaymentPaid:
+		if p.Kind != people.PaymentCheckout || v.viewer.Account.Role != string(people.RoleOwner) {
+			break // nobody comes back from that, or it is not they who pay
+		}
 		var now people.Payment
 		if err := a.Call(v.r.Context(), http.MethodPost, "/fareway/payments/"+url.PathEscape(id)+"/check", nil,
 			&now); err != nil {

@@ -43,14 +43,17 @@ const (
 	staleAfter = 10 * time.Minute
 	// repeatable is how long a call may be repeated by its idempotency key: Stripe keeps them for a day.
 	repeatable = 23 * time.Hour
+	// clockSkew is how far clocks of nodes may be apart.
+	clockSkew = time.Minute
 	// paidWithin is how long somebody may take to pay.
 	paidWithin = time.Hour
 	// noAccount is why a payment waits that is credited once its account is there again.
 	noAccount = "the ledger has no such account"
 	// page is how many rows are read at a time.
 	page = 100
-	// ours is the key of the metadata of Stripe's objects that has a payment's id; ofAccount has its account's.
-	ours, ofAccount = "fareway_payment", "fareway_account"
+	// ours is the key of the metadata of Stripe's objects that has a payment's id; ofAccount has its account's, and ofKind
+	// its kind.
+	ours, ofAccount, ofKind = "fareway_payment", "fareway_account", "fareway_kind"
 )
 
 // Ledger is what payments move money in.
@@ -150,7 +153,7 @@ func (s *Service) Begin(ctx context.Context, of Checkout) (p people.Payment, add
 	if err != nil {
 		return p, "", err
 	}
-	about := map[string]string{ours: p.ID, ofAccount: p.Account}
+	about := map[string]string{ours: p.ID, ofAccount: p.Account, ofKind: p.Kind}
 	in := &stripe.CheckoutSessionCreateParams{
 		Mode: stripe.String(string(stripe.CheckoutSessionModePayment)), ClientReferenceID: &p.ID, Metadata: about,
 		SuccessURL: stripe.String(of.Return + "?payment=" + p.ID), CancelURL: stripe.String(of.Return + "?payment=" + p.ID),
@@ -297,8 +300,12 @@ func (s *Service) settle(ctx context.Context, store *people.Service, id string) 
 	}
 	for i := range steps {
 		if steps[i].Microcents > 0 {
-			if _, _, err := s.o.Ledger.Correct(ctx, ledger.Correction{Account: p.Account, Microcents: -steps[i].Microcents,
-				Reference: steps[i].Reference(&p), Reason: steps[i].Reason}); err != nil {
+			_, _, err := s.o.Ledger.Correct(ctx, ledger.Correction{Account: p.Account, Microcents: -steps[i].Microcents,
+				Reference: steps[i].Reference(&p), Reason: steps[i].Reason})
+			if errors.Is(err, ledger.ErrNotFound) || errors.Is(err, ledger.ErrReference) {
+				return s.leave(ctx, store, &p, "its credits cannot be taken back: "+err.Error())
+			}
+			if err != nil {
 				return fmt.Errorf("taking back the credits of payment %s: %w", p.ID, err)
 			}
 		}
@@ -307,6 +314,16 @@ func (s *Service) settle(ctx context.Context, store *people.Service, id string) 
 		}
 	}
 	return nil
+}
+
+// leave has an operator look at a payment that is credited.
+func (s *Service) leave(ctx context.Context, store *people.Service, p *people.Payment, why string) error {
+	s.o.Log.Error("a payment waits for an operator", "payment", p.ID, "account_id", p.Account, "why", why)
+	_, err := store.ChangePayment(ctx, p.ID, "payment.wait", func(p *people.Payment) error {
+		p.State, p.Why = people.PaymentWaiting, why
+		return nil
+	})
+	return err
 }
 
 // Close says that an operator has decided about one that waits; the reason is on the audit trail.

@@ -4,7 +4,9 @@ import (
 	"bytes"
 	"context"
 	"encoding/json"
+	"fmt"
 	"log/slog"
+	"os"
 	"path/filepath"
 	"strings"
 	"sync"
@@ -16,11 +18,21 @@ import (
 	"github.com/fareway/fareway/config"
 	"github.com/fareway/fareway/modules/internal/ledger"
 	"github.com/fareway/fareway/modules/internal/ledger/ledgertest"
+	"github.com/fareway/fareway/modules/internal/ledger/postgrestest"
 	"github.com/fareway/fareway/modules/internal/payments"
 	"github.com/fareway/fareway/modules/internal/payments/stripetest"
 	"github.com/fareway/fareway/modules/internal/people"
 	"github.com/fareway/fareway/modules/internal/ratelimit"
 )
+
+func TestMain(m *testing.M) {
+	code := m.Run()
+	if err := postgrestest.StopOwn(); err != nil {
+		fmt.Fprintln(os.Stderr, err)
+		code = 1
+	}
+	os.Exit(code)
+}
 
 // books is a ledger that may be away.
 type books struct {
@@ -62,6 +74,14 @@ func (b *books) AddCredit(ctx context.Context, c ledger.Credit) (ledger.Balance,
 	return b.Store.AddCredit(ctx, c)
 }
 
+// Correct implements payments.Ledger.
+func (b *books) Correct(ctx context.Context, c ledger.Correction) (ledger.Balance, bool, error) {
+	if err := b.isAway(); err != nil {
+		return ledger.Balance{}, false, err
+	}
+	return b.Store.Correct(ctx, c)
+}
+
 // shop is a service with all that it needs, and an account.
 type shop struct {
 	*testing.T
@@ -89,7 +109,26 @@ func (s *shop) pass(d time.Duration) {
 	s.now = s.now.Add(d)
 }
 
+// onBothStores runs a test with the payments in a file, and in PostgreSQL.
+func onBothStores(t *testing.T, test func(s *shop)) {
+	t.Helper()
+	t.Run("sqlite", func(t *testing.T) {
+		t.Parallel()
+		test(open(t))
+	})
+	t.Run("postgres", func(t *testing.T) {
+		t.Parallel()
+		test(openOn(t, postgrestest.Database(t)))
+	})
+}
+
 func open(t *testing.T) *shop {
+	t.Helper()
+	return openOn(t, "")
+}
+
+// openOn opens a shop whose payments are in a database of PostgreSQL's, "" for a file.
+func openOn(t *testing.T, dsn string) *shop {
 	t.Helper()
 	s := &shop{T: t, stripe: stripetest.New(t), now: time.Now(), config: &config.Stripe{SecretKey: stripetest.Key,
 		WebhookSecret: stripetest.Secret, Currency: "eur", UnitAmount: 95, UnitCredits: 100, Minimum: 500, Maximum: 100_000}}
@@ -98,7 +137,11 @@ func open(t *testing.T) *shop {
 	a, err := s.books.CreateAccount(t.Context(), "ann", "")
 	require.NoError(t, err)
 	s.account = a
-	s.people = people.New(people.Options{Path: filepath.Join(t.TempDir(), "portal.db"), Log: slog.New(slog.DiscardHandler),
+	path := filepath.Join(t.TempDir(), "portal.db")
+	if dsn != "" {
+		path = ""
+	}
+	s.people = people.New(people.Options{Path: path, DSN: dsn, Log: slog.New(slog.DiscardHandler),
 		Config: func() config.Portal { return config.Portal{} }, Now: s.clock,
 		Limiter: ratelimit.NewMemory(ratelimit.Options{}), Record: s.books.RecordAct})
 	t.Cleanup(func() { require.NoError(t, s.people.Close()) })
@@ -139,7 +182,11 @@ func (s *shop) state(id string) people.PaymentState {
 // TestPaidOnce: a payment is credited once, whatever comes twice, late, or at the same time, and whoever looks.
 func TestPaidOnce(t *testing.T) {
 	t.Parallel()
-	s := open(t)
+	onBothStores(t, payOnce)
+}
+
+func payOnce(s *shop) {
+	t := s.T
 	p := s.begin(1000, false)
 	require.Equal(t, int64(950), p.Amount)
 	require.Equal(t, people.PaymentOpen, p.State)
@@ -353,7 +400,11 @@ func TestDispute(t *testing.T) {
 // TestTopUp: one payment for each time that the balance falls, within the month's credits, and none after failures.
 func TestTopUp(t *testing.T) {
 	t.Parallel()
-	s := open(t)
+	onBothStores(t, topUp)
+}
+
+func topUp(s *shop) {
+	t := s.T
 	_, err := s.SetTopUp(t.Context(), s.account.ID, payments.Setting{Active: true, Threshold: 600, Credits: 500,
 		Monthly: 1000})
 	require.ErrorIs(t, err, people.ErrInvalid, "there is nothing to pay with")

@@ -61,7 +61,8 @@ func (s *Service) SetTopUp(ctx context.Context, account string, in Setting) (peo
 	if err != nil {
 		return people.TopUp{}, err
 	}
-	if _, ok := c.Price(in.Credits); in.Active && !ok {
+	amount, ok := c.Price(in.Credits)
+	if in.Active && !ok {
 		return people.TopUp{}, fmt.Errorf("%w: %d credits: a payment buys %d to %d, in multiples of %d", people.ErrInvalid,
 			in.Credits, c.Minimum, c.Maximum, c.UnitCredits)
 	}
@@ -81,6 +82,7 @@ func (s *Service) SetTopUp(ctx context.Context, account string, in Setting) (peo
 		v.Failures, v.Why, v.Next = 0, "", time.Time{}
 		if in.Active {
 			v.Threshold, v.Credits, v.Monthly = in.Threshold, in.Credits, in.Monthly
+			v.Amount, v.Currency = amount, c.Currency
 			v.By = ledger.ActorOf(ctx)
 		}
 		if v.Active = in.Active; in.Forget {
@@ -122,7 +124,7 @@ func (s *Service) topUp(ctx context.Context, c *config.Stripe, store *people.Ser
 	case a.State != ledger.Active || a.Balance.Net() >= v.Threshold*ledger.MicrocentsPerCredit:
 		return nil
 	}
-	p, _, err := store.BeginTopUp(ctx, v.Account, func(credits int64) (people.Payment, error) {
+	p, err := store.BeginTopUp(ctx, v.Account, func(credits int64) (people.Payment, error) {
 		switch a, err := s.o.Ledger.Account(ctx, v.Account); {
 		case err != nil:
 			return people.Payment{}, err
@@ -148,58 +150,58 @@ func (s *Service) topUp(ctx context.Context, c *config.Stripe, store *people.Ser
 }
 
 // charge asks Stripe for the money of a top-up. It is kept already, and its id is the call's idempotency key: repeated
-// after a crash it is the same charge. Once Stripe has forgotten the key, an operator has to look.
+// after a crash it is the same charge, and so it is asked for with what was kept then. Only a card that is declined is
+// one that was not charged: after any other answer nobody knows, and it is asked again. Once Stripe may have forgotten
+// the key, also for all that a clock says that goes back, an operator has to look.
 func (s *Service) charge(ctx context.Context, c *config.Stripe, store *people.Service, p *people.Payment) error {
-	if s.o.Now().Sub(p.Created) > repeatable {
+	if age := s.o.Now().Sub(p.Created); age > repeatable || age < -clockSkew {
 		_, err := store.ChangePayment(ctx, p.ID, "payment.wait", func(p *people.Payment) error {
 			p.State, p.Why = people.PaymentWaiting, "Stripe has not said within a day whether it is paid"
 			return nil
 		})
 		return err
 	}
-	v, err := store.TopUp(ctx, p.Account)
-	if err != nil {
-		return err
-	}
-	if v.Method == "" {
-		return store.EndTopUp(ctx, p.ID, "there is nothing to pay with any more")
-	}
-	in := &stripe.PaymentIntentCreateParams{Amount: &p.Amount, Currency: &p.Currency, Customer: &v.Customer,
-		PaymentMethod: &v.Method, OffSession: stripe.Bool(true), Confirm: stripe.Bool(true),
+	in := &stripe.PaymentIntentCreateParams{Amount: &p.Amount, Currency: &p.Currency, Customer: &p.Customer,
+		PaymentMethod: &p.Method, OffSession: stripe.Bool(true), Confirm: stripe.Bool(true),
 		Description: stripe.String(fmt.Sprintf("%d credits", p.Credits)),
-		Metadata:    map[string]string{ours: p.ID, ofAccount: p.Account}}
+		Metadata:    map[string]string{ours: p.ID, ofAccount: p.Account, ofKind: p.Kind}}
 	in.IdempotencyKey = &p.ID
 	intent, err := s.api(c.SecretKey).V1PaymentIntents.Create(ctx, in)
 	if err == nil {
 		return s.takeIntent(ctx, store, intent)
 	}
 	e, ok := errors.AsType[*stripe.Error](err)
-	if !ok || e.HTTPStatusCode >= 500 || e.HTTPStatusCode == 429 || e.HTTPStatusCode == 409 {
-		return wrap(err) // nobody knows: it is asked again
+	if !ok || e.Type != stripe.ErrorTypeCard {
+		return wrap(err)
 	}
-	why := strings.TrimSpace(fmt.Sprintf("%s %s", e.Code, e.DeclineCode))
-	if why == "" {
-		why = string(e.Type)
-	}
-	return store.EndTopUp(ctx, p.ID, why)
+	return store.EndTopUp(ctx, p.ID, strings.TrimSpace(fmt.Sprintf("%s %s", e.Code, e.DeclineCode)))
 }
 
 // takeIntent takes what Stripe says of the payment of a top-up.
 func (s *Service) takeIntent(ctx context.Context, store *people.Service, intent *stripe.PaymentIntent) error {
 	p, ok, err := s.find(ctx, store, intent.Metadata, intent.ID)
-	if err != nil || !ok || p.Kind != people.PaymentAutomatic || p.Intent != "" && p.Intent != intent.ID {
+	switch {
+	case err != nil:
 		return err
+	case !ok && intent.Metadata[ofKind] == people.PaymentAutomatic && intent.Status == stripe.PaymentIntentStatusSucceeded:
+		return s.keepUnknown(ctx, store, intent.Metadata, people.Payment{Kind: people.PaymentAutomatic,
+			Amount: intent.AmountReceived, Currency: string(intent.Currency), Live: intent.Livemode, Intent: intent.ID})
+	case !ok || p.Kind != people.PaymentAutomatic || p.Intent != "" && p.Intent != intent.ID:
+		return nil
 	}
 	switch intent.Status {
 	case stripe.PaymentIntentStatusSucceeded:
 		switch p.State {
-		case people.PaymentCredited, people.PaymentWaiting, people.PaymentClosed:
+		case people.PaymentCredited, people.PaymentClosed:
 			return nil // said again: failures since then count on
+		case people.PaymentWaiting, people.PaymentPaid:
+		default:
+			// First, so that it is done again where notePaid is not reached.
+			if err := store.EndTopUp(ctx, p.ID, ""); err != nil {
+				return err
+			}
 		}
 		if err := s.notePaid(ctx, store, &p, "", intent.ID, intent.AmountReceived, string(intent.Currency)); err != nil {
-			return err
-		}
-		if err := store.EndTopUp(ctx, p.ID, ""); err != nil {
 			return err
 		}
 		return s.settle(ctx, store, p.ID)

@@ -74,7 +74,7 @@ func (s *Service) take(ctx context.Context, store *people.Service, e *stripe.Eve
 			return err
 		}
 		p, ok, err := s.find(ctx, store, intent.Metadata, intent.ID)
-		if !ok || err != nil || p.Kind != people.PaymentAutomatic {
+		if err != nil || ok && p.Kind != people.PaymentAutomatic {
 			return err // of a checkout the session tells
 		}
 		return s.takeIntent(ctx, store, intent)
@@ -91,7 +91,8 @@ func (s *Service) take(ctx context.Context, store *people.Service, e *stripe.Eve
 			s.o.Log.Error("a refund is of another amount than its payment, and is let be", "payment", p.ID, "charge", charge.ID)
 			return nil
 		}
-		if err := store.NoteRefund(ctx, p.ID, charge.AmountRefunded, false, "given back in Stripe"); err != nil {
+		if err := store.NoteRefund(ctx, p.ID, people.GivenBack{Amount: charge.AmountRefunded,
+			Reason: "given back in Stripe"}); err != nil {
 			return err
 		}
 		return s.settle(ctx, store, p.ID)
@@ -126,7 +127,12 @@ func (s *Service) takeSession(ctx context.Context, store *people.Service, sessio
 	case err != nil:
 		return err
 	case !ok:
-		return s.keepUnknown(ctx, store, session)
+		if session.PaymentStatus != stripe.CheckoutSessionPaymentStatusPaid {
+			return nil
+		}
+		return s.keepUnknown(ctx, store, session.Metadata, people.Payment{Kind: people.PaymentCheckout,
+			Amount: session.AmountTotal, Currency: string(session.Currency), Live: session.Livemode, Session: session.ID,
+			Intent: idOf(session.PaymentIntent)})
 	case p.Kind != people.PaymentCheckout || p.Session != "" && p.Session != session.ID:
 		s.o.Log.Error("a session of Stripe's is another one than its payment's, and is let be", "payment", p.ID, "session",
 			session.ID)
@@ -142,6 +148,9 @@ func (s *Service) takeSession(ctx context.Context, store *people.Service, sessio
 		}
 		if err := s.settle(ctx, store, p.ID); err != nil {
 			return err
+		}
+		if p.State == people.PaymentCredited {
+			return nil // said again: what was kept then may have been forgotten since, or given way to another one
 		}
 		return s.keepMethod(ctx, store, &p, session)
 	case session.Status == stripe.CheckoutSessionStatusComplete:
@@ -169,7 +178,12 @@ func (s *Service) notePaid(ctx context.Context, store *people.Service, p *people
 	amount int64, currency string) error {
 	now, err := store.ChangePayment(ctx, p.ID, "", func(p *people.Payment) error {
 		switch p.State {
-		case people.PaymentPaid, people.PaymentCredited, people.PaymentWaiting, people.PaymentClosed:
+		case people.PaymentWaiting:
+			if p.Intent == "" {
+				p.Session, p.Intent = session, intent // for who looks at it, and disputes
+			}
+			return nil
+		case people.PaymentPaid, people.PaymentCredited, people.PaymentClosed:
 			return nil
 		}
 		p.State, p.Session, p.Intent, p.Why = people.PaymentPaid, session, intent, ""
@@ -185,24 +199,23 @@ func (s *Service) notePaid(ctx context.Context, store *people.Service, p *people
 	return err
 }
 
-// keepUnknown keeps a session that was paid for an account of this ledger, and that no payment here is for: the store
-// was put back to an earlier time. Nobody is credited by that: an operator looks at it.
-func (s *Service) keepUnknown(ctx context.Context, store *people.Service, session *stripe.CheckoutSession) error {
-	account := session.Metadata[ofAccount]
-	if account == "" || session.PaymentStatus != stripe.CheckoutSessionPaymentStatusPaid {
+// keepUnknown keeps what was paid for an account of this ledger, and that no payment here is for: the store was put back
+// to an earlier time. Nobody is credited by that: an operator looks at it.
+func (s *Service) keepUnknown(ctx context.Context, store *people.Service, about map[string]string, p people.Payment,
+) error {
+	if about[ofAccount] == "" {
 		return nil
 	}
-	a, err := s.o.Ledger.Account(ctx, account)
+	a, err := s.o.Ledger.Account(ctx, about[ofAccount])
 	switch {
 	case errors.Is(err, ledger.ErrNotFound):
 		return nil // another gateway's
 	case err != nil:
 		return err
 	}
-	err = store.KeepPayment(ctx, people.Payment{ID: session.Metadata[ours], Account: a.ID, Kind: people.PaymentCheckout,
-		By: Actor, Amount: max(session.AmountTotal, 1), Currency: string(session.Currency), Live: session.Livemode,
-		State: people.PaymentWaiting, Why: "this gateway did not begin it, or has forgotten it", Session: session.ID,
-		Intent: idOf(session.PaymentIntent)})
+	p.ID, p.Account, p.By, p.Amount = about[ours], a.ID, Actor, max(p.Amount, 1)
+	p.State, p.Why = people.PaymentWaiting, "this gateway did not begin it, or has forgotten it"
+	err = store.KeepPayment(ctx, p)
 	if errors.Is(err, people.ErrInvalid) {
 		return nil // made by somebody else
 	}
@@ -221,7 +234,13 @@ func (s *Service) takeDispute(ctx context.Context, store *people.Service, d *str
 	}
 	switch d.Status {
 	case stripe.DisputeStatusLost:
-		if err := store.NoteRefund(ctx, p.ID, d.Amount, true, "a dispute is lost"); err != nil {
+		if string(d.Currency) != p.Currency {
+			s.o.Log.Error("a dispute is in another currency than its payment, and is left to an operator", "payment", p.ID,
+				"dispute", d.ID)
+			break
+		}
+		if err := store.NoteRefund(ctx, p.ID, people.GivenBack{Amount: d.Amount, Dispute: d.ID,
+			Reason: "a dispute is lost"}); err != nil {
 			return err
 		}
 		return s.settle(ctx, store, p.ID)
@@ -242,11 +261,5 @@ func (s *Service) takeDispute(ctx context.Context, store *people.Service, d *str
 	}); err != nil {
 		return err
 	}
-	_, err = store.ChangeTopUp(ctx, p.Account, "account.set_top_up", func(v *people.TopUp) error {
-		if v.Active {
-			v.Active, v.Why = false, "a payment is disputed"
-		}
-		return nil
-	})
-	return err
+	return store.EndTopUps(ctx, p.Account, "a payment is disputed")
 }

@@ -54,7 +54,7 @@ func Copy(ctx context.Context, from, to string) (err error) {
 	return files.SyncFolder(filepath.Dir(to))
 }
 
-// forgetSessions takes what opens something out of a copy.
+// forgetSessions takes what opens something, or pays by itself, out of a copy.
 func forgetSessions(ctx context.Context, path string) (err error) {
 	db, err := openSQLite(path, url.Values{"_pragma": {"secure_delete(on)"}})
 	if err != nil {
@@ -62,7 +62,9 @@ func forgetSessions(ctx context.Context, path string) (err error) {
 	}
 	defer func() { err = errors.Join(err, db.Close()) }()
 	for _, statement := range []string{`DELETE FROM portal_sessions`, `DELETE FROM portal_challenges`,
-		`DELETE FROM portal_invitations WHERE reset = 1 OR email = ''`} {
+		`DELETE FROM portal_invitations WHERE reset = 1 OR email = ''`,
+		// What is put back lacks the payments since then, and where it is a second gateway the first one pays, too.
+		`UPDATE portal_top_ups SET active = 0, why = 'put back from a backup' WHERE active = 1`} {
 		if _, err := db.ExecContext(ctx, statement); err != nil {
 			return err
 		}
@@ -103,7 +105,7 @@ var movedTables = []struct{ name, columns string }{
 	{"portal_recovery", "person, hash"},
 	{"portal_identities", "issuer, subject, person, created"},
 	{"portal_payments", paymentColumns},
-	{"portal_refunds", "payment, refunded, microcents, reason, booked"},
+	{"portal_refunds", "payment, refunded, dispute, microcents, reason, booked"},
 	{"portal_top_ups", topUpColumns},
 }
 

@@ -20,6 +20,11 @@ func TestCopiesAreWhole(t *testing.T) {
 	link := f.invited("bob@example.com", people.RoleViewer)
 	reset, _, err := f.InviteReset(t.Context(), v.Person, "")
 	require.NoError(t, err)
+	_, err = f.ChangeTopUp(t.Context(), "acct_1", "", func(v *people.TopUp) error {
+		v.Active, v.Method = true, "pm_1"
+		return nil
+	})
+	require.NoError(t, err)
 	to := filepath.Join(t.TempDir(), "copy.db")
 	require.NoError(t, people.Copy(t.Context(), f.options.Path, to))
 	require.NoError(t, people.Check(t.Context(), to))
@@ -30,6 +35,12 @@ func TestCopiesAreWhole(t *testing.T) {
 	}
 	copied := newFixture(t, to, "")
 	require.Empty(t, copied.opens(token), "a session that may have ended since is in a copy")
+	for s, active := range map[*people.Service]bool{f.Service: true, copied.Service: false} {
+		v, err := s.TopUp(t.Context(), "acct_1")
+		require.NoError(t, err)
+		require.Equal(t, active, v.Active, "a copy that is put back charges nobody by itself")
+		require.Equal(t, "pm_1", v.Method)
+	}
 	_, err = copied.ReadInvitation(t.Context(), reset)
 	require.ErrorIs(t, err, people.ErrExpired)
 	_, err = copied.ReadInvitation(t.Context(), link)

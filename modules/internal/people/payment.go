@@ -48,8 +48,11 @@ type Payment struct {
 	Why      string       `json:"why,omitempty"`
 	Session  string       `json:"session,omitempty"` // of Stripe's Checkout
 	Intent   string       `json:"payment_intent,omitempty"`
+	Customer string       `json:"-"`                  // Stripe's, and
+	Method   string       `json:"-"`                  // what a top-up is paid with
 	Refunded int64        `json:"refunded"`           // of the amount
-	Disputed string       `json:"disputed,omitempty"` // "open", "won" or "lost"
+	Lost     int64        `json:"lost,omitempty"`     // of the amount, in disputes
+	Disputed string       `json:"disputed,omitempty"` // "open", "won", "lost", or "closed" by an operator
 	Created  time.Time    `json:"created"`
 	Changed  time.Time    `json:"changed"`
 }
@@ -66,21 +69,21 @@ func (p *Payment) Reference() string {
 const maxPaymentsAnHour = 20
 
 const paymentColumns = `id, account, kind, made_by, credits, amount, currency, live, state, why, session, intent,
-	refunded, disputed, created, changed`
+	customer, method, refunded, lost, disputed, created, changed`
 
 func readPayment(row scanner) (p Payment, err error) {
 	var live, created, changed int64
 	err = row.Scan(&p.ID, &p.Account, &p.Kind, &p.By, &p.Credits, &p.Amount, &p.Currency, &live, &p.State, &p.Why,
-		&p.Session, &p.Intent, &p.Refunded, &p.Disputed, &created, &changed)
+		&p.Session, &p.Intent, &p.Customer, &p.Method, &p.Refunded, &p.Lost, &p.Disputed, &created, &changed)
 	p.Live, p.Created, p.Changed = live != 0, moment(created), moment(changed)
 	return p, err
 }
 
 func (t *tx) insertPayment(p *Payment) error {
 	_, err := t.exec(`INSERT INTO portal_payments (`+paymentColumns+`)
-		VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13, $14, $15, $16)`, p.ID, p.Account, p.Kind, p.By,
-		p.Credits, p.Amount, p.Currency, flag(p.Live), string(p.State), p.Why, p.Session, p.Intent, p.Refunded, p.Disputed,
-		nanos(p.Created), nanos(p.Changed))
+		VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13, $14, $15, $16, $17, $18, $19)`, p.ID, p.Account,
+		p.Kind, p.By, p.Credits, p.Amount, p.Currency, flag(p.Live), string(p.State), p.Why, p.Session, p.Intent, p.Customer,
+		p.Method, p.Refunded, p.Lost, p.Disputed, nanos(p.Created), nanos(p.Changed))
 	return err
 }
 
@@ -245,34 +248,51 @@ func (p *Payment) takenBy(refunded int64) int64 {
 	return n.Quo(n, big.NewInt(p.Amount)).Int64()
 }
 
-// NoteRefund notes that so much of a payment's amount was given back, all together; or, where lost is set, that a
-// dispute about so much is lost. What is known already changes nothing, in whatever order it comes. What it takes away
-// has to be booked: see UnbookedRefunds.
-func (s *Service) NoteRefund(ctx context.Context, id string, amount int64, lost bool, reason string) error {
+// GivenBack is what Stripe says of a payment's amount: that so much was given back, all together, or, where Dispute is
+// its id, that a dispute about so much is lost.
+type GivenBack struct {
+	Amount  int64
+	Dispute string
+	Reason  string
+}
+
+// NoteRefund notes what was given back. What is known already changes nothing, in whatever order it comes. What it takes
+// away has to be booked: see UnbookedRefunds. The account tops itself up no more until its owner says so again: what is
+// taken away would be paid for at once. A payment that an operator has decided about waits for one again.
+func (s *Service) NoteRefund(ctx context.Context, id string, v GivenBack) error {
+	now := s.now()
 	return s.store.transact(ctx, func(t *tx) error {
 		p, err := t.payment(id)
 		if err != nil {
 			return err
 		}
-		to := min(amount, p.Amount)
-		if lost {
-			if p.Disputed == disputeLost {
-				return nil
+		before := min(p.Refunded+p.Lost, p.Amount)
+		if v.Dispute == "" {
+			p.Refunded = max(p.Refunded, min(v.Amount, p.Amount))
+		} else {
+			var known int64
+			if _, err := t.find(`SELECT count(*) FROM portal_refunds WHERE payment = $1 AND dispute = $2`,
+				[]any{p.ID, v.Dispute}, &known); err != nil || known > 0 {
+				return err
 			}
-			to = min(p.Refunded+amount, p.Amount)
-			p.Disputed = disputeLost
+			p.Lost, p.Disputed = min(p.Lost+v.Amount, p.Amount), disputeLost
 		}
-		if to > p.Refunded {
-			if _, err := t.exec(`INSERT INTO portal_refunds (payment, refunded, microcents, reason, booked)
-				VALUES ($1, $2, $3, $4, 0)`, p.ID, to, p.takenBy(to)-p.takenBy(p.Refunded), reason); err != nil {
+		if to := min(p.Refunded+p.Lost, p.Amount); to > before {
+			if _, err := t.exec(`INSERT INTO portal_refunds (payment, refunded, dispute, microcents, reason, booked)
+				VALUES ($1, $2, $3, $4, $5, 0)`, p.ID, to, v.Dispute, p.takenBy(to)-p.takenBy(before), v.Reason); err != nil {
 				return err
 			}
 			t.note("payment.refund", p.Account, p.ID, map[string]any{"refunded": to, "amount": p.Amount,
-				"currency": p.Currency, "reason": reason})
-			p.Refunded = to
+				"currency": p.Currency, "reason": v.Reason})
+			if p.State == PaymentClosed {
+				p.State, p.Why = PaymentWaiting, v.Reason+", after it was closed"
+			}
+			if err := t.endTopUps(p.Account, "a payment was given back", now); err != nil {
+				return err
+			}
 		}
-		_, err = t.exec(`UPDATE portal_payments SET refunded = $2, disputed = $3 WHERE id = $1`, p.ID, p.Refunded,
-			p.Disputed)
+		_, err = t.exec(`UPDATE portal_payments SET refunded = $2, lost = $3, disputed = $4, state = $5, why = $6
+			WHERE id = $1`, p.ID, p.Refunded, p.Lost, p.Disputed, string(p.State), p.Why)
 		return err
 	})
 }

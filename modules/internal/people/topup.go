@@ -15,6 +15,8 @@ type TopUp struct {
 	Threshold int64     `json:"threshold_credits"`
 	Credits   int64     `json:"credits"`
 	Monthly   int64     `json:"monthly_credits"`
+	Amount    int64     `json:"amount,omitempty"` // what one costs, as its owner agreed to
+	Currency  string    `json:"currency,omitempty"`
 	Customer  string    `json:"-"`                // Stripe's
 	Method    string    `json:"-"`                // Stripe's; "": nobody has consented
 	Card      string    `json:"method,omitempty"` // for people
@@ -35,13 +37,13 @@ const (
 // ErrTopUp: there is no top-up now: one is on its way, or the month's credits are used up.
 var ErrTopUp = errors.New("no top-up now")
 
-const topUpColumns = `account, active, threshold, credits, monthly, customer, method, method_text, failures, next, why,
-	made_by, changed`
+const topUpColumns = `account, active, threshold, credits, monthly, amount, currency, customer, method, method_text,
+	failures, next, why, made_by, changed`
 
 func readTopUp(row scanner) (v TopUp, err error) {
 	var active, next, changed int64
-	err = row.Scan(&v.Account, &active, &v.Threshold, &v.Credits, &v.Monthly, &v.Customer, &v.Method, &v.Card,
-		&v.Failures, &next, &v.Why, &v.By, &changed)
+	err = row.Scan(&v.Account, &active, &v.Threshold, &v.Credits, &v.Monthly, &v.Amount, &v.Currency, &v.Customer,
+		&v.Method, &v.Card, &v.Failures, &next, &v.Why, &v.By, &changed)
 	v.Active, v.Next, v.Changed = active != 0, moment(next), moment(changed)
 	return v, err
 }
@@ -102,28 +104,46 @@ func (s *Service) ChangeTopUp(ctx context.Context, account, note string, change 
 }
 
 func (t *tx) writeTopUp(v *TopUp, found bool) error {
-	query := `INSERT INTO portal_top_ups (active, threshold, credits, monthly, customer, method, method_text, failures,
-		next, why, made_by, changed, account) VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13)`
+	query := `INSERT INTO portal_top_ups (active, threshold, credits, monthly, amount, currency, customer, method,
+		method_text, failures, next, why, made_by, changed, account)
+		VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13, $14, $15)`
 	if found {
-		query = `UPDATE portal_top_ups SET active = $1, threshold = $2, credits = $3, monthly = $4, customer = $5,
-			method = $6, method_text = $7, failures = $8, next = $9, why = $10, made_by = $11, changed = $12
-			WHERE account = $13`
+		query = `UPDATE portal_top_ups SET active = $1, threshold = $2, credits = $3, monthly = $4, amount = $5,
+			currency = $6, customer = $7, method = $8, method_text = $9, failures = $10, next = $11, why = $12, made_by = $13,
+			changed = $14 WHERE account = $15`
 	}
-	_, err := t.exec(query, flag(v.Active), v.Threshold, v.Credits, v.Monthly, v.Customer, v.Method, v.Card, v.Failures,
-		nanos(v.Next), v.Why, v.By, nanos(v.Changed), v.Account)
+	_, err := t.exec(query, flag(v.Active), v.Threshold, v.Credits, v.Monthly, v.Amount, v.Currency, v.Customer, v.Method,
+		v.Card, v.Failures, nanos(v.Next), v.Why, v.By, nanos(v.Changed), v.Account)
 	return err
+}
+
+// endTopUps has an account top itself up no more.
+func (t *tx) endTopUps(account, why string, now time.Time) error {
+	v, _, err := t.topUp(account)
+	if err != nil || !v.Active {
+		return err
+	}
+	v.Active, v.Why, v.Changed = false, why, now
+	t.note("account.set_top_up", account, account, map[string]any{"active": false, "why": why})
+	return t.writeTopUp(&v, true)
+}
+
+// EndTopUps has an account top itself up no more, for a reason.
+func (s *Service) EndTopUps(ctx context.Context, account, why string) error {
+	now := s.now()
+	return s.store.transact(ctx, func(t *tx) error { return t.endTopUps(account, why, now) })
 }
 
 // BeginTopUp keeps the payment of a top-up before Stripe is asked for it. ErrTopUp where one is on its way already, it
 // is not the time, or the month's credits do not suffice: so there is one for each time that the balance falls, whoever
-// looks, and however often. price says what it costs, or ErrTopUp where the balance needs none.
-func (s *Service) BeginTopUp(ctx context.Context, account string, price func(credits int64) (Payment, error)) (Payment,
-	TopUp, error) {
+// looks, and however often. price says what it costs, or ErrTopUp where the balance needs none; where that is not what
+// the owner has agreed to, there is none any more.
+func (s *Service) BeginTopUp(ctx context.Context, account string, price func(credits int64) (Payment, error)) (p Payment,
+	err error) {
 	now := s.now()
 	id := newID("pay")
-	var p Payment
-	var of TopUp
-	err := s.store.transact(ctx, func(t *tx) error {
+	agreed := true
+	err = s.store.transact(ctx, func(t *tx) error {
 		v, found, err := t.topUp(account)
 		switch {
 		case err != nil:
@@ -131,7 +151,7 @@ func (s *Service) BeginTopUp(ctx context.Context, account string, price func(cre
 		case !found || !v.Active || v.Method == "" || now.Before(v.Next):
 			return ErrTopUp
 		}
-		var n, used int64
+		var n, used, lately int64
 		if _, err := t.find(`SELECT count(*) FROM portal_payments WHERE account = $1 AND kind = 'automatic'
 			AND state IN ('begun', 'open', 'pending', 'paid', 'waiting')`, []any{account}, &n); err != nil {
 			return err
@@ -141,8 +161,12 @@ func (s *Service) BeginTopUp(ctx context.Context, account string, price func(cre
 			AND kind = 'automatic' AND state <> 'failed' AND created >= $2`, []any{account, nanos(month)}, &used); err != nil {
 			return err
 		}
+		if _, err := t.find(`SELECT count(*) FROM portal_payments WHERE account = $1 AND created > $2`,
+			[]any{account, nanos(now.Add(-time.Hour))}, &lately); err != nil {
+			return err
+		}
 		switch {
-		case n > 0:
+		case n > 0 || lately >= maxPaymentsAnHour:
 			return ErrTopUp
 		case used+v.Credits > v.Monthly:
 			return fmt.Errorf("%w: %d credits of the month's %d are used", ErrTopUp, used, v.Monthly)
@@ -151,14 +175,20 @@ func (s *Service) BeginTopUp(ctx context.Context, account string, price func(cre
 		if p, err = price(v.Credits); err != nil {
 			return err
 		}
-		of = v
+		if agreed = p.Amount == v.Amount && p.Currency == v.Currency; !agreed {
+			return t.endTopUps(account, "the price has changed", now)
+		}
+		p.Customer, p.Method = v.Customer, v.Method
 		p.ID, p.Account, p.Kind, p.By, p.State = id, account, PaymentAutomatic, "top-up set by "+v.By, PaymentBegun
 		p.Created, p.Changed = now, now
 		t.note("payment.begin", account, p.ID, map[string]any{"credits": p.Credits, "amount": p.Amount,
 			"currency": p.Currency, "kind": p.Kind})
 		return t.insertPayment(&p)
 	})
-	return p, of, err
+	if err == nil && !agreed {
+		err = ErrTopUp
+	}
+	return p, err
 }
 
 // EndTopUp notes how the payment of a top-up has ended: after some failures in a row there is none any more.
@@ -170,8 +200,10 @@ func (s *Service) EndTopUp(ctx context.Context, id, failure string) error {
 			return err
 		}
 		if failure != "" {
-			if p.State == PaymentFailed || p.State == PaymentCredited || p.State == PaymentPaid {
-				return nil // it was noted
+			switch p.State {
+			case PaymentBegun, PaymentPending:
+			default:
+				return nil // it was noted, or has ended otherwise
 			}
 			if _, err := t.exec(`UPDATE portal_payments SET state = 'failed', why = $2, changed = $3 WHERE id = $1`, id,
 				failure, nanos(now)); err != nil {

@@ -35,6 +35,7 @@ type Server struct {
 
 	mu       sync.Mutex
 	answers  map[string]Object // by idempotency key
+	asked    map[string]string // with what, by the same
 	Sessions map[string]Object
 	Intents  map[string]Object
 	// Decline is the decline code of charges without a customer present, "" for none; Away: it answers nothing.
@@ -48,7 +49,7 @@ type Server struct {
 // New serves it.
 func New(t *testing.T) *Server {
 	t.Helper()
-	s := &Server{answers: map[string]Object{}, Sessions: map[string]Object{}, Intents: map[string]Object{}}
+	s := &Server{answers: map[string]Object{}, asked: map[string]string{}, Sessions: map[string]Object{}, Intents: map[string]Object{}}
 	mux := http.NewServeMux()
 	mux.HandleFunc("POST /v1/checkout/sessions", s.once(s.makeSession))
 	mux.HandleFunc("GET /v1/checkout/sessions/{id}", s.show(s.Sessions))
@@ -93,7 +94,12 @@ func (s *Server) once(make func(f url.Values) (Object, Object)) http.HandlerFunc
 			return
 		}
 		answer, ok := s.answers[key]
+		if ok && s.asked[key] != r.PostForm.Encode() {
+			s.fail(w, http.StatusBadRequest, Object{"type": "idempotency_error", "message": "other parameters"})
+			return
+		}
 		if !ok {
+			s.asked[key] = r.PostForm.Encode()
 			var problem Object
 			if answer, problem = make(r.PostForm); problem != nil {
 				answer = Object{"error": problem}

@@ -13,7 +13,10 @@ CREATE TABLE portal_payments (
   why TEXT NOT NULL,
   session TEXT NOT NULL, -- of Stripe's Checkout; '': none, or nobody knows yet
   intent TEXT NOT NULL, -- Stripe's PaymentIntent
-  refunded BIGINT NOT NULL, -- how much of the amount was given back
+  customer TEXT NOT NULL, -- of Stripe's, and what a top-up is paid with: a call that is repeated has to be the same
+  method TEXT NOT NULL,
+  refunded BIGINT NOT NULL, -- how much of the amount was given back, by what Stripe says last
+  lost BIGINT NOT NULL, -- and how much in disputes
   disputed TEXT NOT NULL,
   created BIGINT NOT NULL,
   changed BIGINT NOT NULL
@@ -26,7 +29,8 @@ CREATE INDEX portal_payments_intent ON portal_payments (intent);
 -- What of a payment was given back, step by step: each takes credits away, once.
 CREATE TABLE portal_refunds (
   payment TEXT NOT NULL REFERENCES portal_payments (id),
-  refunded BIGINT NOT NULL, -- of the amount, with this step
+  refunded BIGINT NOT NULL, -- of the amount, with this step and whatever was lost
+  dispute TEXT NOT NULL, -- Stripe's, where it was lost in one
   microcents BIGINT NOT NULL, -- that this step takes away
   reason TEXT NOT NULL,
   booked BIGINT NOT NULL,
@@ -41,6 +45,8 @@ CREATE TABLE portal_top_ups (
   threshold BIGINT NOT NULL, -- credits
   credits BIGINT NOT NULL, -- of one
   monthly BIGINT NOT NULL, -- the most credits in a month of UTC
+  amount BIGINT NOT NULL, -- what one cost when the owner agreed to it
+  currency TEXT NOT NULL,
   customer TEXT NOT NULL, -- Stripe's
   method TEXT NOT NULL, -- what is paid with; '': nobody has consented
   method_text TEXT NOT NULL, -- for people: 'visa 4242'
