@@ -38,15 +38,6 @@ type PaymentReason struct {
 	Reason string `json:"reason"`
 }
 
-// NewTopUp is what POST /fareway/accounts/{name}/top-up takes.
-type NewTopUp struct {
-	Active    bool  `json:"active"`
-	Threshold int64 `json:"threshold_credits"`
-	Credits   int64 `json:"credits"`
-	Monthly   int64 `json:"monthly_credits"`
-	Forget    bool  `json:"forget,omitempty"` // the means of payment
-}
-
 func (a *API) paymentRoutes() []caddy.AdminRoute {
 	return []caddy.AdminRoute{
 		{Pattern: "GET /fareway/payments", Handler: reply(a.listPayments)},
@@ -167,7 +158,7 @@ func (a *API) setTopUp(r *http.Request) (any, error) {
 	if _, _, err := a.people(); err != nil {
 		return nil, err
 	}
-	in, err := readJSON[NewTopUp](r)
+	in, err := readJSON[payments.Setting](r)
 	if err != nil {
 		return nil, err
 	}
@@ -175,7 +166,6 @@ func (a *API) setTopUp(r *http.Request) (any, error) {
 	if err != nil {
 		return nil, err
 	}
-	v, err := a.engine.Payments().SetTopUp(r.Context(), account.ID, payments.Setting{Active: in.Active,
-		Threshold: in.Threshold, Credits: in.Credits, Monthly: in.Monthly, Forget: in.Forget})
+	v, err := a.engine.Payments().SetTopUp(r.Context(), account.ID, in)
 	return v, sayPayment(err)
 }

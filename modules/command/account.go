@@ -25,6 +25,7 @@ func accountCommand() *cobra.Command {
 	cmd.AddCommand(accountCreateCommand(), accountListCommand(), accountShowCommand(), accountRenameCommand(),
 		accountPlanCommand(),
 		accountLimitCommand(), accountProfileCommand(), accountRequiresCommand(), accountMailCommand(),
+		accountTopUpCommand(),
 		accountStateCommand("suspend", ledger.Suspended,
 			"Refuses an account's requests from the next one on (403); running ones finish"),
 		accountStateCommand("deactivate", ledger.Inactive, "Closes an account; its balance and its history stay"),

@@ -77,7 +77,12 @@ func (a account) usage(ctx context.Context, since time.Time, by string) (rows []
 	if by != "" {
 		q.Set("by", by)
 	}
-	err = admin.ReadList(ctx, a.Client, "/fareway/usage", q, func(u admin.Usage) error {
+	return readUsage(ctx, a.Client, q)
+}
+
+// readUsage reads sums of settled requests.
+func readUsage(ctx context.Context, api *admin.Client, q url.Values) (rows []admin.Usage, err error) {
+	err = admin.ReadList(ctx, api, "/fareway/usage", q, func(u admin.Usage) error {
 		rows = append(rows, u)
 		return nil
 	})
@@ -353,16 +358,8 @@ func showUsage(v *visit) error {
 	if len(total) > 0 {
 		view.Total = total[0]
 	}
-	charged := map[string]int64{}
-	for _, r := range rows {
-		charged[r.Day+r.Key+r.Route] += r.Microcents
-	}
 	if by == "day" {
-		for day := begin; day.Before(v.engine.Now()); day = day.AddDate(0, 0, 1) {
-			label := day.Format(time.DateOnly)
-			view.Chart.Bars = append(view.Chart.Bars, views.Bar{Label: label, Value: charged[label],
-				Text: v.language.Exact(charged[label])})
-		}
+		view.Chart.Bars = v.dayBars(begin, rows)
 	} else {
 		slices.SortStableFunc(view.Rows, func(x, y admin.Usage) int { return cmp.Compare(y.Microcents, x.Microcents) })
 	}

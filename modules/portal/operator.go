@@ -247,8 +247,7 @@ func showConfiguration(v *visit) error {
 	view.Number = number
 	if from, err := strconv.ParseInt(v.r.URL.Query().Get("from"), 10, 64); err == nil && from != number {
 		var before admin.Configuration
-		if err := api.Call(v.r.Context(), http.MethodGet, "/fareway/configurations/"+strconv.FormatInt(from, 10), nil,
-			&before); err != nil {
+		if err := v.get("/fareway/configurations/"+strconv.FormatInt(from, 10), &before); err != nil {
 			return err
 		}
 		view.Difference = new(admin.DiffOf(before, one))

@@ -153,7 +153,7 @@ func (v *visit) setTopUp(a account, form url.Values) error {
 	if form.Get("was") != views.TopUpFields(&is) {
 		return errChanged
 	}
-	in := admin.NewTopUp{Active: form.Get("act") == "top-up", Forget: form.Get("act") == "forget"}
+	in := payments.Setting{Active: form.Get("act") == "top-up", Forget: form.Get("act") == "forget"}
 	if in.Active {
 		for name, to := range map[string]*int64{"threshold": &in.Threshold, "credits": &in.Credits, "monthly": &in.Monthly} {
 			var err error

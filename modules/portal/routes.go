@@ -26,12 +26,8 @@ func (v *visit) routeDays() (days int, since time.Time) {
 }
 
 // usageOf are sums of the whole gateway.
-func (v *visit) usageOf(q url.Values) (rows []admin.Usage, err error) {
-	err = admin.ReadList(v.r.Context(), v.api(v.engine, v.actor()), "/fareway/usage", q, func(u admin.Usage) error {
-		rows = append(rows, u)
-		return nil
-	})
-	return rows, err
+func (v *visit) usageOf(q url.Values) ([]admin.Usage, error) {
+	return readUsage(v.r.Context(), v.api(v.engine, v.actor()), q)
 }
 
 // get reads one value of the admin API.
@@ -72,12 +68,15 @@ func showRoutes(v *visit) error {
 	if view.Rows, err = v.routeRows(&view.Status, since); err != nil {
 		return err
 	}
-	for i := range view.Rows { // requests that were tried on several are sums of each
-		u := &view.Rows[i].Used
-		view.Total.Requests += u.Requests
-		view.Total.Microcents += u.Microcents
-		view.Total.Cost += u.Cost
-		view.Total.Margin += u.Margin
+	// Not the sum of the rows: there were routes that the configuration has no more, and requests that were tried on two.
+	total, err := v.usageOf(url.Values{"since": {since.Format(time.RFC3339)}})
+	if err != nil {
+		return err
+	}
+	if len(total) > 0 {
+		view.Total = total[0]
+	}
+	for i := range view.Rows {
 		view.Plane.Routes = append(view.Plane.Routes, planePoint(&view.Rows[i].Learned))
 	}
 	if err := v.planeOf(&view.Plane); err != nil {

@@ -57,8 +57,9 @@ func (e *Engine) findPaymentsWaiting(ctx context.Context) (found []alerts.Findin
 		}
 		found = append(found, alerts.Finding{Subject: list[i].ID, Text: fmt.Sprintf("The payment %s of %d credits for the "+
 			"account %s %s.", list[i].ID, list[i].Credits, list[i].Account, what),
-			Next: "`fareway gateway payment list --waiting` shows it. Credit the account or give the money back in Stripe, " +
-				"and say `fareway gateway payment close ID --reason TEXT`.",
+			Next: "`fareway gateway payment list --waiting` shows it. `payment check ID` tries it once more, where its " +
+				"account was away. Or credit the account, or give the money back in Stripe, and say `payment " +
+				"close ID --reason TEXT`.",
 			Data: map[string]any{"account_id": list[i].Account, "credits": list[i].Credits}})
 	}
 	return found, true

@@ -48,11 +48,13 @@ func (s *Service) keepMethod(ctx context.Context, store *people.Service, p *peop
 	return err
 }
 
-// Setting is how an account is to top itself up.
+// Setting is how an account is to top itself up: see people.TopUp.
 type Setting struct {
-	Active                      bool
-	Threshold, Credits, Monthly int64
-	Forget                      bool // the means of payment, too
+	Active    bool  `json:"active"`
+	Threshold int64 `json:"threshold_credits"`
+	Credits   int64 `json:"credits"`
+	Monthly   int64 `json:"monthly_credits"`
+	Forget    bool  `json:"forget,omitempty"` // the means of payment, too
 }
 
 // SetTopUp sets how an account tops itself up. ErrInvalid where it cannot.

@@ -115,8 +115,9 @@ func TestGivenBackIsNotBoughtAgain(t *testing.T) {
 	s, bought, _ := topsUp(t)
 	require.NoError(t, s.TopUp(t.Context()))
 	require.Equal(t, int64(1000), s.balance())
-	refund := s.stripe.Event("charge.refunded", stripetest.Object{"id": "ch_1", "object": "charge", "amount": bought.Amount,
-		"amount_refunded": bought.Amount, "currency": "eur", "metadata": stripetest.Object{"fareway_payment": bought.ID}})
+	refund := s.stripe.Event("charge.refunded", stripetest.Object{"id": "ch_1", "object": "charge",
+		"amount": bought.Amount, "amount_refunded": bought.Amount, "currency": "eur",
+		"metadata": stripetest.Object{"fareway_payment": bought.ID}})
 	require.NoError(t, s.send(refund))
 	require.NoError(t, s.TopUp(t.Context()))
 	require.Equal(t, int64(500), s.balance())

@@ -199,8 +199,8 @@ func (s *Service) notePaid(ctx context.Context, store *people.Service, p *people
 	return err
 }
 
-// keepUnknown keeps what was paid for an account of this ledger, and that no payment here is for: the store was put back
-// to an earlier time. Nobody is credited by that: an operator looks at it.
+// keepUnknown keeps what was paid for an account of this ledger, and that no payment here is for: the store was put
+// back to an earlier time. Nobody is credited by that: an operator looks at it.
 func (s *Service) keepUnknown(ctx context.Context, store *people.Service, about map[string]string, p people.Payment,
 ) error {
 	if about[ofAccount] == "" {

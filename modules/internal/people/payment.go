@@ -87,10 +87,13 @@ func (t *tx) insertPayment(p *Payment) error {
 	return err
 }
 
-func (r *reader) payment(id string) (p Payment, err error) {
-	all, err := list(r, readPayment, `SELECT `+paymentColumns+` FROM portal_payments WHERE id = $1`, id)
+func (r *reader) payment(id string) (Payment, error) { return r.paymentBy("id", id) }
+
+// paymentBy finds one by what a column of its has.
+func (r *reader) paymentBy(column, value string) (p Payment, err error) {
+	all, err := list(r, readPayment, `SELECT `+paymentColumns+` FROM portal_payments WHERE `+column+` = $1`, value)
 	if err == nil && len(all) == 0 {
-		err = fmt.Errorf("%w: payment %q", ErrNotFound, id)
+		err = fmt.Errorf("%w: payment %q", ErrNotFound, value)
 	}
 	if err != nil {
 		return p, err
@@ -150,14 +153,7 @@ func (s *Service) PaymentOf(ctx context.Context, intent string) (p Payment, err 
 	if err != nil || intent == "" {
 		return p, errors.Join(err, fmt.Errorf("%w: payment of %q", ErrNotFound, intent))
 	}
-	all, err := list(r, readPayment, `SELECT `+paymentColumns+` FROM portal_payments WHERE intent = $1`, intent)
-	if err == nil && len(all) == 0 {
-		err = fmt.Errorf("%w: payment of %q", ErrNotFound, intent)
-	}
-	if err != nil {
-		return p, err
-	}
-	return all[0], nil
+	return r.paymentBy("intent", intent)
 }
 
 // Payments are those of an account ("*": of all), the newest first, those that began before the one with the id
@@ -256,9 +252,10 @@ type GivenBack struct {
 	Reason  string
 }
 
-// NoteRefund notes what was given back. What is known already changes nothing, in whatever order it comes. What it takes
-// away has to be booked: see UnbookedRefunds. The account tops itself up no more until its owner says so again: what is
-// taken away would be paid for at once. A payment that an operator has decided about waits for one again.
+// NoteRefund notes what was given back. What is known already changes nothing, in whatever order it comes. What it
+// takes away has to be booked: see UnbookedRefunds. The account tops itself up no more until its owner says so
+// again: what is taken away would be paid for at once. A payment that an operator has decided about waits for one
+// again.
 func (s *Service) NoteRefund(ctx context.Context, id string, v GivenBack) error {
 	now := s.now()
 	return s.store.transact(ctx, func(t *tx) error {

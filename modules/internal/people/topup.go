@@ -138,8 +138,8 @@ func (s *Service) EndTopUps(ctx context.Context, account, why string) error {
 // is not the time, or the month's credits do not suffice: so there is one for each time that the balance falls, whoever
 // looks, and however often. price says what it costs, or ErrTopUp where the balance needs none; where that is not what
 // the owner has agreed to, there is none any more.
-func (s *Service) BeginTopUp(ctx context.Context, account string, price func(credits int64) (Payment, error)) (p Payment,
-	err error) {
+func (s *Service) BeginTopUp(ctx context.Context, account string, price func(credits int64) (Payment, error),
+) (p Payment, err error) {
 	now := s.now()
 	id := newID("pay")
 	agreed := true

@@ -22,6 +22,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/fareway/fareway/modules/portal"
+	"github.com/fareway/fareway/modules/verify/testbed"
 )
 
 // cache is the folder of the checkout with what is fetched and made.
@@ -117,6 +118,14 @@ func (s *site) requests(t testing.TB, key string, n int) (id string) {
 	return id
 }
 
+// account is a new one with credits and a key.
+func (s *site) account(t testing.TB, name string, credits int64) testbed.Account {
+	t.Helper()
+	a, err := s.NewAccount(t.Context(), name, credits)
+	require.NoError(t, err)
+	return a
+}
+
 // chat sends one request, and is its status and its id.
 func (s *site) chat(t testing.TB, key, model, agent string) (status int, id string) {
 	t.Helper()
@@ -167,8 +176,7 @@ var noPages = []string{"/portal/live", "/portal/usage.csv", "/portal/requests/fi
 func TestEveryPageIsAccessible(t *testing.T) {
 	t.Parallel()
 	s := sharedSite(t)
-	acme, err := s.NewAccount(t.Context(), "pages", 1000)
-	require.NoError(t, err)
+	acme := s.account(t, "pages", 1000)
 	id := s.requests(t, acme.Key, 9)
 	b := s.person(t, "all@example.com", "--account", "pages", "--role", "owner", "--operator", "admin")
 	other := s.link(t, "invite", "other@example.com", "--account", "pages", "--role", "viewer")
@@ -221,8 +229,7 @@ func TestEveryPageIsAccessible(t *testing.T) {
 func TestAllPagesWeighLittle(t *testing.T) {
 	t.Parallel()
 	s := sharedSite(t)
-	acme, err := s.NewAccount(t.Context(), "weight", 1000)
-	require.NoError(t, err)
+	acme := s.account(t, "weight", 1000)
 	id := s.requests(t, acme.Key, 3)
 	b := s.person(t, "weight@example.com", "--account", "weight", "--role", "owner", "--operator", "admin")
 	_, token, _ := strings.Cut(s.link(t, "invite", "weight2@example.com", "--account", "weight"), "/invitation/")

@@ -45,8 +45,7 @@ func (s *site) keysOf(t testing.TB, account string) string {
 func TestPagesElsewhereDoNothing(t *testing.T) {
 	t.Parallel()
 	s := sharedSite(t)
-	_, err := s.NewAccount(t.Context(), "forged", 10)
-	require.NoError(t, err)
+	s.account(t, "forged", 10)
 	b := s.person(t, "forged@example.com", "--account", "forged", "--role", "owner").another()
 	for _, sameSite := range []bool{false, true} {
 		t.Run(fmt.Sprintf("same site %v", sameSite), func(t *testing.T) {
@@ -81,8 +80,7 @@ func TestPagesElsewhereDoNothing(t *testing.T) {
 func TestNoFrames(t *testing.T) {
 	t.Parallel()
 	s := sharedSite(t)
-	_, err := s.NewAccount(t.Context(), "framed", 10)
-	require.NoError(t, err)
+	s.account(t, "framed", 10)
 	b := s.newLooseTab(t)
 	b.accept(s.link(t, "invite", "framed@example.com", "--account", "framed", "--role", "owner"), "Framed")
 	for _, sameSite := range []bool{false, true} {
@@ -109,8 +107,7 @@ func TestNoFrames(t *testing.T) {
 func TestSessionIsNotFixed(t *testing.T) {
 	t.Parallel()
 	s := sharedSite(t)
-	_, err := s.NewAccount(t.Context(), "fixed", 10)
-	require.NoError(t, err)
+	s.account(t, "fixed", 10)
 	s.person(t, "fixed@example.com", "--account", "fixed", "--role", "owner")
 	b := s.newTab(t)
 	const planted = "0123456789abcdef0123456789abcdef0123456789abcdef0123456789abcdef"
@@ -153,8 +150,7 @@ func (b *tab) cookie() (value string) {
 func TestNobodyIsLedElsewhere(t *testing.T) {
 	t.Parallel()
 	s := sharedSite(t)
-	_, err := s.NewAccount(t.Context(), "led", 10)
-	require.NoError(t, err)
+	s.account(t, "led", 10)
 	b := s.person(t, "led@example.com", "--account", "led", "--role", "owner")
 	evil := elsewhere(t, false, "evil")
 	host := strings.TrimPrefix(evil, "https://")
@@ -187,8 +183,7 @@ func TestNothingThatIsNamedRuns(t *testing.T) {
 		reply.Model = evil
 		return reply
 	}})
-	acme, err := s.NewAccount(t.Context(), "named", 1000)
-	require.NoError(t, err)
+	acme := s.account(t, "named", 1000)
 	b := s.newTab(t)
 	b.accept(s.link(t, "invite", "named@example.com", "--account", "named", "--role", "owner", "--operator", "admin"),
 		evil[:90])

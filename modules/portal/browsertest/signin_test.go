@@ -24,8 +24,7 @@ import (
 func TestPasskey(t *testing.T) {
 	t.Parallel()
 	s := sharedSite(t)
-	_, err := s.NewAccount(t.Context(), "keyed", 10)
-	require.NoError(t, err)
+	s.account(t, "keyed", 10)
 	b := s.person(t, "keyed@example.com", "--account", "keyed", "--role", "owner")
 	b.run(webauthn.Enable(), chromedp.ActionFunc(func(ctx context.Context) error {
 		_, err := webauthn.AddVirtualAuthenticator(&webauthn.VirtualAuthenticatorOptions{
@@ -121,8 +120,7 @@ func (b *tab) atIssuer(user string) (status int) {
 func TestWithoutScripts(t *testing.T) {
 	t.Parallel()
 	s := sharedSite(t)
-	acme, err := s.NewAccount(t.Context(), "plain", 1000)
-	require.NoError(t, err)
+	acme := s.account(t, "plain", 1000)
 	id := s.requests(t, acme.Key, 1)
 	b := s.newTab(t)
 	b.run(emulation.SetScriptExecutionDisabled(true))
@@ -183,8 +181,7 @@ func (b *tab) tabTo(selector string) {
 func TestByKeyboard(t *testing.T) {
 	t.Parallel()
 	s := sharedSite(t)
-	_, err := s.NewAccount(t.Context(), "typed", 10)
-	require.NoError(t, err)
+	s.account(t, "typed", 10)
 	s.person(t, "typed@example.com", "--account", "typed", "--role", "owner")
 	b := s.newTab(t)
 	b.visit("/portal/sign-in?next=/portal/keys")
@@ -209,8 +206,7 @@ func TestByKeyboard(t *testing.T) {
 func TestInGerman(t *testing.T) {
 	t.Parallel()
 	s := sharedSite(t)
-	acme, err := s.NewAccount(t.Context(), "deutsch", 1000)
-	require.NoError(t, err)
+	acme := s.account(t, "deutsch", 1000)
 	id := s.requests(t, acme.Key, 2)
 	b := s.person(t, "deutsch@example.com", "--account", "deutsch", "--role", "owner", "--operator", "admin")
 	b.visit("/portal/security")
@@ -228,8 +224,7 @@ func TestInGerman(t *testing.T) {
 func TestRolesSeeWhatIsTheirs(t *testing.T) {
 	t.Parallel()
 	s := sharedSite(t)
-	acme, err := s.NewAccount(t.Context(), "roles", 1000)
-	require.NoError(t, err)
+	acme := s.account(t, "roles", 1000)
 	id := s.requests(t, acme.Key, 1)
 	for _, one := range []struct {
 		name       string

@@ -49,7 +49,8 @@ type Server struct {
 // New serves it.
 func New(t *testing.T) *Server {
 	t.Helper()
-	s := &Server{answers: map[string]Object{}, asked: map[string]string{}, Sessions: map[string]Object{}, Intents: map[string]Object{}}
+	s := &Server{answers: map[string]Object{}, asked: map[string]string{}, Sessions: map[string]Object{},
+		Intents: map[string]Object{}}
 	mux := http.NewServeMux()
 	mux.HandleFunc("POST /v1/checkout/sessions", s.once(s.makeSession))
 	mux.HandleFunc("GET /v1/checkout/sessions/{id}", s.show(s.Sessions))
