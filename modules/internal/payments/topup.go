@@ -139,16 +139,13 @@ func (s *Service) topUp(ctx context.Context, c *config.Stripe, store *people.Ser
 		}
 		return people.Payment{Credits: credits, Amount: amount, Currency: c.Currency, Live: c.IsLive()}, nil
 	})
-	if errors.Is(err, people.ErrTopUp) {
+	switch {
+	case errors.Is(err, people.ErrTopUp):
 		return nil
+	case err != nil:
+		return err
 	}
-	if err == nil {
-		err = s.charge(ctx, c, store, &p)
-	}
-	if err == nil {
-		err = s.settle(ctx, store, p.ID)
-	}
-	return err
+	return s.charge(ctx, c, store, &p)
 }
 
 // charge asks Stripe for the money of a top-up. It is kept already, and its id is the call's idempotency key: repeated

@@ -6,6 +6,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"github.com/fareway/fareway/modules/internal/ledger"
 	"github.com/fareway/fareway/modules/internal/payments"
 	"github.com/fareway/fareway/modules/internal/payments/stripetest"
 	"github.com/fareway/fareway/modules/internal/people"
@@ -222,8 +223,8 @@ func TestDecidedByHand(t *testing.T) {
 	t.Parallel()
 	s := open(t)
 	refund := func(p people.Payment) error {
-		return s.send(s.stripe.Event("charge.refunded", stripetest.Object{"id": "ch_1", "object": "charge", "amount": p.Amount,
-			"amount_refunded": p.Amount, "currency": "eur", "metadata": stripetest.Object{"fareway_payment": p.ID}}))
+		return s.send(s.stripe.Event("charge.refunded", stripetest.Object{"id": "ch_1", "object": "charge",
+			"amount": p.Amount, "amount_refunded": p.Amount, "currency": "eur", "metadata": stripetest.Object{"fareway_payment": p.ID}}))
 	}
 	p := s.begin(500, false)
 	s.books.setGone(true)
@@ -246,4 +247,60 @@ func TestDecidedByHand(t *testing.T) {
 	require.NoError(t, refund(p))
 	require.Equal(t, people.PaymentWaiting, s.state(p.ID))
 	require.NoError(t, s.Settle(t.Context()), "and is not tried for ever")
+}
+
+// TestReferenceIsTaken: what an operator has credited by hand, with other figures, is not credited once more.
+func TestReferenceIsTaken(t *testing.T) {
+	t.Parallel()
+	s := open(t)
+	p := s.begin(500, false)
+	_, _, err := s.books.AddCredit(t.Context(), ledger.Credit{Account: s.account.ID, Credits: 7, Reference: p.Reference()})
+	require.NoError(t, err)
+	require.NoError(t, s.send(s.stripe.Pay(p.Session)))
+	require.Equal(t, int64(7), s.balance())
+	require.Equal(t, people.PaymentWaiting, s.state(p.ID))
+	require.Contains(t, s.newest().Why, "with other figures")
+	require.Contains(t, s.log.String(), p.ID, "an operator hears of it")
+	_, err = s.Check(t.Context(), p.ID)
+	require.NoError(t, err)
+	require.Equal(t, people.PaymentWaiting, s.state(p.ID), "until they have decided")
+}
+
+// TestStoreIsAway: Stripe is to send again what cannot be kept, and nothing is begun that nobody would know of.
+func TestStoreIsAway(t *testing.T) {
+	t.Parallel()
+	s, bought, _ := topsUp(t)
+	open := s.begin(500, false)
+	event := s.stripe.Pay(open.Session)
+	require.NoError(t, s.people.Close())
+	for name, do := range map[string]func() error{
+		"completed": func() error { return s.send(event) },
+		"refund": func() error {
+			return s.send(s.stripe.Event("charge.refunded", stripetest.Object{"amount": bought.Amount, "currency": "eur",
+				"amount_refunded": 1, "metadata": stripetest.Object{"fareway_payment": bought.ID}}))
+		},
+		"dispute": func() error {
+			return s.send(s.stripe.Event("charge.dispute.created", stripetest.Object{"id": "dp_1", "amount": 1,
+				"payment_intent": "pi_" + bought.Session, "status": "needs_response"}))
+		},
+		"top-up succeeded": func() error {
+			return s.send(s.stripe.Event("payment_intent.succeeded", stripetest.Object{"id": "pi_1", "status": "succeeded",
+				"metadata": stripetest.Object{"fareway_payment": open.ID, "fareway_account": s.account.ID,
+					"fareway_kind": "automatic"}}))
+		},
+		"settle":  func() error { return s.Settle(t.Context()) },
+		"top up":  func() error { return s.TopUp(t.Context()) },
+		"check":   func() error { _, err := s.Check(t.Context(), open.ID); return err },
+		"close":   func() error { _, err := s.Close(t.Context(), open.ID, "x"); return err },
+		"setting": func() error { _, err := s.SetTopUp(t.Context(), s.account.ID, payments.Setting{}); return err },
+		"begin": func() error {
+			_, _, err := s.Begin(t.Context(), payments.Checkout{Account: s.account.ID, Credits: 500})
+			return err
+		},
+	} {
+		require.Error(t, do(), name)
+	}
+	s.stripe.Change(func(f *stripetest.Server) { require.Len(t, f.Sessions, 2) })
+	require.Zero(t, s.intents()-1, "but for that of the second checkout")
+	require.Equal(t, int64(500), s.balance())
 }

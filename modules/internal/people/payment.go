@@ -150,8 +150,11 @@ func (s *Service) Payment(ctx context.Context, id string) (p Payment, err error)
 // PaymentOf finds one by Stripe's PaymentIntent.
 func (s *Service) PaymentOf(ctx context.Context, intent string) (p Payment, err error) {
 	r, err := s.store.read(ctx)
-	if err != nil || intent == "" {
-		return p, errors.Join(err, fmt.Errorf("%w: payment of %q", ErrNotFound, intent))
+	if err != nil {
+		return p, err
+	}
+	if intent == "" { // which all have that nobody has paid
+		return p, fmt.Errorf("%w: the payment of no intent", ErrNotFound)
 	}
 	return r.paymentBy("intent", intent)
 }
