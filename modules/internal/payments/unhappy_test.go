@@ -224,7 +224,8 @@ func TestDecidedByHand(t *testing.T) {
 	s := open(t)
 	refund := func(p people.Payment) error {
 		return s.send(s.stripe.Event("charge.refunded", stripetest.Object{"id": "ch_1", "object": "charge",
-			"amount": p.Amount, "amount_refunded": p.Amount, "currency": "eur", "metadata": stripetest.Object{"fareway_payment": p.ID}}))
+			"amount": p.Amount, "amount_refunded": p.Amount, "currency": "eur",
+			"metadata": stripetest.Object{"fareway_payment": p.ID}}))
 	}
 	p := s.begin(500, false)
 	s.books.setGone(true)
