@@ -206,7 +206,8 @@ func (w *statementWalk) checkCSV(s *Statement) {
 	require.NoError(w, s.WriteCSV(&text))
 	rows, err := csv.NewReader(&text).ReadAll()
 	require.NoError(w, err)
-	require.Equal(w, []string{"date", "what", "reference", "reason", "requests", "microcents", "balance_microcents"}, rows[0])
+	require.Equal(w, []string{"date", "what", "reference", "reason", "requests", "microcents", "balance_microcents"},
+		rows[0])
 	sum := s.Opening
 	for _, row := range rows[1:] {
 		n, err := strconv.ParseInt(row[5], 10, 64)

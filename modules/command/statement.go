@@ -27,12 +27,14 @@ balance, which is the next month's opening one. Amounts are in credits with six
 decimals, which are microcents, and add up exactly.
 
 Whether it is what the ledger says, anybody can check: a checkpoint that was kept
-elsewhere (` + "`ledger checkpoint`" + `) covers the month's entries, and ` + "`ledger verify\n--checkpoint FILE`" + ` finds what was changed since.
+elsewhere (` + "`ledger checkpoint`" + `) covers the month's entries, and
+` + "`ledger verify --checkpoint FILE`" + ` finds what was changed since.
 
 A month that still runs is shown as of now. With --csv the lines add up from the
 opening balance to the closing one, in microcents.`,
-		Example: "  fareway gateway statement acme 2026-11\n  fareway gateway statement acme 2026-11 --csv > acme-2026-11.csv",
-		Args:    exactly("ACCOUNT", "MONTH"),
+		Example: "  fareway gateway statement acme 2026-11\n" +
+			"  fareway gateway statement acme 2026-11 --csv > acme-2026-11.csv",
+		Args: exactly("ACCOUNT", "MONTH"),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			var s admin.Statement
 			path := "/fareway/accounts/" + url.PathEscape(args[0]) + "/statement?month=" + url.QueryEscape(args[1])
@@ -125,7 +127,8 @@ func printStatement(w io.Writer, s *admin.Statement) {
 	case c == nil:
 		fmt.Fprintf(w, "Entries %d to %d of the account; no checkpoint covers them all yet.\n", s.First, s.Last)
 	default:
-		fmt.Fprintf(w, "Entries %d to %d of the account, the last with the hash %s, which\ncheckpoint %d of %s covers (%s).\n",
+		fmt.Fprintf(w, "Entries %d to %d of the account, the last with the hash %s, which\ncheckpoint %d of %s "+
+			"covers (%s).\n",
 			s.First, s.Last, s.Head, c.N, human.Moment(c.Created), c.Hash)
 	}
 }
