@@ -202,7 +202,9 @@ func TestPlanOfAPage(t *testing.T) {
 	}
 	file := filepath.Join(t.TempDir(), "taken")
 	require.NoError(t, os.WriteFile(file, []byte("sk-secret-of-a-file"), 0o600))
-	model := func(value string) string { return strings.Replace(serving, `model          = "m"`, "model = "+value, 1) }
+	model := func(value string) string {
+		return strings.Replace(serving, `model          = "m"`, "model = "+value, 1)
+	}
 	for attack, text := range map[string]string{
 		"a file": model(`file("` + file + `")`), "env": model(`env("PATH")`), "a local": model(`local.key`),
 		"a program":        strings.Replace(serving, `plugin = "echo"`, `plugin = "openai"`, 1),

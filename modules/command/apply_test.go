@@ -6,6 +6,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"github.com/fareway/fareway/config/change"
 	"github.com/fareway/fareway/modules/admin"
 	"github.com/fareway/fareway/modules/internal/engine"
 )
@@ -97,6 +98,6 @@ func TestDollars(t *testing.T) {
 	t.Parallel()
 	for microcents, want := range map[int64]string{0: "0.00", 20_000_000: "0.20", 2_500_000: "0.025", 300_000_000: "3.00",
 		12_345_678: "0.12345678"} {
-		require.Equal(t, want, dollars(microcents))
+		require.Equal(t, want, change.Dollars(microcents))
 	}
 }

@@ -19,7 +19,9 @@ type place struct {
 	role string
 	// operator is the least that the viewer has to be for the gateway, "" for a place that is not for operators.
 	operator string
-	serve    func(*visit) error
+	// most bounds what is sent, in bytes; 0: maxForm.
+	most  int64
+	serve func(*visit) error
 }
 
 // What somebody has to be at least, of the least first.
@@ -82,6 +84,8 @@ var places = []place{
 	{pattern: "POST /portal/operator/people", operator: "support", serve: changePeople},
 	{pattern: "GET /portal/operator/audit", operator: "read-only", serve: showAudit},
 	{pattern: "GET /portal/operator/configuration", operator: "read-only", serve: showConfiguration},
+	{pattern: "GET " + candidatePath, operator: "admin", serve: showCandidate},
+	{pattern: "POST " + candidatePath, operator: "admin", most: maxCandidate, serve: tryCandidate},
 }
 
 // Patterns are what the portal serves, as http.ServeMux has it: a test that looks at all of it takes the list from
