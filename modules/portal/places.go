@@ -71,6 +71,7 @@ var places = []place{
 	{pattern: "GET /portal/members", role: "viewer", serve: showMembers},
 	{pattern: "POST /portal/members", role: "owner", serve: changeMembers},
 
+	{pattern: "GET /portal/operator/overview", operator: "read-only", serve: showOverview},
 	{pattern: "GET /portal/operator/accounts", operator: "read-only", serve: showAccounts},
 	{pattern: "POST /portal/operator/accounts", operator: "admin", serve: makeAccount},
 	{pattern: "GET /portal/operator/accounts/{id}", operator: "read-only", serve: showAccount},
@@ -83,6 +84,9 @@ var places = []place{
 	{pattern: "GET /portal/operator/people", operator: "read-only", serve: showPeople},
 	{pattern: "POST /portal/operator/people", operator: "support", serve: changePeople},
 	{pattern: "GET /portal/operator/audit", operator: "read-only", serve: showAudit},
+	{pattern: "GET /portal/operator/checkpoints", operator: "read-only", serve: showCheckpoints},
+	{pattern: "POST /portal/operator/checkpoints", operator: "support", serve: changeCheckpoints},
+	{pattern: "GET /portal/operator/checkpoints/{number}", operator: "read-only", serve: downloadCheckpoint},
 	{pattern: "GET /portal/operator/configuration", operator: "read-only", serve: showConfiguration},
 	{pattern: "GET " + candidatePath, operator: "admin", serve: showCandidate},
 	{pattern: "POST " + candidatePath, operator: "admin", most: maxCandidate, serve: tryCandidate},
