@@ -53,6 +53,6 @@ func TestHomeTellsOfModels(t *testing.T) {
 	s := newSite(t)
 	ann := enginetest.NewCustomer(t, s.engine, "ann")
 	home := s.member("ann@example.com", ann.Account.ID, people.RoleViewer).get("/portal/")
-	require.Contains(t, home.body, "No model answers at the moment.")
+	require.Contains(t, home.body, "This service takes no requests at the moment.")
 	require.NotContains(t, home.body, "deep-1")
 }
