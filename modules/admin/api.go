@@ -130,6 +130,7 @@ type API struct {
 	exposition   http.Handler
 
 	strangers *strangers
+	foretold  foretold
 }
 
 // CaddyModule returns the Caddy module information.
