@@ -2,6 +2,7 @@ package change
 
 import (
 	"encoding/json"
+	"slices"
 	"strconv"
 	"strings"
 )
@@ -32,4 +33,12 @@ func Dollars(microcents int64) string {
 		decimals += "0"
 	}
 	return whole + "." + decimals
+}
+
+// FollowsPrice reports whether a field is a cost that changes as the price does, which says it already.
+func (b *Block) FollowsPrice(f Field) bool {
+	name, ok := strings.CutPrefix(f.Name, "cost.")
+	return ok && slices.ContainsFunc(b.Fields, func(p Field) bool {
+		return p.Name == "price."+name && string(p.Before) == string(f.Before) && string(p.After) == string(f.After)
+	})
 }

@@ -160,8 +160,8 @@ func printPlan(w io.Writer, v admin.Plan) {
 	for _, b := range v.Changes {
 		fmt.Fprintf(w, "%s %s%s%s\n", signs[b.Kind], b.Type, strings.TrimRight(" "+b.Name, " "), effects(b))
 		for _, f := range b.Fields {
-			if strings.HasPrefix(f.Name, "cost.") && hasField(b, "price."+strings.TrimPrefix(f.Name, "cost."), f) {
-				continue // it follows the price
+			if b.FollowsPrice(f) {
+				continue
 			}
 			fmt.Fprintf(w, "    %s: %s -> %s\n", f.Name, change.ShowValue(f.Name, f.Before), change.ShowValue(f.Name, f.After))
 		}
@@ -201,16 +201,6 @@ func effects(b change.Block) string {
 		return ""
 	}
 	return " (" + strings.Join(list, "; ") + ")"
-}
-
-// hasField reports whether a block has a field of that name with the same two values.
-func hasField(b change.Block, name string, like change.Field) bool {
-	for _, f := range b.Fields {
-		if f.Name == name {
-			return string(f.Before) == string(like.Before) && string(f.After) == string(like.After)
-		}
-	}
-	return false
 }
 
 // showTypical is what the typical request costs, before and after where there are both.

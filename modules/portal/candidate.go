@@ -243,6 +243,9 @@ func (v *visit) changesOf(list []change.Block) (out []views.BlockChange) {
 			one.Notes = append(one.Notes, v.language.Count(*b.Accounts, "One account is on it.", "%s accounts are on it."))
 		}
 		for _, f := range b.Fields {
+			if b.FollowsPrice(f) {
+				continue
+			}
 			one.Fields = append(one.Fields, views.FieldChange{Name: f.Name, Before: change.ShowValue(f.Name, f.Before),
 				After: change.ShowValue(f.Name, f.After)})
 		}
