@@ -63,6 +63,10 @@ func (e *evaluator) evaluate(expr hclsyntax.Expression) (cty.Value, bool) {
 		e.fail(expr.Range(), "Too much in all", "The values of all expressions together are too large.")
 		return cty.NilVal, false
 	}
+	if text, marks := v.Unmark(); len(marks) > 0 && text.RawEquals(cty.StringVal("")) {
+		e.warn(expr.Range(), "Empty value from outside", "The variable or file is there, and nothing is in it. If that is "+
+			"not meant, write its value where the gateway is started.")
+	}
 	return v, true
 }
 

@@ -32,6 +32,8 @@ route "gpt-mini" {
   }
 }
 
+portal {}                       # pages at /portal/ for accounts and operators, who come in by a link: see the README
+
 plan "starter" {
   monthly_credits = 0           # nothing is given: accounts are topped up by `credit add`
 

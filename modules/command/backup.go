@@ -219,7 +219,10 @@ audit trail.`,
 				return err
 			}
 			v := restoredView{Restored: done, Missing: missingOf(done, checkpoints)}
-			return out.print(cmd, v, func(w io.Writer) { printRestored(w, v, place.Ledger) })
+			return out.print(cmd, v, func(w io.Writer) {
+				printRestored(w, v, place.Ledger)
+				printNextStart(w, filepath.Dir(place.Ledger), to.config)
+			})
 		},
 	}
 	cmd.Flags().BoolVar(&replace, "replace", false, "move the ledger that is there into a folder beside it")
@@ -291,7 +294,14 @@ func printRestored(w io.Writer, v restoredView, database string) {
 	if v.Aside != "" {
 		fmt.Fprintf(w, "What was there is in %s.\n", v.Aside)
 	}
-	folder := filepath.Dir(database)
+}
+
+// printNextStart says how the gateway on a folder is started: by the Caddyfile that the command was given, if any.
+func printNextStart(w io.Writer, folder, caddyfile string) {
+	if caddyfile != "" {
+		fmt.Fprintf(w, gateway.Own("Start the gateway: its service, or `fareway run --config %s`.\n"), caddyfile)
+		return
+	}
 	if _, err := os.Lstat(filepath.Join(folder, hclFile)); errors.Is(err, fs.ErrNotExist) {
 		fmt.Fprintf(w, "A backup has no configuration: put gateway.hcl and Caddyfile into %s.\n", folder)
 	}

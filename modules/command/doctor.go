@@ -277,7 +277,6 @@ func readDoctorSite(ctx context.Context, s *doctor.Subject) {
 	case s.SiteError != nil:
 		return
 	case s.Caddyfile != "":
-		gateway.ReadQuietly()
 		found, err = readSite(s.Caddyfile)
 	case s.Client != nil:
 		ctx, cancel := context.WithTimeout(ctx, askTimeout)
