@@ -107,7 +107,7 @@ func (v *visit) recent(after uint64, account string) (list []admin.EndedRequest,
 func showHome(v *visit) error {
 	if v.viewer.Account == nil {
 		if v.viewer.Operator != "" {
-			v.redirect("/portal/operator/accounts")
+			v.redirect("/portal/operator/overview")
 			return nil
 		}
 		return v.show(views.MessagePage(v.page("Home"), v.language.Text("You are in no account. Ask its owner, or who "+
@@ -134,6 +134,9 @@ func showHome(v *visit) error {
 		view.DaysLeft = max(0, is.AvailableCredits) * ledger.MicrocentsPerCredit / view.Burn
 	}
 	view.Attention = v.attention(is, view)
+	if view.Models, err = v.modelsState(); err != nil {
+		return err
+	}
 	page, err := v.requestsPage(url.Values{"limit": {"10"}})
 	if err != nil {
 		return err

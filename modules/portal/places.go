@@ -19,7 +19,9 @@ type place struct {
 	role string
 	// operator is the least that the viewer has to be for the gateway, "" for a place that is not for operators.
 	operator string
-	serve    func(*visit) error
+	// most bounds what is sent, in bytes; 0: maxForm.
+	most  int64
+	serve func(*visit) error
 }
 
 // What somebody has to be at least, of the least first.
@@ -72,6 +74,7 @@ var places = []place{
 	{pattern: "GET /portal/members", role: "viewer", serve: showMembers},
 	{pattern: "POST /portal/members", role: "owner", serve: changeMembers},
 
+	{pattern: "GET /portal/operator/overview", operator: "read-only", serve: showOverview},
 	{pattern: "GET /portal/operator/accounts", operator: "read-only", serve: showAccounts},
 	{pattern: "POST /portal/operator/accounts", operator: "admin", serve: makeAccount},
 	{pattern: "GET /portal/operator/accounts/{id}", operator: "read-only", serve: showAccount},
@@ -84,7 +87,12 @@ var places = []place{
 	{pattern: "GET /portal/operator/people", operator: "read-only", serve: showPeople},
 	{pattern: "POST /portal/operator/people", operator: "support", serve: changePeople},
 	{pattern: "GET /portal/operator/audit", operator: "read-only", serve: showAudit},
+	{pattern: "GET /portal/operator/checkpoints", operator: "read-only", serve: showCheckpoints},
+	{pattern: "POST /portal/operator/checkpoints", operator: "support", serve: changeCheckpoints},
+	{pattern: "GET /portal/operator/checkpoints/{number}", operator: "read-only", serve: downloadCheckpoint},
 	{pattern: "GET /portal/operator/configuration", operator: "read-only", serve: showConfiguration},
+	{pattern: "GET " + candidatePath, operator: "admin", serve: showCandidate},
+	{pattern: "POST " + candidatePath, operator: "admin", most: maxCandidate, serve: tryCandidate},
 }
 
 // Patterns are what the portal serves, as http.ServeMux has it: a test that looks at all of it takes the list from

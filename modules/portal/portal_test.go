@@ -111,6 +111,8 @@ func TestPlacesAreForWhoMay(t *testing.T) {
 	s := newSite(t)
 	ann, bob := enginetest.NewCustomer(t, s.engine, "ann"), enginetest.NewCustomer(t, s.engine, "bob")
 	ann.Settle(t, s.engine, requestOfAnn, enginetest.OK(), enginetest.Proven())
+	_, err := s.engine.Store().MakeCheckpoint(t.Context())
+	require.NoError(t, err)
 	who := map[string]*browser{
 		"nobody":    s.browser(),
 		"viewer":    s.member("viewer@example.com", ann.Account.ID, people.RoleViewer),
@@ -122,7 +124,7 @@ func TestPlacesAreForWhoMay(t *testing.T) {
 		"admin":     s.operator("admin@example.com", people.Admin),
 	}
 	fill := strings.NewReplacer("{$}", "", "{id}", ann.Key.ID, "{token}", "none", "{name}", "deep",
-		"{month}", s.engine.Now().UTC().Format("2006-01"))
+		"{month}", s.engine.Now().UTC().Format("2006-01"), "{number}", "1")
 	for _, p := range places {
 		if p.open || strings.Contains(p.pattern, "/live") {
 			continue
