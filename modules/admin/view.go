@@ -81,7 +81,8 @@ type Limits struct {
 
 	DefaultProfile string `json:"default_profile"` // of requests that name none
 	// From says of each of these, by its name, where it comes from: "account", "plan", "default" for an account on no
-	// plan; of the profile "gateway", too, and of the spend cap "owner" where the owner's own is the lower one. Rates are named as in "requests_per_minute.key".
+	// plan; of the profile "gateway", too, and of the spend cap "owner" where the owner's own is the lower one.
+	// Rates are named as in "requests_per_minute.key".
 	From map[string]string `json:"from"`
 }
 
