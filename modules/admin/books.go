@@ -36,6 +36,7 @@ func (b *booksAPI) routes() []caddy.AdminRoute {
 	return []caddy.AdminRoute{
 		{Pattern: "GET /fareway/accounts", Handler: list(b.listAccounts)},
 		{Pattern: "GET /fareway/accounts/{name}", Handler: reply(b.showAccount)},
+		{Pattern: "GET /fareway/accounts/{name}/statement", Handler: reply(b.statement)},
 		{Pattern: "GET /fareway/keys", Handler: list(b.listKeys)},
 		{Pattern: "GET /fareway/usage", Handler: list(b.usage)},
 		{Pattern: "GET /fareway/usage/{request}", Handler: reply(b.request)},

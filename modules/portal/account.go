@@ -8,10 +8,10 @@ import (
 	"net/url"
 	"slices"
 	"strconv"
-	"strings"
 	"time"
 
 	"github.com/fareway/fareway/modules/admin"
+	"github.com/fareway/fareway/modules/internal/human"
 	"github.com/fareway/fareway/modules/internal/ledger"
 	"github.com/fareway/fareway/modules/portal/views"
 )
@@ -378,7 +378,7 @@ func downloadUsage(v *visit) error {
 	w := csv.NewWriter(v.w)
 	write := func(fields ...string) {
 		for i := range fields {
-			fields[i] = plainCell(fields[i])
+			fields[i] = human.PlainCell(fields[i])
 		}
 		_ = w.Write(fields) // Error tells below
 	}
@@ -397,15 +397,6 @@ func downloadUsage(v *visit) error {
 	}
 	w.Flush()
 	return nil // the browser may be gone
-}
-
-// plainCell keeps a table program from taking a text for a formula (OWASP, CSV injection).
-func plainCell(text string) string {
-	_, err := strconv.ParseFloat(text, 64)
-	if err != nil && text != "" && strings.ContainsRune("=+-@\t\r", rune(text[0])) {
-		return "'" + text
-	}
-	return text
 }
 
 func showCredits(v *visit) error {

@@ -66,13 +66,23 @@ type LatestQuery struct {
 	// Before is the Seq of one: those before it; 0: all. Until, a little after the time of that one, only helps to find
 	// it then.
 	Before int64
+	// Moved is for those alone that no use made: top-ups, refunds, adjustments and allotments. They are found without a
+	// look at the charges between them.
+	Moved bool
+	// Covered is for each with the checkpoint that covers it, which takes a look of its own.
+	Covered bool
 }
 
 // Movement is an entry, and of a charge its request.
 type Movement struct {
 	Entry
 	Settled *RequestRecord // without its Entries; nil of other entries, and where the detail was pruned
+	// Checkpoint is the first that covers the entry; nil where none does yet, and where it was not asked for.
+	Checkpoint *Checkpoint
 }
+
+// ByUse reports whether use made an entry of this kind, and nobody's act.
+func (k EntryKind) ByUse() bool { return k == Charged || k == Receipt || k == Closing }
 
 // Dimension is what usage can be grouped by.
 type Dimension string

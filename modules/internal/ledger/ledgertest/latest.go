@@ -51,6 +51,13 @@ func testLatest(t *testing.T, open Open) {
 			require.Len(t, of(ledger.LatestQuery{Until: e.Created}), len(want)-older, "those before %s", e.Created)
 			require.Len(t, of(ledger.LatestQuery{Since: e.Created}), older, "those since %s", e.Created)
 		}
+		moved := slices.DeleteFunc(slices.Clone(want), func(e ledger.Entry) bool { return e.Kind.ByUse() })
+		require.NotEmpty(t, moved)
+		require.Less(t, len(moved), len(want))
+		require.Equal(t, moved, of(ledger.LatestQuery{Moved: true}))
+		require.Equal(t, moved[1:], of(ledger.LatestQuery{Moved: true, Before: moved[0].Seq}))
+		require.Equal(t, moved, of(ledger.LatestQuery{Moved: true, Until: want[0].Created.Add(1)}))
+		f.testCovered(a, want)
 		require.Empty(t, of(ledger.LatestQuery{Until: start.AddDate(-1, 0, 0)}))
 		require.Empty(t, of(ledger.LatestQuery{Since: start.AddDate(9, 0, 0)}))
 	}
@@ -103,4 +110,34 @@ func testLatest(t *testing.T, open Open) {
 		require.Len(t, f.latest(ledger.LatestQuery{Account: quiet.ID}), 1)
 		require.Equal(t, want, pages)
 	})
+}
+
+// testCovered: each entry comes with the first of the checkpoints that list it.
+func (f *fixture) testCovered(a ledger.Account, all []ledger.Entry) {
+	for range 2 {
+		var checkpoints []ledger.Checkpoint
+		require.NoError(f.t, f.store.Checkpoints(context.Background(), func(c ledger.Checkpoint) error {
+			checkpoints = append(checkpoints, c)
+			return nil
+		}))
+		want := map[int64]ledger.Checkpoint{}
+		for _, c := range slices.Backward(checkpoints) {
+			for _, e := range f.entries(ledger.Query{Account: a.ID, Checkpoint: c.N}) {
+				want[e.Seq] = c
+			}
+		}
+		for _, m := range f.latest(ledger.LatestQuery{Account: a.ID, Covered: true}) {
+			if c, ok := want[m.Seq]; ok {
+				require.NotNil(f.t, m.Checkpoint)
+				require.Equal(f.t, c, *m.Checkpoint)
+			} else {
+				require.Nil(f.t, m.Checkpoint)
+			}
+		}
+		require.Nil(f.t, f.latest(ledger.LatestQuery{Account: a.ID})[0].Checkpoint, "it was not asked for")
+		_, err := f.store.MakeCheckpoint(context.Background())
+		require.NoError(f.t, err)
+	}
+	require.Len(f.t, f.latest(ledger.LatestQuery{Account: a.ID, Covered: true}), len(all))
+	require.NotNil(f.t, f.latest(ledger.LatestQuery{Account: a.ID, Covered: true})[0].Checkpoint)
 }

@@ -146,10 +146,10 @@ func (m *memory) Accounts(_ context.Context, each func(ledger.Account) error) er
 // Latest implements ledger.Books.
 func (m *memory) Latest(_ context.Context, q ledger.LatestQuery, each func(ledger.Movement) error) error {
 	rows, err := collect(m, q.Account, func() (all []ledger.Movement) {
-		for _, e := range slices.Backward(m.entries) {
+		for n, e := range slices.Backward(m.entries) {
 			switch {
 			case e.Account != q.Account, q.Before != 0 && e.Seq >= q.Before,
-				q.Before == 0 && !q.Until.IsZero() && !e.Created.Before(q.Until):
+				q.Before == 0 && !q.Until.IsZero() && !e.Created.Before(q.Until), q.Moved && e.Kind.ByUse():
 				continue
 			case e.Created.Before(q.Since):
 				return all
@@ -159,6 +159,10 @@ func (m *memory) Latest(_ context.Context, q ledger.LatestQuery, each func(ledge
 				r := m.recordOf(s)
 				r.Entries = nil
 				v.Settled = &r
+			}
+			covers := func(c ledger.Checkpoint) bool { return c.Entries > int64(n) }
+			if at := slices.IndexFunc(m.checkpoints, covers); q.Covered && at >= 0 {
+				v.Checkpoint = &m.checkpoints[at]
 			}
 			all = append(all, v)
 		}

@@ -60,6 +60,10 @@ func (s *Store) eachLatest(ctx context.Context, tx pgx.Tx, before int64, q *ledg
 	var requests []string
 	since, until := ledger.Query{Since: q.Since, Until: q.Until}.Bounds()
 	over := false // there are only older ones
+	where, args := `AND e.seq >= $2 - $3::bigint ORDER BY e.seq DESC`, []any{q.Account, before, latestBatch}
+	if q.Moved {
+		where = `AND e.kind NOT IN ('charge', 'receipt', 'closing') ORDER BY e.seq DESC LIMIT $3`
+	}
 	err = eachRow(ctx, tx, scanMovement, func(e ledger.Entry) error {
 		created := ledger.Nanoseconds(e.Created)
 		over = over || created < since
@@ -72,8 +76,7 @@ func (s *Store) eachLatest(ctx context.Context, tx pgx.Tx, before int64, q *ledg
 			}
 		}
 		return nil
-	}, selectEntries+`WHERE e.account = $1 AND e.seq < $2 AND e.seq >= $2 - $3::bigint ORDER BY e.seq DESC`, q.Account,
-		before, latestBatch)
+	}, selectEntries+`WHERE e.account = $1 AND e.seq < $2 `+where, args...)
 	if err != nil {
 		return 0, err
 	}
@@ -91,9 +94,24 @@ func (s *Store) eachLatest(ctx context.Context, tx pgx.Tx, before int64, q *ledg
 		if batch[i].Kind == ledger.Charged {
 			batch[i].Settled = settled[batch[i].Request]
 		}
+		if q.Covered {
+			if batch[i].Checkpoint, err = coveringCheckpoint(ctx, tx, &batch[i].Entry); err != nil {
+				return 0, err
+			}
+		}
 		if failed := each(batch[i]); failed != nil {
 			err = givenError{failed}
 		}
 	}
 	return next, err
+}
+
+// coveringCheckpoint is the first checkpoint that covers an entry, nil for none.
+func coveringCheckpoint(ctx context.Context, tx pgx.Tx, e *ledger.Entry) (c *ledger.Checkpoint, err error) {
+	err = eachRow(ctx, tx, scanCheckpoint, func(one ledger.Checkpoint) error {
+		c = &one
+		return nil
+	}, `SELECT n, entries, created, prev, hash, format, acts, trail FROM checkpoints WHERE n = (SELECT h.checkpoint
+		FROM heads AS h WHERE h.account = $1 AND NOT h.act AND h.seq >= $2 ORDER BY h.seq LIMIT 1)`, e.Account, e.Seq)
+	return c, err
 }

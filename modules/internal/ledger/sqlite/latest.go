@@ -24,6 +24,10 @@ const (
 			LIMIT ?3
 		) SELECT ` + entryColumns + `, e.before FROM chain AS c CROSS JOIN entries AS e ON e.n = c.n
 		CROSS JOIN accounts AS a ON a.n = ?1`
+	// movedOfAccount are those that no use made, by an index of their own.
+	movedOfAccount = `SELECT ` + entryColumns + `, e.n - 1 FROM entries AS e CROSS JOIN accounts AS a ON a.n = ?1
+		WHERE e.account = ?1 AND e.n <= ?2 AND e.kind <> 'charge' AND e.kind <> 'receipt' AND e.kind <> 'closing'
+		ORDER BY e.n DESC LIMIT ?3`
 	// firstUpTo is the account's newest entry up to number ?2.
 	firstUpTo = `WITH RECURSIVE chain(n, before) AS (
 			SELECT e.n, e.before FROM balances AS b JOIN entries AS e ON e.n = b.last WHERE b.n = ?1
@@ -97,15 +101,21 @@ func eachLatest(conn *sqlite.Conn, t *tariffs, account, n int64, q *ledger.Lates
 	each func(ledger.Movement) error) (next int64, err error) {
 	since, until := ledger.Query{Since: q.Since, Until: q.Until}.Bounds()
 	var batch []ledger.Movement
-	err = run(conn, latestOfAccount, func(row *sqlite.Stmt) error {
-		e := published(scanEntry(row))
-		next = row.ColumnInt64(entryWidth)
+	var places []int64 // of what is in it
+	query := latestOfAccount
+	if q.Moved {
+		query = movedOfAccount
+	}
+	err = run(conn, query, func(row *sqlite.Stmt) error {
+		e := scanEntry(row)
+		place := e.N
+		e, next = published(e), row.ColumnInt64(entryWidth)
 		created := ledger.Nanoseconds(e.Created)
 		switch {
 		case created < since && (q.Before == 0 || e.Seq < q.Before):
 			return errOlder
 		case q.Before == 0 && created < until, e.Seq < q.Before:
-			batch = append(batch, ledger.Movement{Entry: e})
+			batch, places = append(batch, ledger.Movement{Entry: e}), append(places, place)
 		}
 		return nil
 	}, account, n, latestBatch)
@@ -118,6 +128,9 @@ func eachLatest(conn *sqlite.Conn, t *tariffs, account, n int64, q *ledger.Lates
 		}
 		if m := &batch[i]; m.Kind == ledger.Charged {
 			m.Settled, err = settledDetail(conn, t, m.Request, m.Account)
+		}
+		if err == nil && q.Covered {
+			batch[i].Checkpoint, err = coveringCheckpoint(conn, places[i])
 		}
 		if err == nil {
 			err = give(each, batch[i])
@@ -137,4 +150,13 @@ func settledDetail(conn *sqlite.Conn, t *tariffs, id, account string) (r *ledger
 		return run(conn, `SELECT id FROM keys WHERE n = ?`, to(&r.Key), is.KeyNumber)
 	}, id)
 	return r, err
+}
+
+// coveringCheckpoint is the first checkpoint that covers the entry with a number, nil for none.
+func coveringCheckpoint(conn *sqlite.Conn, n int64) (c *ledger.Checkpoint, err error) {
+	err = run(conn, selectCheckpoint+`WHERE entries >= ? ORDER BY n LIMIT 1`, func(row *sqlite.Stmt) error {
+		c = new(scanCheckpoint(row))
+		return nil
+	}, n)
+	return c, err
 }

@@ -1,2 +1,2 @@
--- What the account's owner lets it spend in a period, in microcents, below what its operator does; NULL for no cap of theirs.
-ALTER TABLE accounts ADD COLUMN own_spend_cap_microcents INTEGER CHECK (own_spend_cap_microcents > 0);
+-- What moved an account's money and is no use of it: few entries are that, and the others cost it no more than a look at their kind.
+CREATE INDEX movements ON entries (account) WHERE kind <> 'charge' AND kind <> 'receipt' AND kind <> 'closing';
