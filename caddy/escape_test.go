@@ -40,7 +40,8 @@ const pasted = "x\x1b]0;pwned\x07\x1b[2J\u009b31m\u202e"
 var runsWith = map[string][]string{
 	"account activate": {"acme"}, "account create": {pasted}, "account deactivate": {"other"}, "account list": {},
 	"account rename": {"acme", pasted}, "account set-limit": {"acme", "spend-cap", pasted},
-	"account set-mail": {"acme", pasted}, "account set-plan": {"acme", pasted}, "account set-profile": {"acme", pasted},
+	"account set-own-cap": {"acme", pasted},
+	"account set-mail":    {"acme", pasted}, "account set-plan": {"acme", pasted}, "account set-profile": {"acme", pasted},
 	"account set-requires": {"acme", "--region", pasted}, "account set-top-up": {"acme", "--off"},
 	"account show": {"acme"}, "account suspend": {"other"},
 	"alert list": {}, "apply": {"NEW"}, "backup run": {"--into", "OUT"}, "backup test": {"OUT"},

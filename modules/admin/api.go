@@ -79,6 +79,7 @@ func init() {
 //	POST   /fareway/accounts/{name}/name    {"name"} renames it
 //	POST   /fareway/accounts/{name}/plan    {"plan"} puts it on another plan, or on "none"
 //	POST   /fareway/accounts/{name}/limit   {"limit", "value"} sets a limit (FindLimit) of its own; null: its plan's
+//	POST   /fareway/accounts/{name}/own-cap {"credits"} the spend cap that its owner wants; null: none
 //	POST   /fareway/accounts/{name}/profile {"profile"} sets a default profile of its own, or "none": its plan's
 //	POST   /fareway/accounts/{name}/requires {"region"?, "retention"?} what routes must be, besides what its plan says
 //	POST   /fareway/accounts/{name}/mail    {"mail"} the addresses that are told what is about it; []: nobody
@@ -217,6 +218,7 @@ func (a *API) handlers() []caddy.AdminRoute {
 		{Pattern: "POST /fareway/accounts/{name}/name", Handler: a.change(a.renameAccount)},
 		{Pattern: "POST /fareway/accounts/{name}/plan", Handler: a.change(a.setPlan)},
 		{Pattern: "POST /fareway/accounts/{name}/limit", Handler: a.change(a.setLimit)},
+		{Pattern: "POST /fareway/accounts/{name}/own-cap", Handler: a.change(a.setOwnCap)},
 		{Pattern: "POST /fareway/accounts/{name}/profile", Handler: a.change(a.setProfile)},
 		{Pattern: "POST /fareway/accounts/{name}/requires", Handler: a.change(a.setRequires)},
 		{Pattern: "POST /fareway/accounts/{name}/mail", Handler: a.change(a.setMail)},

@@ -105,7 +105,7 @@ func (b *booksAPI) view(a ledger.Account) Account {
 	cfg := b.config()
 	v.Requires = requiresOf(cfg, a)
 	if cfg != nil {
-		v.Limits = viewLimits(engine.PlanOf(cfg, a), limitSources(cfg, a))
+		v.Limits = viewLimits(cfg, a)
 	}
 	return v
 }
