@@ -50,7 +50,8 @@ func init() {
 //	GET    /fareway/profiles/calibration    ?since= which rates the requests since then would give them
 //	GET    /fareway/accounts                all accounts *; ?search=NAME, or ?after=ID and limit=N
 //	GET    /fareway/accounts/{name}         one account, by name or id
-//	GET    /fareway/keys[?account=NAME]     keys, without their secrets *
+//	GET    /fareway/keys[?account=NAME]     keys, without their secrets *; ?newest=1, ?after=ID and limit=N page them
+//	GET    /fareway/keys/{id}               one key; with ?account=NAME by its name, too
 //	GET    /fareway/usage                   sums of settled requests *; see booksAPI.usage for what narrows them
 //	GET    /fareway/usage/{request}         the whole record of one request, with its arithmetic
 //	GET    /fareway/requests[?after=N]      the requests that have ended last, the newest first: so many of each kind

@@ -38,6 +38,7 @@ func (b *booksAPI) routes() []caddy.AdminRoute {
 		{Pattern: "GET /fareway/accounts/{name}", Handler: reply(b.showAccount)},
 		{Pattern: "GET /fareway/accounts/{name}/statement", Handler: reply(b.statement)},
 		{Pattern: "GET /fareway/keys", Handler: list(b.listKeys)},
+		{Pattern: "GET /fareway/keys/{id}", Handler: reply(b.showKey)},
 		{Pattern: "GET /fareway/usage", Handler: list(b.usage)},
 		{Pattern: "GET /fareway/usage/{request}", Handler: reply(b.request)},
 		{Pattern: "GET /fareway/ledger/pruned", Handler: reply(b.prunedBefore)},
@@ -64,27 +65,43 @@ func (b *booksAPI) listAccounts(r *http.Request, emit func(any) error) error {
 		}
 		return emit(b.view(account))
 	}
-	left := math.MaxInt
-	if text := q.Get("limit"); text != "" {
-		var err error
-		if left, err = strconv.Atoi(text); err != nil || left < 1 {
-			return problem(http.StatusBadRequest, "limit %q: write how many accounts are listed at most, as in 100", text)
-		}
+	most, err := readMost(r)
+	if err != nil {
+		return err
 	}
 	after := q.Get("after")
-	err := b.books.Accounts(r.Context(), func(a ledger.Account) error {
-		switch {
-		case after != "":
-			if a.ID == after {
-				after = ""
-			}
-			return nil
-		case left == 0:
+	err = b.books.Accounts(r.Context(), after, upTo(most, func(a ledger.Account) error { return emit(b.view(a)) }))
+	if errors.Is(err, ledger.ErrNotFound) {
+		return problem(http.StatusBadRequest, "after %q: it is the id of the last account of the page before", after)
+	}
+	return ignoreFound(err)
+}
+
+// readMost reads how much a list has at most.
+func readMost(r *http.Request) (int, error) {
+	text := r.URL.Query().Get("limit")
+	if text == "" {
+		return math.MaxInt, nil
+	}
+	most, err := strconv.Atoi(text)
+	if err != nil || most < 1 {
+		return 0, problem(http.StatusBadRequest, "limit %q: write how many are listed at most, as in 100", text)
+	}
+	return most, nil
+}
+
+// upTo is each for so many, and then ends the list with errFound.
+func upTo[T any](most int, each func(T) error) func(T) error {
+	return func(v T) error {
+		if most == 0 {
 			return errFound
 		}
-		left--
-		return emit(b.view(a))
-	})
+		most--
+		return each(v)
+	}
+}
+
+func ignoreFound(err error) error {
 	if errors.Is(err, errFound) {
 		return nil
 	}
@@ -122,16 +139,45 @@ func (b *booksAPI) account(ctx context.Context, name string) (ledger.Account, er
 	return account, err
 }
 
+// listKeys reads what narrows it: account, after (an id: those behind that one), newest (1: the newest first) and limit.
 func (b *booksAPI) listKeys(r *http.Request, emit func(any) error) error {
-	var id string
-	if name := r.URL.Query().Get("account"); name != "" {
+	v := r.URL.Query()
+	q := ledger.KeyQuery{After: v.Get("after"), Newest: v.Get("newest") == "1"}
+	if name := v.Get("account"); name != "" {
 		account, err := b.account(r.Context(), name)
 		if err != nil {
 			return err
 		}
-		id = account.ID
+		q.Account = account.ID
 	}
-	return b.books.Keys(r.Context(), id, func(k ledger.Key) error { return emit(viewKey(k, k.AccountName, b.now())) })
+	most, err := readMost(r)
+	if err != nil {
+		return err
+	}
+	err = b.books.Keys(r.Context(), q, upTo(most, func(k ledger.Key) error {
+		return emit(viewKey(k, k.AccountName, b.now()))
+	}))
+	if errors.Is(err, ledger.ErrNotFound) && q.After != "" {
+		return problem(http.StatusBadRequest, "after %q: it is the id of the last key of the page before", q.After)
+	}
+	return ignoreFound(err)
+}
+
+// showKey finds a key by its id, or by its name where the account is given.
+func (b *booksAPI) showKey(r *http.Request) (any, error) {
+	account := ""
+	if name := r.URL.Query().Get("account"); name != "" {
+		is, err := b.account(r.Context(), name)
+		if err != nil {
+			return nil, err
+		}
+		account = is.ID
+	}
+	key, err := b.key(r.Context(), account, r.PathValue("id"))
+	if err != nil {
+		return nil, err
+	}
+	return viewKey(key, key.AccountName, b.now()), nil
 }
 
 // errFound ends a list when what was looked for has come.
@@ -140,12 +186,9 @@ var errFound = errors.New("found")
 // key finds a key by its id or, in an account (an id, "" for all), by its name.
 func (b *booksAPI) key(ctx context.Context, account, name string) (ledger.Key, error) {
 	var found ledger.Key
-	err := b.books.Keys(ctx, account, func(k ledger.Key) error {
-		if k.ID == name || (account != "" && k.Name == name) {
-			found = k
-			return errFound
-		}
-		return nil
+	err := b.books.Keys(ctx, ledger.KeyQuery{Account: account, Named: name}, func(k ledger.Key) error {
+		found = k
+		return errFound
 	})
 	switch {
 	case errors.Is(err, errFound):

@@ -86,7 +86,7 @@ func trialKey(ctx context.Context, e *engine.Engine, account ledger.Account, pat
 // freeKeyName is "trial", or with a number when the account has had that key before.
 func freeKeyName(ctx context.Context, books ledger.Books, account string) (string, error) {
 	taken := make(map[string]bool)
-	err := books.Keys(ctx, account, func(k ledger.Key) error {
+	err := books.Keys(ctx, ledger.KeyQuery{Account: account}, func(k ledger.Key) error {
 		taken[k.Name] = true
 		return nil
 	})

@@ -108,7 +108,7 @@ func TestExpiredKey(t *testing.T) {
 		t.Parallel()
 		c := g.rich(t)
 		expires := func(at time.Time) {
-			require.NoError(t, g.Engine.Store().Keys(t.Context(), c.Account.ID, func(k ledger.Key) error {
+			require.NoError(t, g.Engine.Store().Keys(t.Context(), ledger.KeyQuery{Account: c.Account.ID}, func(k ledger.Key) error {
 				_, err := g.Engine.Store().ChangeKey(t.Context(), k.ID, ledger.KeyChange{Expires: &at})
 				return err
 			}))

@@ -135,7 +135,7 @@ func (c *caller) SetState(to ledger.State) {
 func (c *caller) Revoke() {
 	c.t.Helper()
 	ctx := context.Background()
-	err := c.Engine.Store().Keys(ctx, c.Account.ID, func(k ledger.Key) error {
+	err := c.Engine.Store().Keys(ctx, ledger.KeyQuery{Account: c.Account.ID}, func(k ledger.Key) error {
 		if k.Name != "first" {
 			return nil
 		}

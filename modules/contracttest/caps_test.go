@@ -170,7 +170,7 @@ func (c *caller) SetPlan(name string) {
 // ChangeKey changes the caller's first key, as an operator does.
 func (c *caller) ChangeKey(change ledger.KeyChange) {
 	c.t.Helper()
-	err := c.Engine.Store().Keys(context.Background(), c.Account.ID, func(k ledger.Key) error {
+	err := c.Engine.Store().Keys(context.Background(), ledger.KeyQuery{Account: c.Account.ID}, func(k ledger.Key) error {
 		if k.Name != "first" {
 			return nil
 		}

@@ -76,7 +76,7 @@ func TestDrain(t *testing.T) {
 			require.Equal(t, "shutdown", line["reason"])
 		}
 		requireError(t, shapes[0], waiting.Answer(), 502, "upstream_error")
-		require.NoError(t, g.Engine.Store().Accounts(within(t), func(a ledger.Account) error {
+		require.NoError(t, g.Engine.Store().Accounts(within(t), "", func(a ledger.Account) error {
 			require.Zero(t, a.Balance.Held)
 			require.Equal(t, int64(1_000_000_000_000), a.Balance.Net(), "a shutdown is free")
 			return nil

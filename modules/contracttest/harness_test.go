@@ -464,7 +464,7 @@ func (s *service) checkLedger(t testing.TB) {
 	if err != nil {
 		t.Errorf("listing the journal: %v", err)
 	}
-	err = s.Engine.Store().Accounts(context.Background(), func(a ledger.Account) error {
+	err = s.Engine.Store().Accounts(context.Background(), "", func(a ledger.Account) error {
 		if got := a.Balance.Net(); got != worth[a.ID] || a.Balance.Held != 0 {
 			t.Errorf("account %q has %d microcents, its entries come to %d, and %d are held", a.Name, got, worth[a.ID],
 				a.Balance.Held)

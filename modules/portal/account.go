@@ -38,17 +38,31 @@ func (a account) read(ctx context.Context) (admin.Account, error) {
 	return readAccount(ctx, a.Client, a.id)
 }
 
-// keys are its keys, those that work first and then the newest.
-func (a account) keys(ctx context.Context) (keys []admin.Key, err error) {
-	err = admin.ReadList(ctx, a.Client, "/fareway/keys", url.Values{"account": {a.id}}, func(k admin.Key) error {
+// shownKeys is how many keys a page has.
+const shownKeys = 50
+
+// keys are a page of its keys: the newest, or those before the one with the id after; of the page, those that work
+// first. next is what the page behind it comes after, "" where there is none.
+func (a account) keys(ctx context.Context, after string) (keys []admin.Key, next string, err error) {
+	q := url.Values{"account": {a.id}, "newest": {"1"}, "limit": {strconv.Itoa(shownKeys + 1)}}
+	if after != "" {
+		if _, err := a.key(ctx, after); err != nil { // it may be of another account
+			return nil, "", err
+		}
+		q.Set("after", after)
+	}
+	err = admin.ReadList(ctx, a.Client, "/fareway/keys", q, func(k admin.Key) error {
 		keys = append(keys, k)
 		return nil
 	})
-	slices.Reverse(keys)
+	if len(keys) > shownKeys {
+		keys = keys[:shownKeys]
+		next = keys[shownKeys-1].ID
+	}
 	slices.SortStableFunc(keys, func(x, y admin.Key) int {
 		return ended(x) - ended(y)
 	})
-	return keys, err
+	return keys, next, err
 }
 
 func ended(k admin.Key) int {
@@ -59,16 +73,12 @@ func ended(k admin.Key) int {
 }
 
 // key is one of its keys.
-func (a account) key(ctx context.Context, id string) (admin.Key, error) {
-	keys, err := a.keys(ctx)
-	if err != nil {
-		return admin.Key{}, err
+func (a account) key(ctx context.Context, id string) (k admin.Key, err error) {
+	err = a.Call(ctx, http.MethodGet, "/fareway/keys/"+url.PathEscape(id)+"?account="+url.QueryEscape(a.id), nil, &k)
+	if admin.StatusOf(err) == http.StatusNotFound {
+		err = errNotFound
 	}
-	i := slices.IndexFunc(keys, func(k admin.Key) bool { return k.ID == id })
-	if i < 0 {
-		return admin.Key{}, errNotFound
-	}
-	return keys[i], nil
+	return k, err
 }
 
 // usage are its sums.
@@ -188,7 +198,7 @@ func showKeys(v *visit) error { return v.keysPage(nil, "") }
 // keysPage shows the keys, with one that was just made.
 func (v *visit) keysPage(made *admin.Key, name string) error {
 	a := v.ofAccount()
-	keys, err := a.keys(v.r.Context())
+	keys, next, err := a.keys(v.r.Context(), v.r.URL.Query().Get("after"))
 	if err != nil {
 		return err
 	}
@@ -200,7 +210,8 @@ func (v *visit) keysPage(made *admin.Key, name string) error {
 	for _, u := range rows {
 		used[u.KeyID] = u
 	}
-	return v.show(views.KeysPage(v.page("Keys"), views.Keys{Keys: keys, Used: used, Made: made, Name: name}))
+	return v.show(views.KeysPage(v.page("Keys"), views.Keys{Keys: keys, Next: next, Used: used, Made: made,
+		Name: name}))
 }
 
 // limitsOf reads a key's limits from a form. Empty is none, where a key is made; kept says what is left as it is.

@@ -86,7 +86,7 @@ func (v *visit) accountPage(id, link, invited string) error {
 	a.id = is.ID
 	view := views.OperatorAccount{Account: is, Plans: v.plans(), May: v.powers(), Link: link,
 		Invited: invited}
-	if view.Keys, err = a.keys(v.r.Context()); err != nil {
+	if view.Keys, view.NextKeys, err = a.keys(v.r.Context(), v.r.URL.Query().Get("keys-after")); err != nil {
 		return err
 	}
 	now := v.engine.Now().Add(time.Second)

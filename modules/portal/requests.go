@@ -2,6 +2,7 @@ package portal
 
 import (
 	"bytes"
+	"context"
 	"errors"
 	"fmt"
 	"net/http"
@@ -65,12 +66,9 @@ func (v *visit) requestsPage(q url.Values) (view views.Requests, err error) {
 	if err != nil {
 		return view, err
 	}
-	if view.Keys, err = a.keys(v.r.Context()); err != nil {
+	last4, err := a.keysOf(v.r.Context(), &view, q.Get("key"), page.Movements)
+	if err != nil {
 		return view, err
-	}
-	last4 := make(map[string]string, len(view.Keys))
-	for _, k := range view.Keys {
-		last4[k.ID] = k.Last4
 	}
 	view.Next, view.Reached, view.Live = page.Next, page.Reached, q.Get("after") == "" && q.Get("until") == ""
 	known := make(map[string]bool, len(page.Movements))
@@ -94,6 +92,43 @@ func (v *visit) requestsPage(q url.Values) (view views.Requests, err error) {
 	}
 	slices.SortStableFunc(view.List, func(x, y admin.EndedRequest) int { return y.Time.Compare(x.Time) })
 	return view, nil
+}
+
+// keysOf gives a view of requests the keys to choose from: the newest, and the chosen one. It returns how all of those
+// end that the requests were made with, by their ids.
+func (a account) keysOf(ctx context.Context, view *views.Requests, chosen string, made []admin.Movement) (
+	last4 map[string]string, err error,
+) {
+	if view.Keys, _, err = a.keys(ctx, ""); err != nil {
+		return nil, err
+	}
+	last4 = make(map[string]string, len(view.Keys))
+	for _, k := range view.Keys {
+		last4[k.ID] = k.Last4
+	}
+	find := func(id string) (admin.Key, error) {
+		k, err := a.key(ctx, id)
+		last4[id] = k.Last4
+		return k, err
+	}
+	if _, known := last4[chosen]; !known && chosen != "" {
+		switch k, err := find(chosen); {
+		case err == nil:
+			view.Keys = append(view.Keys, k)
+		case !errors.Is(err, errNotFound): // there is no request of it then, which the page says
+			return nil, err
+		}
+	}
+	for i := range made {
+		if r := made[i].Settled; r != nil {
+			if _, known := last4[r.KeyID]; !known {
+				if _, err := find(r.KeyID); err != nil {
+					return nil, err
+				}
+			}
+		}
+	}
+	return last4, nil
 }
 
 // endedOf is a settled request as one that has ended.

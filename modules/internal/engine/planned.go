@@ -147,7 +147,7 @@ func (c *configuration) countAccounts(ctx context.Context, changes []change.Bloc
 		return nil
 	}
 	on := make(map[string]int64)
-	err := c.store.Accounts(ctx, func(a ledger.Account) error {
+	err := c.store.Accounts(ctx, "", func(a ledger.Account) error {
 		on[a.Plan]++
 		return nil
 	})

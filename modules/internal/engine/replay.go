@@ -69,7 +69,7 @@ func (l *learning) whoAsked(ctx context.Context, all ...*config.Config) (map[str
 		})
 	})
 	who := make(map[string]ledger.Account)
-	err := l.store.Accounts(ctx, func(a ledger.Account) error {
+	err := l.store.Accounts(ctx, "", func(a ledger.Account) error {
 		if named || !a.Requires.None() {
 			who[a.ID] = ledger.Account{Name: a.Name, Requires: a.Requires}
 		}

@@ -16,9 +16,11 @@ import (
 type Books interface {
 	// Account finds an account by id or by name.
 	Account(ctx context.Context, idOrName string) (Account, error)
-	Accounts(ctx context.Context, each func(Account) error) error
-	// Keys lists the keys of an account (its id), or of all accounts when it is "", with their AccountName.
-	Keys(ctx context.Context, account string, each func(Key) error) error
+	// Accounts lists them in the order of their creation: those behind the one with the id after, or all where it is "".
+	// No account has that id: ErrNotFound.
+	Accounts(ctx context.Context, after string, each func(Account) error) error
+	// Keys lists keys with their AccountName.
+	Keys(ctx context.Context, q KeyQuery, each func(Key) error) error
 	// Plans are the names of the plans that accounts are on, without "".
 	Plans(ctx context.Context) ([]string, error)
 
@@ -59,6 +61,16 @@ type Query struct {
 	// Recent, of an account's entries: those behind the last one that is older than Since, if the clock was set back.
 	// They are found without a look at older ones.
 	Recent bool
+}
+
+// KeyQuery says which keys are listed, and in which order: that of their creation.
+type KeyQuery struct {
+	Account string // account id; "": of all accounts
+	Newest  bool   // the newest first
+	// After is the id of a key: those behind that one, in the order of the list. No key has that id: ErrNotFound.
+	After string
+	// Named is for those alone that have this as their id or, of an account's, as their name.
+	Named string
 }
 
 // LatestQuery says which entries are wanted.

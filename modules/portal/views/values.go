@@ -70,6 +70,7 @@ type Attention struct {
 // Keys is the page of an account's keys.
 type Keys struct {
 	Keys []admin.Key
+	Next string                 // the id of the key behind which the next page begins, "" where there is none
 	Used map[string]admin.Usage // by id, of the last 30 days
 	Made *admin.Key             // that was just made, with its text
 	Name string                 // what was asked for, where it was refused
@@ -170,9 +171,11 @@ type OperatorAccounts struct {
 type OperatorAccount struct {
 	Account admin.Account
 	Keys    []admin.Key
-	Acts    []admin.Act
-	Plans   []string
-	May     Powers
+	// NextKeys is the id of the key behind which there are more, "" where there are none.
+	NextKeys string
+	Acts     []admin.Act
+	Plans    []string
+	May      Powers
 	// Link is one that was just made, for whom.
 	Link, Invited string
 }

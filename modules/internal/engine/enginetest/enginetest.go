@@ -16,12 +16,12 @@ import (
 	"github.com/fareway/fareway/modules/internal/stores"
 )
 
-// Start runs an engine on a data folder of its own until the test ends. Of cfg, the store need not be given; of the
-// options, nothing need. At the end nothing may be left of a request.
+// Start runs an engine until the test ends, on a data folder of its own where o has none. Of cfg, the store need not be
+// given; of the options, nothing need. At the end nothing may be left of a request.
 func Start(t testing.TB, cfg *config.Config, o engine.Options) *engine.Engine {
 	t.Helper()
 	cfg.Store = config.DefaultStore()
-	o.OpenStore, o.DataDir, o.Logger = stores.Open, t.TempDir(), cmp.Or(o.Logger, slog.New(slog.DiscardHandler))
+	o.OpenStore, o.DataDir, o.Logger = stores.Open, cmp.Or(o.DataDir, t.TempDir()), cmp.Or(o.Logger, slog.New(slog.DiscardHandler))
 	e, err := engine.Open(o, cfg)
 	require.NoError(t, err)
 	gen, err := e.Prepare(context.Background(), cfg)

@@ -123,10 +123,10 @@ func testLists(t *testing.T, open Open) {
 	type list = func(ctx context.Context, each func() error) error
 	for name, list := range map[string]list{
 		"accounts": func(ctx context.Context, each func() error) error {
-			return f.store.Accounts(ctx, func(ledger.Account) error { return each() })
+			return f.store.Accounts(ctx, "", func(ledger.Account) error { return each() })
 		},
 		"keys": func(ctx context.Context, each func() error) error {
-			return f.store.Keys(ctx, "", func(ledger.Key) error { return each() })
+			return f.store.Keys(ctx, ledger.KeyQuery{}, func(ledger.Key) error { return each() })
 		},
 		"entries": func(ctx context.Context, each func() error) error {
 			return f.store.Entries(ctx, ledger.Query{}, func(ledger.Entry) error { return each() })

@@ -1,6 +1,8 @@
 package ledgertest
 
 import (
+	"context"
+	"fmt"
 	"testing"
 	"time"
 
@@ -8,6 +10,55 @@ import (
 
 	"github.com/fareway/fareway/modules/internal/ledger"
 )
+
+// testPaged: whatever the list, what is behind any of it is the rest of it.
+func testPaged(t *testing.T, open Open) {
+	f := newFixture(t, open, 0, ledger.Terms{})
+	ctx := soon(t)
+	first := f.account
+	for range 4 {
+		f.newAccount(1)
+	}
+	second := f.account
+	for i := range 5 { // of two accounts by turns
+		for _, a := range []ledger.Account{first, second} {
+			name := fmt.Sprintf("of-%d", i)
+			_, err := f.store.CreateKey(ctx, a.ID, name, hashOf(a.ID+name), "1234", ledger.KeyChange{})
+			require.NoError(t, err)
+		}
+	}
+	accounts := f.accounts()
+	require.Len(t, accounts, 5)
+	for i, a := range accounts {
+		behind := all(f, func(ctx context.Context, each func(ledger.Account) error) error {
+			return f.store.Accounts(ctx, a.ID, each)
+		})
+		require.Equal(t, accounts[i+1:], append([]ledger.Account{}, behind...))
+	}
+	require.ErrorIs(t, f.store.Accounts(ctx, "acct_0", func(ledger.Account) error { return nil }), ledger.ErrNotFound)
+	for account, n := range map[string]int{first.ID: 6, second.ID: 6, "": 15} {
+		keys := f.keys(account)
+		require.Len(t, keys, n)
+		newest := f.keysOf(ledger.KeyQuery{Account: account, Newest: true})
+		for i, k := range keys {
+			require.Equal(t, k, newest[n-1-i])
+			behind := f.keysOf(ledger.KeyQuery{Account: account, After: k.ID})
+			require.Equal(t, keys[i+1:], append([]ledger.Key{}, behind...))
+			before := f.keysOf(ledger.KeyQuery{Account: account, After: k.ID, Newest: true})
+			require.Equal(t, newest[n-i:], append([]ledger.Key{}, before...))
+			require.Equal(t, []ledger.Key{k}, f.keysOf(ledger.KeyQuery{Account: account, Named: k.ID}))
+			if account != "" {
+				require.Equal(t, []ledger.Key{k}, f.keysOf(ledger.KeyQuery{Account: account, Named: k.Name}))
+			} else {
+				require.Empty(t, f.keysOf(ledger.KeyQuery{Named: k.Name}), "a name says nothing without an account")
+			}
+		}
+	}
+	for _, newest := range []bool{false, true} {
+		err := f.store.Keys(ctx, ledger.KeyQuery{After: "key_0", Newest: newest}, func(ledger.Key) error { return nil })
+		require.ErrorIs(t, err, ledger.ErrNotFound)
+	}
+}
 
 func testKeys(t *testing.T, open Open) {
 	f := newFixture(t, open, 0, ledger.Terms{})
@@ -128,7 +179,7 @@ func testKeys(t *testing.T, open Open) {
 			require.Equal(t, first.Name, k.AccountName)
 		}
 		require.Equal(t, f.account.Name, every[3].AccountName)
-		err := f.store.Keys(ctx, "acct_0", func(ledger.Key) error { return nil })
+		err := f.store.Keys(ctx, ledger.KeyQuery{Account: "acct_0"}, func(ledger.Key) error { return nil })
 		require.ErrorIs(t, err, ledger.ErrNotFound)
 	})
 }

@@ -37,6 +37,7 @@ func Run(t *testing.T, open Open) {
 	}{
 		{"accounts", testAccounts},
 		{"keys", testKeys},
+		{"paged", testPaged},
 		{"key rotation", testRotation},
 		{"prices", testPrices},
 		{"top-ups", testTopUps},

@@ -19,12 +19,20 @@ func all[T any](f *fixture, list func(ctx context.Context, each func(T) error) e
 	return rows
 }
 
-func (f *fixture) accounts() []ledger.Account { return all(f, f.store.Accounts) }
+func (f *fixture) accounts() []ledger.Account {
+	return all(f, func(ctx context.Context, each func(ledger.Account) error) error {
+		return f.store.Accounts(ctx, "", each)
+	})
+}
 
 func (f *fixture) checkpoints() []ledger.Checkpoint { return all(f, f.store.Checkpoints) }
 
 func (f *fixture) keys(account string) []ledger.Key {
-	return all(f, func(ctx context.Context, each func(ledger.Key) error) error { return f.store.Keys(ctx, account, each) })
+	return f.keysOf(ledger.KeyQuery{Account: account})
+}
+
+func (f *fixture) keysOf(q ledger.KeyQuery) []ledger.Key {
+	return all(f, func(ctx context.Context, each func(ledger.Key) error) error { return f.store.Keys(ctx, q, each) })
 }
 
 func (f *fixture) entries(q ledger.Query) []ledger.Entry {

@@ -132,13 +132,13 @@ func collect[T any](m *memory, account string, rows func() []T) ([]T, error) {
 }
 
 // Accounts implements ledger.Books.
-func (m *memory) Accounts(_ context.Context, each func(ledger.Account) error) error {
-	rows, err := collect(m, "", func() (all []ledger.Account) {
+func (m *memory) Accounts(_ context.Context, after string, each func(ledger.Account) error) error {
+	rows, err := collect(m, after, func() (all []ledger.Account) {
 		for _, a := range slices.SortedFunc(maps.Values(m.accounts), func(a, b *accountRow) int { return a.made - b.made }) {
 			a, _ := m.look(a.ID)
 			all = append(all, a.Show())
 		}
-		return all
+		return all[slices.IndexFunc(all, func(a ledger.Account) bool { return a.ID == after })+1:]
 	})
 	return cmp.Or(err, list(rows, each))
 }
@@ -172,15 +172,27 @@ func (m *memory) Latest(_ context.Context, q ledger.LatestQuery, each func(ledge
 }
 
 // Keys implements ledger.Books.
-func (m *memory) Keys(_ context.Context, account string, each func(ledger.Key) error) error {
-	rows, err := collect(m, account, func() (all []ledger.Key) {
+func (m *memory) Keys(_ context.Context, q ledger.KeyQuery, each func(ledger.Key) error) error {
+	m.mu.Lock()
+	_, known := m.keys[q.After]
+	m.mu.Unlock()
+	if q.After != "" && !known {
+		return book.NoKey(q.After, "")
+	}
+	rows, err := collect(m, q.Account, func() (all []ledger.Key) {
 		for _, k := range slices.SortedFunc(maps.Values(m.keys), func(a, b *keyRow) int { return a.made - b.made }) {
-			if account == "" || k.Account == account {
+			if q.Account == "" || k.Account == q.Account {
 				_, _ = m.look(k.Account)
 				all = append(all, m.show(k))
 			}
 		}
-		return all
+		if q.Newest {
+			slices.Reverse(all)
+		}
+		all = all[slices.IndexFunc(all, func(k ledger.Key) bool { return k.ID == q.After })+1:]
+		return slices.DeleteFunc(all, func(k ledger.Key) bool {
+			return q.Named != "" && k.ID != q.Named && (q.Account == "" || k.Name != q.Named)
+		})
 	})
 	return cmp.Or(err, list(rows, each))
 }

@@ -42,12 +42,12 @@ func (s *spread) Account(ctx context.Context, idOrName string) (ledger.Account, 
 	return s.any().Account(ctx, idOrName)
 }
 
-func (s *spread) Accounts(ctx context.Context, each func(ledger.Account) error) error {
-	return s.any().Accounts(ctx, each)
+func (s *spread) Accounts(ctx context.Context, after string, each func(ledger.Account) error) error {
+	return s.any().Accounts(ctx, after, each)
 }
 
-func (s *spread) Keys(ctx context.Context, account string, each func(ledger.Key) error) error {
-	return s.any().Keys(ctx, account, each)
+func (s *spread) Keys(ctx context.Context, q ledger.KeyQuery, each func(ledger.Key) error) error {
+	return s.any().Keys(ctx, q, each)
 }
 
 func (s *spread) Plans(ctx context.Context) ([]string, error) {

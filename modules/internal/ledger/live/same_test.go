@@ -43,7 +43,7 @@ func TestSameMoney(t *testing.T) {
 func listMoney(t *testing.T, store ledger.Store) map[string][]string {
 	t.Helper()
 	names, money := map[string]string{}, map[string][]string{}
-	require.NoError(t, store.Accounts(t.Context(), func(a ledger.Account) error {
+	require.NoError(t, store.Accounts(t.Context(), "", func(a ledger.Account) error {
 		names[a.ID] = a.Name
 		money[a.Name] = append(money[a.Name], fmt.Sprintf("%+v", a.Balance))
 		return nil

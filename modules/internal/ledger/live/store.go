@@ -343,17 +343,17 @@ func (l *Ledger) Account(ctx context.Context, idOrName string) (ledger.Account, 
 }
 
 // Accounts implements ledger.Books.
-func (l *Ledger) Accounts(ctx context.Context, each func(ledger.Account) error) error {
+func (l *Ledger) Accounts(ctx context.Context, after string, each func(ledger.Account) error) error {
 	if _, err := l.EndPeriods(ctx); err != nil {
 		return fmt.Errorf("listing accounts: %w", err)
 	}
-	return l.store.Accounts(ctx, each)
+	return l.store.Accounts(ctx, after, each)
 }
 
 // Keys implements ledger.Books.
-func (l *Ledger) Keys(ctx context.Context, account string, each func(ledger.Key) error) error {
+func (l *Ledger) Keys(ctx context.Context, q ledger.KeyQuery, each func(ledger.Key) error) error {
 	if _, err := l.EndPeriods(ctx); err != nil {
 		return fmt.Errorf("listing keys: %w", err)
 	}
-	return l.store.Keys(ctx, account, each)
+	return l.store.Keys(ctx, q, each)
 }

@@ -202,7 +202,7 @@ func TestMoveAfterUse(t *testing.T) {
 	require.NoError(t, s.Close())
 	s = h.open(t)
 	var account ledger.Account
-	require.NoError(t, s.Accounts(ctx, func(a ledger.Account) error { account = a; return nil }))
+	require.NoError(t, s.Accounts(ctx, "", func(a ledger.Account) error { account = a; return nil }))
 	_, _, err = s.AddCredit(ctx, ledger.Credit{Account: account.ID, Credits: 77})
 	require.NoError(t, err)
 	require.NoError(t, s.Close())

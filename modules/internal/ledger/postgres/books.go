@@ -3,6 +3,8 @@ package postgres
 import (
 	"context"
 	"fmt"
+	"math"
+	"strings"
 	"time"
 
 	"github.com/jackc/pgx/v5"
@@ -80,43 +82,80 @@ func (s *Store) Account(ctx context.Context, idOrName string) (ledger.Account, e
 	return v, nil
 }
 
-// Accounts implements ledger.Books; they are in the order of their creation.
-func (s *Store) Accounts(ctx context.Context, each func(ledger.Account) error) error {
+// Accounts implements ledger.Books.
+func (s *Store) Accounts(ctx context.Context, after string, each func(ledger.Account) error) error {
 	if _, err := s.EndPeriods(ctx); err != nil {
 		return err
 	}
-	return s.listAccounts(ctx, each)
+	return s.listAccounts(ctx, after, each)
 }
 
-func (s *Store) listAccounts(ctx context.Context, each func(ledger.Account) error) error {
+func (s *Store) listAccounts(ctx context.Context, after string, each func(ledger.Account) error) error {
 	err := s.list(ctx, "accounts", func(ctx context.Context, tx pgx.Tx) error {
+		made := int64(math.MinInt64)
+		if after != "" {
+			if err := checkAccount(ctx, tx, after); err != nil {
+				return err
+			}
+			if err := queryRows(ctx, tx, to(&made), `SELECT made FROM accounts WHERE account = $1`, after); err != nil {
+				return err
+			}
+		}
 		return eachRow(ctx, tx, scanAccount, func(a book.Account) error { return each(a.Show()) },
-			selectAccount+`ORDER BY a.made, a.account`)
+			selectAccount+`WHERE (a.made, a.account) > ($1, $2) ORDER BY a.made, a.account`, made, after)
 	})
 	return wrap(listed(err), "listing accounts")
 }
 
-// Keys implements ledger.Books; they are in the order of their creation.
-func (s *Store) Keys(ctx context.Context, account string, each func(ledger.Key) error) error {
-	if account == "" {
+// Keys implements ledger.Books.
+func (s *Store) Keys(ctx context.Context, q ledger.KeyQuery, each func(ledger.Key) error) error {
+	if q.Account == "" {
 		if _, err := s.EndPeriods(ctx); err != nil {
 			return err
 		}
-	} else if _, err := s.Account(ctx, account); err != nil {
+	} else if _, err := s.Account(ctx, q.Account); err != nil {
 		return err
 	}
-	return s.listKeys(ctx, account, each)
+	return s.listKeys(ctx, q, each)
 }
 
-func (s *Store) listKeys(ctx context.Context, account string, each func(ledger.Key) error) error {
+func (s *Store) listKeys(ctx context.Context, q ledger.KeyQuery, each func(ledger.Key) error) error {
 	err := s.list(ctx, "keys", func(ctx context.Context, tx pgx.Tx) error {
-		if account == "" {
-			return eachRow(ctx, tx, scanKey, each, selectKeys+`ORDER BY k.made, k.key`)
+		where, order, args := `WHERE true`, ` ORDER BY k.made, k.key`, []any(nil)
+		is := func(condition string, value any) {
+			args = append(args, value)
+			where += ` AND ` + strings.ReplaceAll(condition, "?", fmt.Sprintf("$%d", len(args)))
 		}
-		if err := checkAccount(ctx, tx, account); err != nil {
-			return err
+		if q.Account != "" {
+			if err := checkAccount(ctx, tx, q.Account); err != nil {
+				return err
+			}
+			is(`k.account = ?`, q.Account)
 		}
-		return eachRow(ctx, tx, scanKey, each, selectKeys+`WHERE k.account = $1 ORDER BY k.made, k.key`, account)
+		if q.Newest {
+			order = ` ORDER BY k.made DESC, k.key DESC`
+		}
+		if q.After != "" {
+			found := ""
+			if err := queryRows(ctx, tx, to(&found), `SELECT key FROM keys WHERE key = $1`, q.After); err != nil {
+				return err
+			}
+			if found == "" {
+				return book.NoKey(q.After, "")
+			}
+			behind := `(k.made, k.key) > (SELECT made, key FROM keys WHERE key = ?)`
+			if q.Newest {
+				behind = strings.Replace(behind, ">", "<", 1)
+			}
+			is(behind, q.After)
+		}
+		switch {
+		case q.Named != "" && q.Account != "":
+			is(`(k.key = ? OR k.name = ?)`, q.Named)
+		case q.Named != "":
+			is(`k.key = ?`, q.Named)
+		}
+		return eachRow(ctx, tx, scanKey, each, selectKeys+where+order, args...)
 	})
 	return wrap(listed(err), "listing keys")
 }

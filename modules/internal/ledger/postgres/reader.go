@@ -108,13 +108,13 @@ func (b books) Account(ctx context.Context, idOrName string) (v ledger.Account, 
 }
 
 // Accounts implements ledger.Books.
-func (b books) Accounts(ctx context.Context, each func(ledger.Account) error) error {
-	return b.listAccounts(ctx, each)
+func (b books) Accounts(ctx context.Context, after string, each func(ledger.Account) error) error {
+	return b.listAccounts(ctx, after, each)
 }
 
 // Keys implements ledger.Books.
-func (b books) Keys(ctx context.Context, account string, each func(ledger.Key) error) error {
-	return b.listKeys(ctx, account, each)
+func (b books) Keys(ctx context.Context, q ledger.KeyQuery, each func(ledger.Key) error) error {
+	return b.listKeys(ctx, q, each)
 }
 
 // isConflict reports whether a replica has ended a query so that it can go on replaying.

@@ -50,13 +50,13 @@ func everything(t *testing.T, b ledger.Books) (all []string) {
 		all = append(all, string(text))
 		return err
 	}
-	require.NoError(t, b.Accounts(ctx, func(a ledger.Account) error {
+	require.NoError(t, b.Accounts(ctx, "", func(a ledger.Account) error {
 		found, err := b.Account(ctx, a.Name)
 		require.NoError(t, err)
 		require.Equal(t, a, found)
 		return add(a)
 	}))
-	require.NoError(t, b.Keys(ctx, "", func(k ledger.Key) error { return add(k) }))
+	require.NoError(t, b.Keys(ctx, ledger.KeyQuery{}, func(k ledger.Key) error { return add(k) }))
 	require.NoError(t, b.Entries(ctx, ledger.Query{}, func(e ledger.Entry) error {
 		if e.Request != "" {
 			r, err := b.Request(ctx, e.Request)

@@ -2,6 +2,7 @@ package sqlite
 
 import (
 	"context"
+	"math"
 	"strings"
 
 	"zombiezen.com/go/sqlite"
@@ -40,13 +41,20 @@ func findRow(conn *sqlite.Conn, idOrName string) (a *account, err error) {
 	return a, err
 }
 
-const allAccounts = `SELECT ` + accountColumns + ` FROM accounts AS a JOIN balances AS b ON b.n = a.n ORDER BY a.n`
+const allAccounts = `SELECT ` + accountColumns + ` FROM accounts AS a JOIN balances AS b ON b.n = a.n WHERE a.n > ?
+	ORDER BY a.n`
 
-// Accounts implements ledger.Books; they are in the order of their creation.
-func (b *books) Accounts(ctx context.Context, each func(ledger.Account) error) error {
-	err := b.list(ctx, "accounts", func(conn *sqlite.Conn) error {
+// Accounts implements ledger.Books.
+func (b *books) Accounts(ctx context.Context, after string, each func(ledger.Account) error) error {
+	err := b.list(ctx, "accounts", func(conn *sqlite.Conn) (err error) {
+		first := int64(0)
+		if after != "" {
+			if first, err = accountNumber(conn, after); err != nil {
+				return err
+			}
+		}
 		held := make(map[int64]int64) // by those that hold something
-		err := run(conn, `SELECT account, sum(hold) FROM holds GROUP BY account`, func(row *sqlite.Stmt) error {
+		err = run(conn, `SELECT account, sum(hold) FROM holds GROUP BY account`, func(row *sqlite.Stmt) error {
 			held[row.ColumnInt64(0)] = row.ColumnInt64(1)
 			return nil
 		})
@@ -57,23 +65,40 @@ func (b *books) Accounts(ctx context.Context, each func(ledger.Account) error) e
 			a := scanRow(row)
 			a.Held = held[a.n]
 			return give(each, a.Show())
-		})
+		}, first)
 	})
 	return wrap(err, "listing accounts")
 }
 
-// Keys implements ledger.Books; they are in the order of their creation.
-func (b *books) Keys(ctx context.Context, account string, each func(ledger.Key) error) error {
-	err := b.list(ctx, "keys", func(conn *sqlite.Conn) error {
-		row := func(row *sqlite.Stmt) error { return give(each, scanKey(row)) }
-		if account == "" {
-			return run(conn, selectKey+`ORDER BY k.n`, row)
+// Keys implements ledger.Books.
+func (b *books) Keys(ctx context.Context, q ledger.KeyQuery, each func(ledger.Key) error) error {
+	err := b.list(ctx, "keys", func(conn *sqlite.Conn) (err error) {
+		where, order, args := `WHERE k.n > ?`, ` ORDER BY k.n`, []any{int64(0)}
+		if q.Newest {
+			where, order, args = `WHERE k.n < ?`, ` ORDER BY k.n DESC`, []any{int64(math.MaxInt64)}
 		}
-		n, err := accountNumber(conn, account)
+		if q.After != "" {
+			n := int64(0)
+			if err = run(conn, `SELECT n FROM keys WHERE id = ?`, to(&n), q.After); err == nil && n == 0 {
+				err = book.NoKey(q.After, "")
+			}
+			args[0] = n
+		}
+		if err == nil && q.Account != "" {
+			var n int64
+			n, err = accountNumber(conn, q.Account)
+			where, args = where+` AND k.account = ?`, append(args, n)
+		}
 		if err != nil {
 			return err
 		}
-		return run(conn, selectKey+`WHERE k.account = ? ORDER BY k.n`, row, n)
+		switch {
+		case q.Named != "" && q.Account != "":
+			where, args = where+` AND (k.id = ? OR k.name = ?)`, append(args, q.Named, q.Named)
+		case q.Named != "":
+			where, args = where+` AND k.id = ?`, append(args, q.Named)
+		}
+		return run(conn, selectKey+where+order, func(row *sqlite.Stmt) error { return give(each, scanKey(row)) }, args...)
 	})
 	return wrap(err, "listing keys")
 }

@@ -56,11 +56,11 @@ func readings(accounts, charges int64) []reading {
 			return charges, err // all of which are looked at
 		}},
 		{"accounts", func(ctx context.Context, b ledger.Books) (rows int64, err error) {
-			err = b.Accounts(ctx, func(ledger.Account) error { rows++; return nil })
+			err = b.Accounts(ctx, "", func(ledger.Account) error { rows++; return nil })
 			return rows, err
 		}},
 		{"keys", func(ctx context.Context, b ledger.Books) (rows int64, err error) {
-			err = b.Keys(ctx, "", func(ledger.Key) error { rows++; return nil })
+			err = b.Keys(ctx, ledger.KeyQuery{}, func(ledger.Key) error { rows++; return nil })
 			return rows, err
 		}},
 		{"a request", func(ctx context.Context, b ledger.Books) (int64, error) {

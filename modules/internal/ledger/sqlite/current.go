@@ -31,17 +31,17 @@ func (s *Store) Account(ctx context.Context, idOrName string) (a ledger.Account,
 }
 
 // Accounts implements ledger.Store, in the same way.
-func (s *Store) Accounts(ctx context.Context, each func(ledger.Account) error) error {
+func (s *Store) Accounts(ctx context.Context, after string, each func(ledger.Account) error) error {
 	if _, err := s.EndPeriods(ctx); err != nil {
 		return fmt.Errorf("listing accounts: %w", err)
 	}
-	return s.books.Accounts(ctx, each)
+	return s.books.Accounts(ctx, after, each)
 }
 
 // Keys implements ledger.Store, in the same way: what a key spent is counted by its account's period.
-func (s *Store) Keys(ctx context.Context, account string, each func(ledger.Key) error) error {
+func (s *Store) Keys(ctx context.Context, q ledger.KeyQuery, each func(ledger.Key) error) error {
 	if _, err := s.EndPeriods(ctx); err != nil {
 		return fmt.Errorf("listing keys: %w", err)
 	}
-	return s.books.Keys(ctx, account, each)
+	return s.books.Keys(ctx, q, each)
 }

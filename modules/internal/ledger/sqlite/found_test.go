@@ -59,7 +59,7 @@ func look(ctx context.Context, s *Store) (*found, error) {
 	if err != nil {
 		return nil, err
 	}
-	err = s.books.Accounts(ctx, func(a ledger.Account) error {
+	err = s.books.Accounts(ctx, "", func(a ledger.Account) error {
 		f.periodEnd = a.Period.End.UnixNano()
 		if a.Balance.Net() != f.net {
 			return fmt.Errorf("the account has %d microcents, its entries make %d", a.Balance.Net(), f.net)
@@ -69,7 +69,7 @@ func look(ctx context.Context, s *Store) (*found, error) {
 	if err != nil {
 		return nil, err
 	}
-	err = s.books.Keys(ctx, "", func(k ledger.Key) error {
+	err = s.books.Keys(ctx, ledger.KeyQuery{}, func(k ledger.Key) error {
 		f.keys[k.Name] = true
 		return nil
 	})

@@ -125,7 +125,7 @@ func TestKeysThatTakeTurns(t *testing.T) {
 			require.NoError(t, p.write(ctx, "test", func(*tx) error { p.db.dataVersion = -1; return nil }))
 		}
 		got := map[string]int64{}
-		require.NoError(t, p.Keys(ctx, p.account, func(k ledger.Key) error {
+		require.NoError(t, p.Keys(ctx, ledger.KeyQuery{Account: p.account}, func(k ledger.Key) error {
 			if k.Spent > 0 {
 				got[k.ID] = k.Spent
 			}

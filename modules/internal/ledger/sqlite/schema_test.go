@@ -125,7 +125,7 @@ func TestMigration(t *testing.T) {
 	require.Zero(t, bob.Period.Tokens, "its request was free")
 
 	spent := map[string]int64{}
-	require.NoError(t, s.Keys(ctx, "", func(k ledger.Key) error {
+	require.NoError(t, s.Keys(ctx, ledger.KeyQuery{}, func(k ledger.Key) error {
 		spent[k.AccountName+" "+k.Name] = k.Spent
 		require.Equal(t, k.Name == "phone", k.Revoked)
 		return nil
@@ -248,7 +248,7 @@ func TestMigrationOfBalances(t *testing.T) {
 	require.Equal(t, want, report)
 
 	listed := func(s *Store) (all []ledger.Account) {
-		require.NoError(t, s.Accounts(ctx, func(a ledger.Account) error {
+		require.NoError(t, s.Accounts(ctx, "", func(a ledger.Account) error {
 			a.ID = ""
 			all = append(all, a)
 			return nil
@@ -257,7 +257,7 @@ func TestMigrationOfBalances(t *testing.T) {
 	}
 	require.Equal(t, listed(now.store), listed(s))
 	spent := func(s *Store) (all []int64) {
-		require.NoError(t, s.Keys(ctx, "", func(k ledger.Key) error {
+		require.NoError(t, s.Keys(ctx, ledger.KeyQuery{}, func(k ledger.Key) error {
 			all = append(all, k.Spent)
 			return nil
 		}))
@@ -458,7 +458,7 @@ func TestMigrationOfFairUse(t *testing.T) {
 	third, err := s.store.Account(ctx, "third")
 	require.NoError(t, err)
 	s.owner = third.ID
-	require.NoError(t, s.store.Keys(ctx, third.ID, func(k ledger.Key) error {
+	require.NoError(t, s.store.Keys(ctx, ledger.KeyQuery{Account: third.ID}, func(k ledger.Key) error {
 		s.key = k.ID
 		return nil
 	}))

@@ -77,7 +77,7 @@ func (w *workload) prepare(ctx context.Context) (err error) {
 		return err
 	}
 	if w.account, err = w.store.Account(ctx, "main"); err == nil {
-		return w.store.Keys(ctx, w.account.ID, func(k ledger.Key) error {
+		return w.store.Keys(ctx, ledger.KeyQuery{Account: w.account.ID}, func(k ledger.Key) error {
 			if k.Name == "laptop" {
 				w.key = k
 			}
