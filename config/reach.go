@@ -55,8 +55,8 @@ func (c *Config) CheckReach(path, text string) *Diagnostics {
 }
 
 // byCommand is how it is done all the same.
-const byCommand = "`fareway gateway plan` on the gateway's machine takes it; from elsewhere it is taken where the portal " +
-	"block has edit_configuration = true."
+const byCommand = "`fareway gateway plan` on the gateway's machine takes it; from elsewhere it is taken where the " +
+	"portal block has edit_configuration = true."
 
 // reachable is a parsed text.
 type reachable struct {

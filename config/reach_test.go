@@ -102,7 +102,8 @@ func TestReach(t *testing.T) {
 		"another file of a program":  with(`plugin = "echo"`, "plugin = \"echo\"\n  sha256 = \"00\""),
 		"a model":                    reachServing + "predictor {\n  model = \"/etc/shadow\"\n}",
 		"rules":                      reachServing + "screening {\n  rules = \"/etc/shadow\"\n}",
-		"a secret of a provider":     reachServing + "provider \"two\" {\n  plugin = \"echo\"\n  config {\n    url = local.key\n  }\n}",
+		"a secret of a provider": reachServing + "provider \"two\" {\n  plugin = \"echo\"\n" +
+			"  config {\n    url = local.key\n  }\n}",
 	} {
 		t.Run(attack, func(t *testing.T) {
 			t.Parallel()

@@ -34,7 +34,7 @@ func init() {
 //	GET    /fareway/configurations          the configurations that were in force, the newest first
 //	GET    /fareway/configurations/{number} one of them, with the texts of its files
 //	GET    /fareway/configuration           its files as they are saved, with their texts; on a socket only
-//	POST   /fareway/plan                    {"text", "file"? | "kept"} what a configuration would change; on a socket only
+//	POST   /fareway/plan                    {"text", "file"? | "kept"} what a configuration would change; socket only
 //	POST   /fareway/replay                  {"text", "since"} where requests since then would have gone by it, and at
 //	                                        what cost: JSON lines {"done", "of"} and a last one {"comparison"}
 //	POST   /fareway/reload?by=COMMAND       loads the HCL file now, as saving it does by itself; 422 when it is refused

@@ -94,8 +94,8 @@ func (a *API) editConfiguration(r *http.Request) (any, error) {
 		return nil, engine.ErrReplaced
 	}
 	if !mayEdit(g.Config) {
-		return nil, problem(http.StatusForbidden, "the gateway does not write its own files: `fareway gateway apply NEW.hcl` on "+
-			"its machine does, or write edit_configuration = true into the portal block there")
+		return nil, problem(http.StatusForbidden, "the gateway does not write its own files: `fareway gateway apply NEW.hcl` "+
+			"on its machine does, or write edit_configuration = true into the portal block there")
 	}
 	path, err := fileOf(g.Config, in.File)
 	if err != nil {
@@ -110,8 +110,8 @@ func (a *API) editConfiguration(r *http.Request) (any, error) {
 	case len(plan.Files) == 0:
 		return Edited{Number: plan.Number}, nil
 	case plan.Files[0].SavedSHA256 != in.Was:
-		return nil, problem(http.StatusConflict, "%s was saved by somebody else in the meantime: nothing was written, look at "+
-			"what they have changed", path)
+		return nil, problem(http.StatusConflict, "%s was saved by somebody else in the meantime: nothing was written, look "+
+			"at what they have changed", path)
 	}
 	// Whoever asked may be gone: it is done all the same, or not at all.
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(r.Context()), maxEdit)
@@ -133,8 +133,8 @@ func (a *API) installEdit(ctx context.Context, plan *Plan) (Edited, error) {
 			_, back = a.engine.Reload(ctx)
 		}
 		if back != nil {
-			return Edited{}, problem(http.StatusInternalServerError, "%w; putting back %s as it was failed, too, so look at it on "+
-				"the gateway's machine: %w", why, file.Path, back)
+			return Edited{}, problem(http.StatusInternalServerError, "%w; putting back %s as it was failed, too, so look at it "+
+				"on the gateway's machine: %w", why, file.Path, back)
 		}
 		return Edited{}, problem(status, "%w; the file is put back as it was", why)
 	}
@@ -144,7 +144,8 @@ func (a *API) installEdit(ctx context.Context, plan *Plan) (Edited, error) {
 		if text == "" {
 			text = refused.Problem
 		}
-		return giveUp(http.StatusUnprocessableEntity, fmt.Errorf("the gateway has refused it when it was loaded:\n\n%s", text))
+		return giveUp(http.StatusUnprocessableEntity, fmt.Errorf("the gateway has refused it when it was "+
+			"loaded:\n\n%s", text))
 	}
 	if err != nil {
 		return giveUp(http.StatusInternalServerError, fmt.Errorf("loading what was written: %w", err))

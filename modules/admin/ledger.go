@@ -17,7 +17,8 @@ func (b *booksAPI) entries(r *http.Request, emit func(any) error) error {
 	return b.books.Entries(r.Context(), q, func(e ledger.Entry) error { return emit(Entry{e, e.Hash()}) })
 }
 
-// checkpoints lists all, the oldest first, or with limit so many, the newest first; before (a number) has the next page.
+// checkpoints lists all, the oldest first, or with limit so many, the newest first; before (a number) has the next
+// page.
 func (b *booksAPI) checkpoints(r *http.Request, emit func(any) error) error {
 	q := r.URL.Query()
 	if q.Has("limit") || q.Has("before") {

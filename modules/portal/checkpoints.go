@@ -105,8 +105,8 @@ func (v *visit) verifyCheckpoint(text string, onlyAfter bool) error {
 			"`fareway gateway ledger checkpoint`.")
 	}
 	if !v.looking.TryLock() {
-		return refuse(http.StatusTooManyRequests, "Somebody else is having something large looked at just now. Try again in a "+
-			"moment.")
+		return refuse(http.StatusTooManyRequests, "Somebody else is having something large looked at just now. Try again in "+
+			"a moment.")
 	}
 	defer v.looking.Unlock()
 	ctx, cancel := context.WithTimeout(v.r.Context(), maxLook)

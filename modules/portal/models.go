@@ -36,8 +36,8 @@ func stateOfModels(status *admin.Status) views.State {
 		return views.State{Text: "No model answers at the moment. Requests are refused with 503, and cost nothing.",
 			Class: "bad"}
 	case away > 0:
-		return views.State{Text: "Some models do not answer at the moment. Requests go to others as far as those can take them.",
-			Class: "warn"}
+		return views.State{Text: "Some models do not answer at the moment. Requests go to others as far as those can " +
+			"take them.", Class: "warn"}
 	case slow > 0:
 		return views.State{Text: "Some answers are slower at the moment.", Class: "warn"}
 	}
