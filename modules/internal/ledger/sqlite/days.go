@@ -212,17 +212,17 @@ const (
 	// ofOneDay and ofOneKey look an account's keys up, among those of all accounts, on a day and on temp.usage_days.
 	ofOneDay = `keys AS k CROSS JOIN days AS d ON d.day = ?1 AND d.key = k.n `
 	ofOneKey = `keys AS k CROSS JOIN temp.usage_days AS t CROSS JOIN days AS d ON d.day = t.day AND d.key = k.n `
-	// createUsageDays are the days that have sums: of each day only the first row is read.
+	// createUsageDays are the days that have sums, from the first on and before the second: of each only a row is read.
 	createUsageDays = `CREATE TEMP TABLE usage_days AS WITH RECURSIVE t(day) AS (
-		SELECT min(day) FROM days UNION ALL SELECT (SELECT min(day) FROM days WHERE day > t.day) FROM t
-		WHERE t.day IS NOT NULL
-	) SELECT day FROM t WHERE day IS NOT NULL`
+		SELECT min(day) FROM days WHERE day >= ?1
+		UNION ALL SELECT (SELECT min(day) FROM days WHERE day > t.day) FROM t WHERE t.day < ?2
+	) SELECT day FROM t WHERE day < ?2`
 )
 
 // readOfAccount is usageOfDays for one account, with its arguments: day by day or, where keys are asked for and no days,
 // key by key. What is read is what the account has, and what is sorted at once is little.
 func (u *usage) readOfAccount(account int64, args []any) error {
-	if err := run(u.conn, createUsageDays, nil); err != nil {
+	if err := run(u.conn, createUsageDays, nil, args[0], args[1]); err != nil {
 		return err
 	}
 	end := ofOne
@@ -250,9 +250,8 @@ func (u *usage) readOfAccount(account int64, args []any) error {
 		if u.by[ledger.ByKey] {
 			end = `) GROUP BY key, route`
 		}
-		first, last := args[0], args[1]
-		err = read(usageRows+ofOneDay+usageNarrowed+` AND k.account = ?8`+end, `SELECT day FROM temp.usage_days
-			WHERE day >= ? AND day < ?`, func(n int64) { args[0], args[1] = n, n+1 }, first, last)
+		err = read(usageRows+ofOneDay+usageNarrowed+` AND k.account = ?8`+end, `SELECT day FROM temp.usage_days`,
+			func(n int64) { args[0], args[1] = n, n+1 })
 	}
 	if err != nil {
 		return err
