@@ -16,6 +16,7 @@ import (
 	"slices"
 	"strings"
 	"testing"
+	"time"
 	"unicode"
 
 	"github.com/stretchr/testify/require"
@@ -39,7 +40,8 @@ const pasted = "x\x1b]0;pwned\x07\x1b[2J\u009b31m\u202e"
 var runsWith = map[string][]string{
 	"account activate": {"acme"}, "account create": {pasted}, "account deactivate": {"other"}, "account list": {},
 	"account rename": {"acme", pasted}, "account set-limit": {"acme", "spend-cap", pasted},
-	"account set-mail": {"acme", pasted}, "account set-plan": {"acme", pasted}, "account set-profile": {"acme", pasted},
+	"account set-own-cap": {"acme", pasted},
+	"account set-mail":    {"acme", pasted}, "account set-plan": {"acme", pasted}, "account set-profile": {"acme", pasted},
 	"account set-requires": {"acme", "--region", pasted}, "account set-top-up": {"acme", "--off"},
 	"account show": {"acme"}, "account suspend": {"other"},
 	"alert list": {}, "apply": {"NEW"}, "backup run": {"--into", "OUT"}, "backup test": {"OUT"},
@@ -63,13 +65,13 @@ var runsWith = map[string][]string{
 	"restore": {pasted}, "rollback": {pasted}, "route calibrate": {"--recorded", pasted, "--out", "OUT"},
 	"route eval": {"--recorded", pasted}, "route feedback": {"REQUEST", "good", "--reason", pasted}, "route show": {},
 	"route train": {"--recorded", pasted, "--out", "OUT"}, "schema": {}, "status": {},
-	"support-bundle": {"REQUEST", "--list"}, "top": {"--once"}, "up": {pasted}, "upgrade": {pasted},
+	"statement": {"acme", pasted}, "support-bundle": {"REQUEST", "--list"}, "top": {"--once"}, "up": {pasted}, "upgrade": {pasted},
 	"usage": {"REQUEST"}, "verify": {"--base-url", "http://127.0.0.1:1/" + pasted, "--key", pasted},
 }
 
 // more are further ways of commands that have more than one.
 var more = [][]string{
-	{"usage"}, {"usage", "--by", "key", "--csv"}, {"usage", "REFUSED"}, {"usage", "--json"},
+	{"statement", "acme", time.Now().UTC().Format("2006-01")}, {"usage"}, {"usage", "--by", "key", "--csv"}, {"usage", "REFUSED"}, {"usage", "--json"},
 	{"usage", "REQUEST", "--json"},
 	{"status", "--json"}, {"models", "up", pasted}, {"plugin", "list", "--json"}, {"plugin", "info", "bad", "--json"},
 	{"explain", "REQUEST", "--json"}, {"explain", "REFUSED"}, {"ledger", "audit", "--json"}, {"alert", "list", "--json"},

@@ -82,6 +82,8 @@ var writingCommands = []struct {
 	{args: "account suspend none --data DIR"},
 	{args: "account set-limit trial concurrent_requests x --data DIR"},
 	{args: "account set-limit trial nothing 1 --data DIR"},
+	{args: "account set-own-cap trial 0 --data DIR"},
+	{args: "account set-own-cap trial x --data DIR"},
 	{args: "account set-profile trial nosuch --data DIR"},
 	{args: "account set-requires trial --retention x --data DIR"},
 	{args: "key create --account none --name a --data DIR"},

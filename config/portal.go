@@ -20,6 +20,8 @@ type Portal struct {
 	URL    string
 	OIDC   []OIDC  // in file order
 	Stripe *Stripe // nil: nobody pays here
+	// EditConfiguration lets admins write the files of the configuration from their pages.
+	EditConfiguration bool
 }
 
 // OIDC is an issuer of OpenID Connect by which people sign in. It holds a secret: it prints without it.
@@ -79,7 +81,8 @@ func (p Portal) MarshalJSON() ([]byte, error) {
 		URL    string          `json:"url,omitempty"`
 		OIDC   map[string]OIDC `json:"oidc,omitempty"`
 		Stripe *Stripe         `json:"stripe,omitempty"`
-	}{p.URL, make(map[string]OIDC), p.Stripe}
+		Edit   bool            `json:"edit_configuration"`
+	}{p.URL, make(map[string]OIDC), p.Stripe, p.EditConfiguration}
 	for _, o := range p.OIDC {
 		out.OIDC[o.Name] = o
 	}
@@ -102,6 +105,10 @@ var portalGrammar = grammar{
 			example: `"https://ai.example.com"`,
 			doc: "Where browsers find the portal, without a path: what commands write links to. People sign in wherever " +
 				"the site answers."},
+		{name: "edit_configuration", kind: aFlag, fallback: `false`, example: "true",
+			doc: "Admins may write the files of the configuration from their pages, as `gateway apply` does. Who may that can " +
+				"have the gateway run any program of `plugin_dir`, read any file that its user can, and send keys of upstreams " +
+				"elsewhere: leave it off where an admin of the portal is not to be one of the machine."},
 	},
 	blocks: []blockRule{
 		{name: "oidc", label: "name", many: true, body: &oidcGrammar, example: oidcExample,
@@ -153,6 +160,7 @@ func (l *loader) portal(file *section) *Portal {
 				p.URL = u
 			}
 		}
+		s.flag("edit_configuration", &p.EditConfiguration)
 		names := make(map[string]hcl.Range)
 		for _, b := range s.blocks["oidc"] {
 			o := l.open(b, &oidcGrammar).oidc()

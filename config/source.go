@@ -106,6 +106,12 @@ func readBounded(path string, limit int64) ([]byte, error) {
 	return text, nil
 }
 
+// ReadText reads a file of a configuration as it is saved.
+func ReadText(path string) (string, error) {
+	text, err := readBounded(path, maxSource)
+	return string(text), err
+}
+
 // statRegular refuses what is no regular file of at most limit bytes.
 func statRegular(path string, limit int64) (fs.FileInfo, error) {
 	info, err := os.Stat(path)

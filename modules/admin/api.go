@@ -33,7 +33,8 @@ func init() {
 //	GET    /fareway/metrics                 the metrics, as Prometheus reads them; with the token in metrics.token, too
 //	GET    /fareway/configurations          the configurations that were in force, the newest first
 //	GET    /fareway/configurations/{number} one of them, with the texts of its files
-//	POST   /fareway/plan                    {"text" | "kept"} what a configuration would change; on a socket only
+//	GET    /fareway/configuration           its files as they are saved, with their texts; on a socket only
+//	POST   /fareway/plan                    {"text", "file"? | "kept"} what a configuration would change; on a socket only
 //	POST   /fareway/replay                  {"text", "since"} where requests since then would have gone by it, and at
 //	                                        what cost: JSON lines {"done", "of"} and a last one {"comparison"}
 //	POST   /fareway/reload?by=COMMAND       loads the HCL file now, as saving it does by itself; 422 when it is refused
@@ -79,10 +80,13 @@ func init() {
 //	POST   /fareway/accounts/{name}/name    {"name"} renames it
 //	POST   /fareway/accounts/{name}/plan    {"plan"} puts it on another plan, or on "none"
 //	POST   /fareway/accounts/{name}/limit   {"limit", "value"} sets a limit (FindLimit) of its own; null: its plan's
+//	POST   /fareway/accounts/{name}/own-cap {"credits"} the spend cap that its owner wants; null: none
 //	POST   /fareway/accounts/{name}/profile {"profile"} sets a default profile of its own, or "none": its plan's
 //	POST   /fareway/accounts/{name}/requires {"region"?, "retention"?} what routes must be, besides what its plan says
 //	POST   /fareway/accounts/{name}/mail    {"mail"} the addresses that are told what is about it; []: nobody
 //	POST   /fareway/accounts/{name}/state   {"state": "active" | "suspended" | "inactive"}
+//	POST   /fareway/configuration           {"text", "file"?, "was"} writes one of its files, where the portal block has
+//	                                        edit_configuration, and loads it; on a socket only
 //	POST   /fareway/keys                    {"account", "name", "expires"?, "spend_cap_credits"?} makes a key, shown once
 //	PATCH  /fareway/keys/{id}               {"name"?, "expires"?, "spend_cap_credits"?} changes what is given
 //	POST   /fareway/keys/{id}/rotate        {"overlap_seconds"} makes a key that replaces it, and shows that, this once
@@ -128,6 +132,7 @@ type API struct {
 	exposition   http.Handler
 
 	strangers *strangers
+	foretold  foretold
 }
 
 // CaddyModule returns the Caddy module information.
@@ -214,6 +219,7 @@ func (a *API) handlers() []caddy.AdminRoute {
 		{Pattern: "POST /fareway/accounts/{name}/name", Handler: a.change(a.renameAccount)},
 		{Pattern: "POST /fareway/accounts/{name}/plan", Handler: a.change(a.setPlan)},
 		{Pattern: "POST /fareway/accounts/{name}/limit", Handler: a.change(a.setLimit)},
+		{Pattern: "POST /fareway/accounts/{name}/own-cap", Handler: a.change(a.setOwnCap)},
 		{Pattern: "POST /fareway/accounts/{name}/profile", Handler: a.change(a.setProfile)},
 		{Pattern: "POST /fareway/accounts/{name}/requires", Handler: a.change(a.setRequires)},
 		{Pattern: "POST /fareway/accounts/{name}/mail", Handler: a.change(a.setMail)},
@@ -237,6 +243,8 @@ func (a *API) handlers() []caddy.AdminRoute {
 		{Pattern: "GET /fareway/requests", Handler: reply(a.recent)},
 		{Pattern: "POST /fareway/explain", Handler: reply(a.explainBody)},
 		{Pattern: "GET /fareway/explain/{request}", Handler: reply(a.explain)},
+		{Pattern: "GET /fareway/configuration", Handler: reply(a.savedConfiguration)},
+		{Pattern: "POST /fareway/configuration", Handler: acting(a.editConfiguration)},
 		{Pattern: "GET /fareway/configurations", Handler: reply(a.configurations)},
 		{Pattern: "GET /fareway/configurations/{number}", Handler: reply(a.configuration)},
 		{Pattern: "/fareway/", Handler: reply(unknownRoute)},
@@ -272,7 +280,7 @@ func (a *API) guard(next caddy.AdminHandler, may func(*http.Request) error) cadd
 // take the client for gone when they are over, in the middle of a long answer.
 func readBody(w http.ResponseWriter, r *http.Request) error {
 	limit := maxAdminBody
-	if r.URL.Path == "/fareway/plan" || r.URL.Path == "/fareway/replay" {
+	if r.URL.Path == "/fareway/plan" || r.URL.Path == "/fareway/replay" || r.URL.Path == "/fareway/configuration" {
 		limit = maxPlanBody
 	}
 	b, err := io.ReadAll(io.LimitReader(r.Body, int64(limit)))

@@ -36,6 +36,7 @@ func (b *booksAPI) routes() []caddy.AdminRoute {
 	return []caddy.AdminRoute{
 		{Pattern: "GET /fareway/accounts", Handler: list(b.listAccounts)},
 		{Pattern: "GET /fareway/accounts/{name}", Handler: reply(b.showAccount)},
+		{Pattern: "GET /fareway/accounts/{name}/statement", Handler: reply(b.statement)},
 		{Pattern: "GET /fareway/keys", Handler: list(b.listKeys)},
 		{Pattern: "GET /fareway/keys/{id}", Handler: reply(b.showKey)},
 		{Pattern: "GET /fareway/usage", Handler: list(b.usage)},
@@ -121,7 +122,7 @@ func (b *booksAPI) view(a ledger.Account) Account {
 	cfg := b.config()
 	v.Requires = requiresOf(cfg, a)
 	if cfg != nil {
-		v.Limits = viewLimits(engine.PlanOf(cfg, a), limitSources(cfg, a))
+		v.Limits = viewLimits(cfg, a)
 	}
 	return v
 }

@@ -1,7 +1,9 @@
 package admin
 
 import (
+	"cmp"
 	"net/http"
+	"strconv"
 	"time"
 
 	"github.com/fareway/fareway/modules/internal/ledger"
@@ -15,7 +17,18 @@ func (b *booksAPI) entries(r *http.Request, emit func(any) error) error {
 	return b.books.Entries(r.Context(), q, func(e ledger.Entry) error { return emit(Entry{e, e.Hash()}) })
 }
 
+// checkpoints lists all, the oldest first, or with limit so many, the newest first; before (a number) has the next page.
 func (b *booksAPI) checkpoints(r *http.Request, emit func(any) error) error {
+	q := r.URL.Query()
+	if q.Has("limit") || q.Has("before") {
+		limit, err := strconv.Atoi(cmp.Or(q.Get("limit"), strconv.Itoa(usualLatest)))
+		before, wrong := strconv.ParseInt(cmp.Or(q.Get("before"), "0"), 10, 64)
+		if err != nil || wrong != nil || limit < 1 || limit > mostLatest || before < 0 {
+			return problem(http.StatusBadRequest, "limit %q, before %q: limit is 1 to %d, before the number of a checkpoint",
+				q.Get("limit"), q.Get("before"), mostLatest)
+		}
+		return b.books.LatestCheckpoints(r.Context(), before, limit, func(c ledger.Checkpoint) error { return emit(c) })
+	}
 	return b.books.Checkpoints(r.Context(), func(c ledger.Checkpoint) error { return emit(c) })
 }
 

@@ -73,6 +73,7 @@ const (
 	FromPlan    = "plan"    // of the account
 	fromDefault = "default" // the account is on no plan
 	FromGateway = "gateway" // the gateway block, of a profile
+	FromOwner   = "owner"   // the account's owner set a spend cap below the operator's
 )
 
 // limitSources say where each of an account's limits comes from, and its profile.
@@ -86,10 +87,13 @@ func limitSources(cfg *config.Config, a ledger.Account) map[string]string {
 	for i := range config.PlanLimits {
 		from[config.PlanLimits[i].Name] = source
 	}
-	for i, own := range a.Limits {
-		if own != nil {
+	for i := range config.AccountLimits {
+		if a.Limits[i] != nil {
 			from[config.AccountLimits[i].Name] = FromAccount
 		}
+	}
+	if most := operatorCap(cfg, a) * ledger.MicrocentsPerCredit; a.Limits.LowerSpendCap(most) != most {
+		from["spend_cap_credits"] = FromOwner
 	}
 	switch {
 	case a.Profile != "":

@@ -1,11 +1,13 @@
 package admin
 
 import (
+	"fmt"
 	"os"
 	"testing"
 
 	"github.com/caddyserver/caddy/v2"
 
+	"github.com/fareway/fareway/modules/internal/ledger/postgrestest"
 	"github.com/fareway/fareway/plugins/echo"
 	"github.com/fareway/fareway/plugins/provider"
 )
@@ -17,5 +19,10 @@ func TestMain(m *testing.M) {
 		return
 	}
 	caddy.CustomBinaryName = "fareway" // as in package caddy
-	os.Exit(m.Run())
+	code := m.Run()
+	if err := postgrestest.StopOwn(); err != nil {
+		fmt.Fprintln(os.Stderr, err)
+		code = 1
+	}
+	os.Exit(code)
 }

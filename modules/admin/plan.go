@@ -1,6 +1,8 @@
 package admin
 
 import (
+	"bytes"
+	"encoding/json"
 	"errors"
 	"io/fs"
 	"maps"
@@ -22,6 +24,8 @@ import (
 type PlanRequest struct {
 	// Text is that of the HCL file, in place of what is saved. What it names is as it is saved.
 	Text *string `json:"text,omitempty"`
+	// File is the path of the one of the configuration's files that Text is of; "": the one that names the others.
+	File string `json:"file,omitempty"`
 	// Kept is the number of a configuration that was in force.
 	Kept int64 `json:"kept,omitempty"`
 }
@@ -41,6 +45,8 @@ type Plan struct {
 	// ConfigHash and Number are of the configuration that serves: of what it was compared with.
 	ConfigHash string `json:"config_hash"`
 	Number     int64  `json:"config_number"`
+	// Untried: providers were not started for a moment, to see that they work with other settings.
+	Untried bool `json:"untried,omitempty"`
 	// NewHash is what ConfigHash is when it serves; "" of one that has errors.
 	NewHash string `json:"new_config_hash"`
 	// Files are those that installing it changes, with the digests of what they replace.
@@ -113,19 +119,109 @@ func (a *API) plan(r *http.Request) (any, error) {
 	installed := make(config.Overlay)
 	switch {
 	case in.Text != nil:
-		installed[g.Config.Path] = in.Text
+		path, err := fileOf(g.Config, in.File)
+		if err != nil {
+			return nil, err
+		}
+		installed[path] = in.Text
 	case in.Kept > 0:
 		if installed, err = a.restored(in.Kept, g.Config.Path); err != nil {
 			return nil, err
 		}
 	}
-	p, err := a.engine.Plan(r.Context(), installed)
+	return a.planOf(r, g.Config, installed)
+}
+
+// planOf is the plan of what stands in for files.
+func (a *API) planOf(r *http.Request, serving *config.Config, installed config.Overlay) (Plan, error) {
+	plan := a.engine.Plan
+	if bounded(r, serving) {
+		if d := beyond(serving, installed); d.HasErrors() {
+			return viewPlan(&engine.Planned{Serving: serving, Diagnostics: d}, a.engine.InForce().Number), nil
+		}
+		plan = a.engine.PlanUntried
+	}
+	p, err := plan(r.Context(), installed)
 	if err != nil {
-		return nil, err
+		return Plan{}, err
 	}
 	v := viewPlan(p, a.engine.InForce().Number)
+	v.Untried = bounded(r, serving)
+	if fromPage(r) {
+		hideOutside(&v, p)
+	}
 	v.Files, err = planFiles(p.Serving, installed)
 	return v, err
+}
+
+// fromPage reports whether a request is one that the portal makes for somebody: what has come over the network to it
+// is no more than that.
+func fromPage(r *http.Request) bool {
+	_, is := r.Context().Value(localActorKey{}).(string)
+	return is
+}
+
+// bounded reports whether a request may name nothing of this machine but what the configuration that serves names.
+func bounded(r *http.Request, serving *config.Config) bool { return fromPage(r) && !mayEdit(serving) }
+
+// mayEdit reports whether pages may write the configuration's files.
+func mayEdit(cfg *config.Config) bool { return cfg.Portal != nil && cfg.Portal.EditConfiguration }
+
+// beyond is what of the texts goes beyond what serves.
+func beyond(serving *config.Config, installed config.Overlay) *config.Diagnostics {
+	all := new(config.Diagnostics)
+	for path, text := range installed {
+		if text == nil {
+			continue
+		}
+		if d := serving.CheckReach(path, *text); d.HasErrors() {
+			return d
+		}
+	}
+	return all
+}
+
+// hideOutside takes values out that came from the environment or from a file: each may be a secret, wherever the text
+// has put it.
+func hideOutside(v *Plan, p *engine.Planned) {
+	var secrets []string
+	for _, cfg := range []*config.Config{p.Serving, p.Config} {
+		if cfg != nil {
+			secrets = append(secrets, cfg.OutsideValues()...)
+		}
+	}
+	hide := func(value json.RawMessage) json.RawMessage {
+		for _, secret := range secrets {
+			b, err := json.Marshal(secret)
+			if len(secret) >= shortestSecret && (err != nil || bytes.Contains(value, b[1:len(b)-1])) {
+				return json.RawMessage(`"***"`)
+			}
+		}
+		return value
+	}
+	for i := range v.Changes {
+		for j := range v.Changes[i].Fields {
+			f := &v.Changes[i].Fields[j]
+			f.Before, f.After = hide(f.Before), hide(f.After)
+		}
+	}
+}
+
+// shortestSecret is from how many bytes on a value from outside is looked for: shorter ones are flags and numbers.
+const shortestSecret = 6
+
+// fileOf is the path of one of the configuration's own files: of its texts, not of what file("...") brings.
+func fileOf(cfg *config.Config, path string) (string, error) {
+	if path == "" {
+		return cfg.Path, nil
+	}
+	for _, f := range cfg.Files {
+		if f.Path == path && f.Text != nil {
+			return path, nil
+		}
+	}
+	return "", problem(http.StatusNotFound, "%q is no file of the configuration that serves: GET /fareway/configuration "+
+		"lists them", path)
 }
 
 // onSocket refuses a configuration, or a program, that comes from elsewhere.

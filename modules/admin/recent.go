@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"github.com/fareway/fareway/modules/internal/engine"
+	"github.com/fareway/fareway/modules/internal/requestlog"
 )
 
 // Recent are the requests that have ended last.
@@ -39,6 +40,8 @@ type EndedRequest struct {
 	Pending    bool      `json:"pending,omitempty"`
 	Reason     string    `json:"reason,omitempty"`
 	Aborted    bool      `json:"aborted,omitempty"`
+	// Refused is the arithmetic where it was refused for money or a rate.
+	Refused *requestlog.Refused `json:"refused,omitempty"`
 }
 
 // recent lists what has ended last. It costs the same whatever the gateway has to do.
@@ -70,7 +73,8 @@ func viewEnded(e *engine.Ended) EndedRequest {
 	return EndedRequest{N: e.N, ID: e.ID, Time: e.At.UTC(), Endpoint: e.Endpoint, Status: e.Status,
 		Took: milliseconds(e.Took), First: milliseconds(e.First), Account: e.Account, AccountID: e.AccountID,
 		Last4: e.Last4, Stream: e.Stream, Profile: e.Profile, Route: e.Route, Attempts: e.Attempts, Input: e.Input,
-		Output: e.Output, Microcents: e.Charged, Pending: e.Pending, Reason: e.Reason, Aborted: e.Aborted}
+		Output: e.Output, Microcents: e.Charged, Pending: e.Pending, Reason: e.Reason, Aborted: e.Aborted,
+		Refused: e.Refused}
 }
 
 func milliseconds(d time.Duration) float64 { return float64(d.Microseconds()) / 1000 }

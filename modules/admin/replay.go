@@ -13,6 +13,7 @@ import (
 // ReplayRequest asks what a configuration would have made of requests that were routed.
 type ReplayRequest struct {
 	Text  string    `json:"text"` // of the HCL file, as in PlanRequest
+	File  string    `json:"file,omitempty"`
 	Since time.Time `json:"since"`
 }
 
@@ -36,7 +37,16 @@ func (a *API) replanRequests(r *http.Request, out *lineWriter) error {
 	if g == nil {
 		return engine.ErrReplaced
 	}
-	installed := config.Overlay{g.Config.Path: &in.Text}
+	path, err := fileOf(g.Config, in.File)
+	if err != nil {
+		return err
+	}
+	installed := config.Overlay{path: &in.Text}
+	if bounded(r, g.Config) {
+		if d := beyond(g.Config, installed); d.HasErrors() {
+			return refusedText(d)
+		}
+	}
 	c, diags, err := a.engine.Replay(r.Context(), installed, in.Since, func(done, of int64) error {
 		if err := out.emit(Replay{Done: done, Of: of}); err != nil {
 			return err
@@ -51,9 +61,13 @@ func (a *API) replanRequests(r *http.Request, out *lineWriter) error {
 	case err != nil:
 		return err
 	case diags != nil:
-		var text strings.Builder
-		_ = diags.Write(&text, false) // a builder takes everything
-		return problem(http.StatusUnprocessableEntity, "the configuration has errors:\n\n%s", text.String())
+		return refusedText(diags)
 	}
 	return out.emit(Replay{Comparison: c})
+}
+
+func refusedText(diags *config.Diagnostics) error {
+	var text strings.Builder
+	_ = diags.Write(&text, false) // a builder takes everything
+	return problem(http.StatusUnprocessableEntity, "the configuration has errors:\n\n%s", text.String())
 }

@@ -71,7 +71,7 @@ func (a *API) routes(r *http.Request) (any, error) {
 	}
 	learned := a.engine.Outcomes().Learned()
 	predictor, about := a.engine.PredictorOf(g.Config)
-	usual, err := g.Standpoints(r.Context())
+	usual, err := a.standpoints(r, g)
 	if err != nil {
 		return nil, err
 	}
@@ -102,7 +102,17 @@ func (a *API) profiles(r *http.Request) (any, error) {
 	if g == nil {
 		return []routing.Prospect{}, nil
 	}
+	if fromPage(r) {
+		return a.foretold.prospects.of(r.Context(), a.engine, g, g.Prospects)
+	}
 	return g.Prospects(r.Context())
+}
+
+func (a *API) standpoints(r *http.Request, g *engine.Generation) ([]routing.Standpoint, error) {
+	if fromPage(r) {
+		return a.foretold.standpoints.of(r.Context(), a.engine, g, g.Standpoints)
+	}
+	return g.Standpoints(r.Context())
 }
 
 // CurvePoint is what usual requests (the reference workload) come to where quality is worth so much.

@@ -75,9 +75,14 @@ type Limits struct {
 	MonthlyCredits int64 `json:"monthly_credits"` // added at each period's beginning
 	config.Limits
 
+	// The spend cap above is the lower of these; 0: there is none.
+	OperatorSpendCapCredits int64 `json:"operator_spend_cap_credits"` // of the plan, or set for the account
+	OwnSpendCapCredits      int64 `json:"own_spend_cap_credits"`      // set by the account's owner
+
 	DefaultProfile string `json:"default_profile"` // of requests that name none
 	// From says of each of these, by its name, where it comes from: "account", "plan", "default" for an account on no
-	// plan; of the profile "gateway", too. Rates are named as in "requests_per_minute.key".
+	// plan; of the profile "gateway", too, and of the spend cap "owner" where the owner's own is the lower one.
+	// Rates are named as in "requests_per_minute.key".
 	From map[string]string `json:"from"`
 }
 
@@ -97,8 +102,14 @@ func viewAccount(a ledger.Account) Account {
 	}
 }
 
-func viewLimits(p config.Plan, from map[string]string) *Limits {
-	return &Limits{MonthlyCredits: p.MonthlyCredits, Limits: p.Limits, DefaultProfile: p.DefaultProfile, From: from}
+func viewLimits(cfg *config.Config, a ledger.Account) *Limits {
+	p := engine.PlanOf(cfg, a)
+	v := &Limits{MonthlyCredits: p.MonthlyCredits, Limits: p.Limits, OperatorSpendCapCredits: operatorCap(cfg, a),
+		DefaultProfile: p.DefaultProfile, From: limitSources(cfg, a)}
+	if own := a.Limits.Of(ledger.LimitOwnSpendCap); own != nil {
+		v.OwnSpendCapCredits = *own / ledger.MicrocentsPerCredit
+	}
+	return v
 }
 
 // optionalTime is nil for the zero time.
@@ -342,6 +353,11 @@ type NewPlan struct {
 type NewLimit struct {
 	Limit string `json:"limit"` // a name of config.AccountLimits
 	Value *int64 `json:"value"` // 0 as in a plan; null: what the plan says
+}
+
+// NewOwnCap sets the spend cap that an account's owner wants for it.
+type NewOwnCap struct {
+	Credits *int64 `json:"credits"` // a period; null: none of their own
 }
 
 // NewProfile sets an account's default profile.

@@ -83,6 +83,8 @@ type Request struct {
 	Logged bool   `json:"logged,omitempty"`
 	Code   string `json:"code,omitempty"`  // of the error, as clients see it
 	Limit  string `json:"limit,omitempty"` // what X-RateLimit-Reason said
+	// Refused is the arithmetic where it was refused for money or a rate: what was needed, and what was left of what.
+	Refused *requestlog.Refused `json:"refused,omitempty"`
 
 	Attempts     []Attempt `json:"attempts"`
 	Sum          string    `json:"sum"`                // of the products: a whole number, often too large for JSON
@@ -130,7 +132,7 @@ type Attempt struct {
 func viewLogged(r requestlog.Record) Request {
 	v := ViewRequest(ledger.RequestRecord{})
 	v.Logged, v.ID, v.Endpoint, v.Created, v.Status = true, r.ID, r.Endpoint, r.Time, r.Status
-	v.Code, v.Limit, v.AccountID, v.KeyID = r.Code, r.Limit, r.Account, r.Key
+	v.Code, v.Limit, v.Refused, v.AccountID, v.KeyID = r.Code, r.Limit, r.Refused, r.Account, r.Key
 	return v
 }
 

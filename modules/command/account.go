@@ -24,7 +24,8 @@ func accountCommand() *cobra.Command {
 	})
 	cmd.AddCommand(accountCreateCommand(), accountListCommand(), accountShowCommand(), accountRenameCommand(),
 		accountPlanCommand(),
-		accountLimitCommand(), accountProfileCommand(), accountRequiresCommand(), accountMailCommand(),
+		accountLimitCommand(), accountOwnCapCommand(), accountProfileCommand(), accountRequiresCommand(),
+		accountMailCommand(),
 		accountTopUpCommand(),
 		accountStateCommand("suspend", ledger.Suspended,
 			"Refuses an account's requests from the next one on (403); running ones finish"),
@@ -171,6 +172,12 @@ func sourceOf(v admin.Account, limit string) string {
 		return " (set for the account)"
 	case admin.FromPlan:
 		return fmt.Sprintf(" (plan %s)", v.Plan)
+	case admin.FromOwner:
+		text := " (set by the account's owner; "
+		if most := limitsOf(v).OperatorSpendCapCredits; most > 0 {
+			return text + "the operator's is " + human.Thousands(most) + ")"
+		}
+		return text + "the operator has none)"
 	case admin.FromGateway:
 		return " (the gateway's default_profile)"
 	default:

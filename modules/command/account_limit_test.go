@@ -11,6 +11,40 @@ import (
 	"github.com/fareway/fareway/modules/internal/ledger"
 )
 
+// TestCommandOwnCap: GAP-118, the cap of an account's owner is set below the operator's, and `account show` says which
+// of them holds.
+func TestCommandOwnCap(t *testing.T) {
+	t.Parallel()
+	data, _ := running(t)
+	do := func(args ...string) string {
+		t.Helper()
+		out, err := run(t, append(append([]string{"account"}, args...), "--data", data)...)
+		require.NoError(t, err)
+		return out
+	}
+	do("create", "ann")
+	require.Equal(t, "Account ann: at most 1,500 credits may be spent in a period (set by the account's owner; the "+
+		"operator has none).\n", do("set-own-cap", "ann", "1,500"))
+	do("set-limit", "ann", "spend-cap", "2000")
+	require.Regexp(t, `spent ever +0\.000000 credits of at most 1,500 credits \(set by the account's owner; the `+
+		`operator's is 2,000\)\n`, do("show", "ann"))
+	v := runJSON[admin.Account](t, "account", "show", "ann", "--data", data)
+	require.EqualValues(t, []int64{1500, 1500, 2000}, []int64{v.Limits.SpendCapCredits, v.Limits.OwnSpendCapCredits,
+		v.Limits.OperatorSpendCapCredits})
+	for _, wrong := range []struct{ value, says string }{
+		{"2000", "the operator's is 2000, and an owner's is below it"}, {"0", "it is 1 to 1000000000000, or none"},
+		{"1.5", "it is a whole number of credits"}, {"", "it is a whole number of credits"},
+		{"1000000000001", "it is 1 to 1000000000000"},
+	} {
+		_, err := run(t, "account", "set-own-cap", "ann", wrong.value, "--data", data)
+		require.ErrorContains(t, err, wrong.says)
+	}
+	do("set-limit", "ann", "spend-cap", "800")
+	require.Contains(t, do("show", "ann"), "of at most 800 credits (set for the account)")
+	require.Equal(t, "Account ann: at most 800 credits may be spent in a period (set for the account).\n",
+		do("set-own-cap", "ann", "none"))
+}
+
 func TestCommandAccountLimits(t *testing.T) {
 	t.Parallel()
 	data, e := running(t)

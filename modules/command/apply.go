@@ -104,19 +104,19 @@ func (a *applying) run(cmd *cobra.Command, request admin.PlanRequest) error {
 	if err := a.call(cmd, "GET", "/fareway/status", nil, &before); err != nil {
 		return err
 	}
-	done, err := install(v.Plan.Files, v.Plan.Config, time.Now())
+	done, err := admin.Install(v.Plan.Files, v.Plan.Config, time.Now())
 	if err != nil {
 		return err
 	}
 	var serves admin.Reloaded
 	if err := a.call(cmd, "POST", a.reloadPath(), nil, &serves); err != nil {
-		return errors.Join(fmt.Errorf("%w; the file is put back as it was", err), done.undo())
+		return errors.Join(fmt.Errorf("%w; the file is put back as it was", err), done.Undo())
 	}
 	if serves.ConfigHash != v.Plan.NewHash {
 		return errors.Join(errors.New("somebody else has saved a file of the configuration in the meantime: what was "+
 			"installed is put back as it was; look at it, and plan again"), a.goBack(cmd, done))
 	}
-	v.Applied, v.Number, v.Aside = true, serves.Number, done.keptFiles()
+	v.Applied, v.Number, v.Aside = true, serves.Number, done.KeptFiles()
 	fmt.Fprintf(w, "It serves: configuration %d.\n", serves.Number)
 	for _, path := range v.Aside {
 		fmt.Fprintf(w, "Kept: %s\n", path)
@@ -145,8 +145,8 @@ func (a *applying) reloadPath() string {
 }
 
 // goBack installs again what was there.
-func (a *applying) goBack(cmd *cobra.Command, done *installed) error {
-	if err := done.undo(); err != nil {
+func (a *applying) goBack(cmd *cobra.Command, done *admin.Installed) error {
+	if err := done.Undo(); err != nil {
 		return fmt.Errorf("putting back what served: %w", err)
 	}
 	if err := a.call(cmd, "POST", a.reloadPath(), nil, new(admin.Reloaded)); err != nil {

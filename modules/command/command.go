@@ -82,7 +82,7 @@ admin address (--admin).`
 		keyCommand(), creditCommand(), usageCommand(), ledgerCommand(), connectCommand(), modelsCommand(), initCommand(),
 		backupCommand(), restoreCommand(),
 		pluginCommand(), providerCommand(), routeCommand(), explainCommand(), alertCommand(), hookCommand(),
-		portalCommand(), paymentCommand())
+		portalCommand(), paymentCommand(), statementCommand())
 	for _, newCommand := range moreCommands {
 		gateway.AddCommand(newCommand())
 	}

@@ -105,6 +105,43 @@ ann,`+ann.Account.ID+`,2,2,1900,,,1400,128,2670000,0,0,0,890000,1780000,0,0
 	require.EqualValues(t, 1335000, runJSON[admin.Request](t, "usage", "req_1", "--data", data).Microcents)
 }
 
+func TestCommandStatement(t *testing.T) {
+	t.Parallel()
+	data, e, ann := books(t)
+	month := e.Now().UTC().Format("2006-01")
+	_, err := run(t, "credit", "add", "--account", "ann", "5", "--reference", "invoice-17", "--data", data)
+	require.NoError(t, err)
+	out, err := run(t, "statement", "ann", month, "--data", data)
+	require.NoError(t, err)
+	require.Contains(t, out, "Account ann ("+ann.Account.ID+"), "+month+"-01 to ")
+	require.Regexp(t, `The month still runs: this is how it is now.
+
+opening balance +0.000000
+top-ups +1,005.000000
+charges +-2.670000
+closing balance +1,002.330000
+
+TIME +WHAT +CREDITS +REFERENCE +REASON
+`, out)
+	require.Regexp(t, ` top-up +5.000000 +invoice-17 +-\n`, out)
+	require.Regexp(t, `KEY +REQUESTS +CHARGED\nfirst +2 +2.670000\n`, out)
+	require.Contains(t, out, "Entries 1 to 4 of the account; no checkpoint covers them all yet.\n")
+	_, err = e.Store().MakeCheckpoint(t.Context())
+	require.NoError(t, err)
+	out, err = run(t, "statement", "ann", month, "--data", data)
+	require.NoError(t, err)
+	require.Regexp(t, `the last with the hash [0-9a-f]{64}, which\ncheckpoint 1 of .* covers \([0-9a-f]{64}\).\n$`, out)
+	out, err = run(t, "statement", "ann", month, "--csv", "--data", data)
+	require.NoError(t, err)
+	require.Contains(t, out, ",top_up,invoice-17,,0,5000000,")
+	require.EqualValues(t, 1_002_330_000, runJSON[admin.Statement](t, "statement", "ann", month, "--data", data).Closing)
+	for _, wrong := range [][]string{{"ann", "2026-13"}, {"ann", "2001-01"}, {"nobody", month}, {"ann"},
+		{"ann", month, "--csv", "--json"}} {
+		_, err := run(t, append(append([]string{"statement"}, wrong...), "--data", data)...)
+		require.Error(t, err, wrong)
+	}
+}
+
 func TestCommandUsageTogether(t *testing.T) {
 	t.Parallel()
 	data, e, _ := books(t)

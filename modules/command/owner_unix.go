@@ -4,7 +4,6 @@ package command
 
 import (
 	"fmt"
-	"io/fs"
 	"os"
 	"os/user"
 	"path/filepath"
@@ -30,23 +29,4 @@ func checkOwner(ledger string) error {
 	}
 	return fmt.Errorf("the gateway's folder %s is %s's, who could not read what root writes: do it as that user "+
 		"(`sudo -u %s %s`), or by the service of the timer", filepath.Dir(ledger), name, name, strings.Join(os.Args, " "))
-}
-
-// keepOwner gives a new file the owner of the one whose place it takes: the gateway's user has to read it.
-func keepOwner(path string, old fs.FileInfo) error {
-	was, ok := old.Sys().(*syscall.Stat_t)
-	if !ok {
-		return nil
-	}
-	info, err := os.Stat(path)
-	if err != nil {
-		return err
-	}
-	if is, ok := info.Sys().(*syscall.Stat_t); ok && is.Uid == was.Uid && is.Gid == was.Gid {
-		return nil
-	}
-	if err := os.Chown(path, int(was.Uid), int(was.Gid)); err != nil {
-		return fmt.Errorf("keeping its owner: %w: be that user, or root", err)
-	}
-	return nil
 }

@@ -1,13 +1,11 @@
 package command
 
 import (
-	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
 	"log/slog"
 	"os"
-	"strconv"
 	"strings"
 	"time"
 
@@ -20,7 +18,6 @@ import (
 	"github.com/fareway/fareway/modules/internal/decisions"
 	"github.com/fareway/fareway/modules/internal/engine"
 	"github.com/fareway/fareway/modules/internal/human"
-	"github.com/fareway/fareway/modules/internal/ledger"
 	"github.com/fareway/fareway/modules/internal/routing"
 )
 
@@ -163,10 +160,10 @@ func printPlan(w io.Writer, v admin.Plan) {
 	for _, b := range v.Changes {
 		fmt.Fprintf(w, "%s %s%s%s\n", signs[b.Kind], b.Type, strings.TrimRight(" "+b.Name, " "), effects(b))
 		for _, f := range b.Fields {
-			if strings.HasPrefix(f.Name, "cost.") && hasField(b, "price."+strings.TrimPrefix(f.Name, "cost."), f) {
-				continue // it follows the price
+			if b.FollowsPrice(f) {
+				continue
 			}
-			fmt.Fprintf(w, "    %s: %s -> %s\n", f.Name, showValue(f.Name, f.Before), showValue(f.Name, f.After))
+			fmt.Fprintf(w, "    %s: %s -> %s\n", f.Name, change.ShowValue(f.Name, f.Before), change.ShowValue(f.Name, f.After))
 		}
 		if t := b.Typical; t != nil {
 			fmt.Fprintf(w, "    a request of %s tokens in and %d out costs %s\n", human.Thousands(change.TypicalInput),
@@ -204,41 +201,6 @@ func effects(b change.Block) string {
 		return ""
 	}
 	return " (" + strings.Join(list, "; ") + ")"
-}
-
-// hasField reports whether a block has a field of that name with the same two values.
-func hasField(b change.Block, name string, like change.Field) bool {
-	for _, f := range b.Fields {
-		if f.Name == name {
-			return string(f.Before) == string(like.Before) && string(f.After) == string(like.After)
-		}
-	}
-	return false
-}
-
-// showValue writes a value for people: prices, which are microcents per million tokens, in dollars.
-func showValue(name string, value json.RawMessage) string {
-	var text string
-	isPrice := strings.HasPrefix(name, "price.") || strings.HasPrefix(name, "cost.")
-	switch n, err := strconv.ParseInt(string(value), 10, 64); {
-	case value == nil:
-		return "none"
-	case isPrice && err == nil:
-		return "$" + dollars(n) + " per million"
-	case json.Unmarshal(value, &text) == nil:
-		return strconv.Quote(text)
-	}
-	return string(value)
-}
-
-// dollars writes microcents as dollars: with cents, and with more decimals where they say something.
-func dollars(microcents int64) string {
-	text := strconv.FormatFloat(float64(microcents)/(100*ledger.MicrocentsPerCredit), 'f', -1, 64)
-	whole, decimals, _ := strings.Cut(text, ".")
-	for len(decimals) < 2 {
-		decimals += "0"
-	}
-	return whole + "." + decimals
 }
 
 // showTypical is what the typical request costs, before and after where there are both.

@@ -64,6 +64,7 @@ func printLogged(b *bytes.Buffer, v admin.Request) {
 			fmt.Fprintf(w, "limit\t%s\n", v.Limit)
 		}
 	})
+	printRefused(b, v.Refused)
 	fmt.Fprintf(b, "\nIt was not admitted, or is of a kind that costs nothing: no credits were held or charged.\n")
 }
 

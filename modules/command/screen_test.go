@@ -26,6 +26,7 @@ var rawOutput = map[string]string{
 	"portal.go":            "JSON",
 	"reload.go":            "a number and a time",
 	"root.go":              "help and the version",
+	"statement.go":         "CSV",
 	"top.go":               "the view cleans each cell",
 	"up.go":                "what it has made itself",
 	"usage.go":             "JSON lines and CSV",

@@ -190,7 +190,7 @@ func (u *upRun) lockFolder(data string) (unlock func(), err error) {
 		if err != nil {
 			return func() {}, fmt.Errorf("looking at the data folder: %w", err)
 		}
-		unlock, err := lockFolders([]string{data})
+		unlock, err := admin.LockFolders([]string{data})
 		if err != nil {
 			unlock = func() {}
 		}

@@ -8,6 +8,8 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"github.com/fareway/fareway/modules/internal/requestlog"
+
 	"github.com/fareway/fareway/modules/internal/ledger"
 	"github.com/fareway/fareway/plugins/providertest/upstream"
 )
@@ -98,12 +100,16 @@ func TestRefusalsOfMoneySayHowMuch(t *testing.T) {
 		setup   setup
 		credits int64
 		want    string
+		kept    requestlog.Refused
 	}{
-		"available credits": {setup{Routes: dear}, 12, `It can come to 100\.\d{6} credits, and 12\.000000 are available`},
+		"available credits": {setup{Routes: dear}, 12, `It can come to 100\.\d{6} credits, and 12\.000000 are available`,
+			requestlog.Refused{By: "balance", Unit: "microcents", Limit: 12_000_000, Left: 12_000_000}},
 		"the spend cap": {setup{Routes: dear, Plan: "capped", Extra: capped("capped", "spend_cap_credits = 7")}, 1000,
-			`It can come to 100\.\d{6} credits, and 7\.000000 are available`},
+			`It can come to 100\.\d{6} credits, and 7\.000000 are available`,
+			requestlog.Refused{By: "spend_cap", Unit: "microcents", Limit: 7_000_000, Left: 7_000_000}},
 		"the token budget": {setup{Routes: dear, Plan: "capped", Extra: capped("capped", "token_budget = 5000")}, 1000,
-			`It can come to 1,000,\d{3} tokens \(100\.\d{6} credits\), and 5,000 tokens are available`},
+			`It can come to 1,000,\d{3} tokens \(100\.\d{6} credits\), and 5,000 tokens are available`,
+			requestlog.Refused{By: "token_budget", Unit: "tokens", Limit: 5000, Left: 5000}},
 	} {
 		g := startScripted(t, tc.setup)
 		for _, sh := range shapes {
@@ -118,6 +124,13 @@ func TestRefusalsOfMoneySayHowMuch(t *testing.T) {
 				require.NotNil(t, found, text)
 				largest, err := strconv.ParseInt(found[1], 10, 64)
 				require.NoError(t, err)
+				kept, err := g.Engine.FindRequest(within(t), a.Header.Get("X-Request-Id"))
+				require.NoError(t, err)
+				require.NotNil(t, kept.Refused)
+				require.Greater(t, kept.Refused.Needed, kept.Refused.Left)
+				want := tc.kept
+				want.Needed, want.Allowance, want.Resets = kept.Refused.Needed, largest, kept.Refused.Resets
+				require.Equal(t, want, *kept.Refused)
 				requireError(t, sh, c.Ask(sh, allowance(sh, largest+1)), 402, "budget_exceeded")
 				c.RequireUntouched(t)
 				c.Answers(hello)

@@ -170,7 +170,7 @@ var fieldsPool = sync.Pool{New: func() any { return new(make([]zap.Field, 0, 25)
 func requestRecord(call *gateway.Call, status int) requestlog.Record {
 	return requestlog.Record{
 		ID: call.ID, Time: call.Start.UTC(), Endpoint: call.Endpoint, Status: status, Code: call.Record.Code,
-		Limit:   call.Record.Limit,
+		Limit: call.Record.Limit, Refused: call.Record.Refused,
 		Account: call.Principal.Account.ID, Key: call.Principal.Key.ID,
 	}
 }
@@ -187,5 +187,6 @@ func endedRequest(call *gateway.Call, rec *recorder, first time.Duration, now ti
 		Account: p.Account.Name, AccountID: p.Account.ID, Last4: p.Key.Last4, Stream: c.Stream, Profile: c.Profile,
 		Route: c.Route, Attempts: c.Attempts, Input: c.Input, Output: c.Output, Charged: c.Microcents,
 		Pending: c.Pending, Reason: reason, Aborted: rec.aborted,
+		Refused: c.Refused,
 	}
 }

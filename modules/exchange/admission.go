@@ -10,6 +10,7 @@ import (
 	"github.com/fareway/fareway/modules/internal/engine"
 	"github.com/fareway/fareway/modules/internal/human"
 	"github.com/fareway/fareway/modules/internal/ledger"
+	"github.com/fareway/fareway/modules/internal/requestlog"
 	"github.com/fareway/fareway/modules/internal/routing"
 	"github.com/fareway/fareway/plugins/families"
 	"github.com/fareway/fareway/plugins/llm"
@@ -151,22 +152,47 @@ func (a *admission) refuseUncovered(doing string, err error) *families.Error {
 		return a.call.LedgerError(doing, err)
 	}
 	a.gen.NoteRefused(&a.call.Principal.Account)
-	if refused, ok := errors.AsType[*ledger.Refusal](err); ok && a.steps != nil {
-		refusal.Message += " " + a.figures(refused)
+	if refused, ok := errors.AsType[*ledger.Refusal](err); ok {
+		a.call.Record.Refused = refusedBy(refused)
+		if a.steps != nil {
+			refusal.Message += " " + a.figures(refused, a.call.Record.Refused)
+		}
 	}
 	return refusal
 }
 
-// figures are the numbers of a refusal, for the client.
-func (a *admission) figures(refused *ledger.Refusal) string {
+// refusedBy is the arithmetic of a refusal, for who looks at the request later.
+func refusedBy(refused *ledger.Refusal) *requestlog.Refused {
+	s := &refused.Sum
+	v := &requestlog.Refused{By: "balance", Unit: "microcents", Limit: s.Limit, Used: s.Used, Held: s.Held,
+		Left: refused.Left}
+	switch {
+	case errors.Is(refused, ledger.ErrSpendCap):
+		v.By = "spend_cap"
+	case errors.Is(refused, ledger.ErrTokenBudget):
+		v.By, v.Unit = "token_budget", "tokens"
+	case errors.Is(refused, ledger.ErrKeySpendCap):
+		v.By = "key_spend_cap"
+	}
+	if !s.Ends.IsZero() {
+		v.Resets = new(s.Ends.UTC())
+	}
+	return v
+}
+
+// figures are the numbers of a refusal, for the client; those that are not known before, it adds to the record's.
+func (a *admission) figures(refused *ledger.Refusal, record *requestlog.Refused) string {
 	worst := a.worstOfFirst()
+	record.Needed = worst.Microcents
 	text := fmt.Sprintf("It can come to %s credits, and %s are available", human.Exact(worst.Microcents),
 		human.Exact(refused.Left))
 	if errors.Is(refused, ledger.ErrTokenBudget) {
+		record.Needed = worst.Tokens
 		text = fmt.Sprintf("It can come to %s tokens (%s credits), and %s tokens are available",
 			human.Thousands(worst.Tokens), human.Exact(worst.Microcents), human.Thousands(refused.Left))
 	}
 	if n := a.largestAllowance(refused.Room); n > 0 {
+		record.Allowance = n
 		return fmt.Sprintf("%s: an output allowance of at most %d tokens fits.", text, n)
 	}
 	return text + ": no output allowance is small enough to fit."

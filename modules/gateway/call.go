@@ -12,6 +12,7 @@ import (
 
 	"github.com/fareway/fareway/modules/internal/engine"
 	"github.com/fareway/fareway/modules/internal/ledger"
+	"github.com/fareway/fareway/modules/internal/requestlog"
 	"github.com/fareway/fareway/plugins/families"
 )
 
@@ -95,7 +96,9 @@ type Record struct {
 	Misfit      bool   // all attempts that failed did because their routes cannot take this request
 	Code        string // of the error reply
 	Limit       string // what X-RateLimit-Reason said
-	Upstream    string // what the upstream calls the request of the last attempt, "" if it has no name for it
+	// Refused is the arithmetic of a refusal for money or a rate, nil without one.
+	Refused  *requestlog.Refused
+	Upstream string // what the upstream calls the request of the last attempt, "" if it has no name for it
 }
 
 // Attended reports whether the request, which ended with status, came as far as the routes, or would have if the

@@ -10,6 +10,7 @@ import (
 	"github.com/caddyserver/caddy/v2/modules/caddyhttp"
 
 	"github.com/fareway/fareway/modules/internal/engine"
+	"github.com/fareway/fareway/modules/internal/requestlog"
 	"github.com/fareway/fareway/plugins/families"
 )
 
@@ -41,7 +42,11 @@ func (c *Call) Limited(l *engine.Limited, err error) *families.Error {
 		return &families.Error{Status: http.StatusTooManyRequests, Code: families.RateLimitExceeded,
 			Message: "The service has as many requests in progress as it takes. Trying again in a few seconds helps."}
 	}
-	c.Record.Reason = l.Reason
+	c.Record.Reason, c.Record.Refused = l.Reason, &requestlog.Refused{By: l.Reason, Unit: "requests", Needed: 1,
+		Limit: l.Limit, Used: l.Limit}
+	if l.Foreseen {
+		c.Record.Refused.Resets = new(time.Now().UTC().Add(l.Wait))
+	}
 	seconds := int(l.Wait / time.Second)
 	wait := fmt.Sprintf(" Trying again helps in %d seconds.", seconds)
 	if seconds == 1 {

@@ -8,10 +8,10 @@ import (
 	"net/url"
 	"slices"
 	"strconv"
-	"strings"
 	"time"
 
 	"github.com/fareway/fareway/modules/admin"
+	"github.com/fareway/fareway/modules/internal/human"
 	"github.com/fareway/fareway/modules/internal/ledger"
 	"github.com/fareway/fareway/modules/portal/views"
 )
@@ -117,7 +117,7 @@ func (v *visit) recent(after uint64, account string) (list []admin.EndedRequest,
 func showHome(v *visit) error {
 	if v.viewer.Account == nil {
 		if v.viewer.Operator != "" {
-			v.redirect("/portal/operator/accounts")
+			v.redirect("/portal/operator/overview")
 			return nil
 		}
 		return v.show(views.MessagePage(v.page("Home"), v.language.Text("You are in no account. Ask its owner, or who "+
@@ -144,6 +144,9 @@ func showHome(v *visit) error {
 		view.DaysLeft = max(0, is.AvailableCredits) * ledger.MicrocentsPerCredit / view.Burn
 	}
 	view.Attention = v.attention(is, view)
+	if view.Models, err = v.modelsState(); err != nil {
+		return err
+	}
 	page, err := v.requestsPage(url.Values{"limit": {"10"}})
 	if err != nil {
 		return err
@@ -389,7 +392,7 @@ func downloadUsage(v *visit) error {
 	w := csv.NewWriter(v.w)
 	write := func(fields ...string) {
 		for i := range fields {
-			fields[i] = plainCell(fields[i])
+			fields[i] = human.PlainCell(fields[i])
 		}
 		_ = w.Write(fields) // Error tells below
 	}
@@ -408,15 +411,6 @@ func downloadUsage(v *visit) error {
 	}
 	w.Flush()
 	return nil // the browser may be gone
-}
-
-// plainCell keeps a table program from taking a text for a formula (OWASP, CSV injection).
-func plainCell(text string) string {
-	_, err := strconv.ParseFloat(text, 64)
-	if err != nil && text != "" && strings.ContainsRune("=+-@\t\r", rune(text[0])) {
-		return "'" + text
-	}
-	return text
 }
 
 func showCredits(v *visit) error {

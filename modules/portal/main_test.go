@@ -8,6 +8,8 @@ import (
 	"net/http/cookiejar"
 	"net/http/httptest"
 	"net/url"
+	"os"
+	"path/filepath"
 	"strings"
 	"sync"
 	"testing"
@@ -69,6 +71,10 @@ func newSiteOf(t *testing.T, block *config.Portal, o engine.Options) *site {
 			{Name: "deep", Provider: "up", Model: "deep-1", Quality: 0.9, ContextWindow: 128_000, MaxOutput: 4096,
 				Price: enginetest.ExamplePrice, Cost: enginetest.ExampleCost},
 		}}
+	text := "# the file of a test\n"
+	cfg.Path = filepath.Join(t.TempDir(), "gateway.hcl")
+	cfg.Files = []config.File{{Path: cfg.Path, SHA256: config.DigestOf(text), Text: &text}}
+	require.NoError(t, os.WriteFile(cfg.Path, []byte(text), 0o600))
 	e := enginetest.Start(t, cfg, o)
 	h := new(Handler)
 	log := new(logBuffer)

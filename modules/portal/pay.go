@@ -91,7 +91,7 @@ func (v *visit) returnFromPayment(a account, id string) error {
 	return nil
 }
 
-// changeCredits buys credits, or sets how the account tops itself up.
+// changeCredits buys credits, or sets how the account tops itself up or what it may spend.
 func changeCredits(v *visit) error {
 	form, err := v.form()
 	if err != nil {
@@ -115,8 +115,12 @@ func changeCredits(v *visit) error {
 			http.Redirect(v.w, v.r, begun.Address, http.StatusSeeOther) // Stripe's page, as Stripe has said it
 			return nil
 		}
-	case "top-up", "top-up-off", "forget":
-		err = v.setTopUp(a, form)
+	case "top-up", "top-up-off", "forget", "own-cap":
+		if form.Get("act") == "own-cap" {
+			err = v.setOwnCap(a, form)
+		} else {
+			err = v.setTopUp(a, form)
+		}
 		if errors.Is(err, errChanged) {
 			v.status = http.StatusConflict
 			v.fault = v.language.Text("Somebody has changed it meanwhile: nothing was done. This is how it is now.")

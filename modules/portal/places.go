@@ -19,7 +19,9 @@ type place struct {
 	role string
 	// operator is the least that the viewer has to be for the gateway, "" for a place that is not for operators.
 	operator string
-	serve    func(*visit) error
+	// most bounds what is sent, in bytes; 0: maxForm.
+	most  int64
+	serve func(*visit) error
 }
 
 // What somebody has to be at least, of the least first.
@@ -62,6 +64,9 @@ var places = []place{
 	{pattern: "POST /portal/keys/{id}", role: "member", serve: changeKey},
 	{pattern: "GET /portal/usage", role: "viewer", serve: showUsage},
 	{pattern: "GET /portal/usage.csv", role: "viewer", serve: downloadUsage},
+	{pattern: "GET /portal/statements", role: "viewer", serve: showStatements},
+	{pattern: "GET /portal/statements/{month}", role: "viewer", serve: showStatement},
+	{pattern: "GET /portal/statements/{month}/csv", role: "viewer", serve: downloadStatement},
 	{pattern: "GET /portal/credits", role: "viewer", serve: showCredits},
 	{pattern: "POST /portal/credits", role: "owner", serve: changeCredits},
 	{pattern: "POST /portal/stripe", open: true, signed: true, serve: receiveStripe},
@@ -69,6 +74,7 @@ var places = []place{
 	{pattern: "GET /portal/members", role: "viewer", serve: showMembers},
 	{pattern: "POST /portal/members", role: "owner", serve: changeMembers},
 
+	{pattern: "GET /portal/operator/overview", operator: "read-only", serve: showOverview},
 	{pattern: "GET /portal/operator/accounts", operator: "read-only", serve: showAccounts},
 	{pattern: "POST /portal/operator/accounts", operator: "admin", serve: makeAccount},
 	{pattern: "GET /portal/operator/accounts/{id}", operator: "read-only", serve: showAccount},
@@ -81,7 +87,12 @@ var places = []place{
 	{pattern: "GET /portal/operator/people", operator: "read-only", serve: showPeople},
 	{pattern: "POST /portal/operator/people", operator: "support", serve: changePeople},
 	{pattern: "GET /portal/operator/audit", operator: "read-only", serve: showAudit},
+	{pattern: "GET /portal/operator/checkpoints", operator: "read-only", serve: showCheckpoints},
+	{pattern: "POST /portal/operator/checkpoints", operator: "support", serve: changeCheckpoints},
+	{pattern: "GET /portal/operator/checkpoints/{number}", operator: "read-only", serve: downloadCheckpoint},
 	{pattern: "GET /portal/operator/configuration", operator: "read-only", serve: showConfiguration},
+	{pattern: "GET " + candidatePath, operator: "admin", serve: showCandidate},
+	{pattern: "POST " + candidatePath, operator: "admin", most: maxCandidate, serve: tryCandidate},
 }
 
 // Patterns are what the portal serves, as http.ServeMux has it: a test that looks at all of it takes the list from

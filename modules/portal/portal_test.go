@@ -82,6 +82,19 @@ func TestJourney(t *testing.T) {
 		csv := b.get("/portal/usage.csv?by=key&days=7")
 		require.Equal(t, "text/csv; charset=utf-8", csv.Header.Get("Content-Type"))
 		require.Contains(t, csv.body, "first,1,950,,,700,1335000,0,0")
+		month := s.engine.Now().UTC().Format("2006-01")
+		require.Contains(t, b.get("/portal/statements").body, `href="/portal/statements/`+month+`"`)
+		statement := b.get("/portal/statements/" + month)
+		require.Equal(t, http.StatusOK, statement.StatusCode, statement.body)
+		for _, want := range []string{"1,000.000000", "-1.335000", "998.665000", "The month still runs", "first", "deep"} {
+			require.Contains(t, statement.body, want)
+		}
+		lines := b.get("/portal/statements/" + month + "/csv")
+		require.Equal(t, `attachment; filename="statement-`+month+`.csv"`, lines.Header.Get("Content-Disposition"))
+		require.Contains(t, lines.body, "charges,,,1,-1335000,998665000\n")
+		for _, none := range []string{"2020-01", "2999-01", "x", "2026-1"} {
+			require.Equal(t, http.StatusNotFound, b.get("/portal/statements/"+none).StatusCode, none)
+		}
 		credits := b.get("/portal/credits")
 		require.Contains(t, credits.body, "top_up")
 		require.Contains(t, credits.body, requestOfAnn)
@@ -98,6 +111,8 @@ func TestPlacesAreForWhoMay(t *testing.T) {
 	s := newSite(t)
 	ann, bob := enginetest.NewCustomer(t, s.engine, "ann"), enginetest.NewCustomer(t, s.engine, "bob")
 	ann.Settle(t, s.engine, requestOfAnn, enginetest.OK(), enginetest.Proven())
+	_, err := s.engine.Store().MakeCheckpoint(t.Context())
+	require.NoError(t, err)
 	who := map[string]*browser{
 		"nobody":    s.browser(),
 		"viewer":    s.member("viewer@example.com", ann.Account.ID, people.RoleViewer),
@@ -108,7 +123,8 @@ func TestPlacesAreForWhoMay(t *testing.T) {
 		"support":   s.operator("support@example.com", people.Support),
 		"admin":     s.operator("admin@example.com", people.Admin),
 	}
-	fill := strings.NewReplacer("{$}", "", "{id}", ann.Key.ID, "{token}", "none", "{name}", "deep")
+	fill := strings.NewReplacer("{$}", "", "{id}", ann.Key.ID, "{token}", "none", "{name}", "deep",
+		"{month}", s.engine.Now().UTC().Format("2006-01"), "{number}", "1")
 	for _, p := range places {
 		if p.open || strings.Contains(p.pattern, "/live") {
 			continue

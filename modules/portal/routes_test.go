@@ -1,6 +1,7 @@
 package portal
 
 import (
+	"fmt"
 	"net/http"
 	"strings"
 	"testing"
@@ -75,7 +76,7 @@ func TestSimulator(t *testing.T) {
 	kept := ask("text", "hi", "cost", "1", "account", "nobody")
 	require.Contains(t, kept.body, `value="nobody"`)
 	large := ask("text", strings.Repeat("x", maxForm))
-	require.Equal(t, http.StatusBadRequest, large.StatusCode)
+	require.Equal(t, http.StatusRequestEntityTooLarge, large.StatusCode)
 }
 
 // TestPluginsAndConfigurations: operators see which programs run, and what is different between two configurations.
@@ -87,12 +88,14 @@ func TestPluginsAndConfigurations(t *testing.T) {
 	require.Equal(t, http.StatusOK, page.StatusCode)
 	requireSafe(t, page)
 	require.Contains(t, page.body, "The programs through which the gateway speaks to upstreams")
+	var numbers [2]int64
 	for i, text := range []string{"plan \"old\" {}\n", "plan \"<new>\" {}\n"} {
-		_, err := s.engine.History().Add(history.Kept{Number: int64(i), Hash: text, Since: s.engine.Now(),
+		kept, err := s.engine.History().Add(history.Kept{Number: int64(i), Hash: text, Since: s.engine.Now(),
 			Files: []history.File{{Path: "/gateway.hcl", Text: &text}}})
 		require.NoError(t, err)
+		numbers[i] = kept.Number
 	}
-	diff := b.get("/portal/operator/configuration?number=2&from=1")
+	diff := b.get(fmt.Sprintf("/portal/operator/configuration?number=%d&from=%d", numbers[1], numbers[0]))
 	require.Equal(t, http.StatusOK, diff.StatusCode, diff.body)
 	requireSafe(t, diff)
 	require.Contains(t, diff.body, "<del>-plan &#34;old&#34; {}\n</del>")

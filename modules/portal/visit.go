@@ -53,6 +53,7 @@ var (
 	errForeign  = errors.New("the form came from elsewhere")
 	errMayNot   = errors.New("this person may not do this")
 	errBadForm  = errors.New("the form cannot be read")
+	errTooMuch  = errors.New("the form is too long")
 	errOther    = errors.New("another account is looked at by now")
 )
 
@@ -82,7 +83,7 @@ func (v *visit) open() error {
 		if err := v.checkOrigin(); err != nil {
 			return err
 		}
-		v.r.Body = http.MaxBytesReader(v.w, v.r.Body, maxForm)
+		v.r.Body = http.MaxBytesReader(v.w, v.r.Body, cmp.Or(p.most, maxForm))
 	}
 	if err := v.findPerson(); err != nil {
 		return err
@@ -279,8 +280,9 @@ var notices = map[string]string{
 	"again": "These credits had been added before: nothing was changed.", "refunded": "The charge is given back.",
 	"password": "The password is changed, and all other sessions are ended.", "made": "It is made.",
 	"confirmed": "Thank you. Do it once more now.", "factor-on": "The second factor is on.",
-	"factor-off": "The second factor is off.", "welcome": "Welcome.",
-	"linked": "You can sign in by it from now on, too. All other sessions are ended.",
+	"factor-off": "The second factor is off.", "welcome": "Welcome.", "written": "It is written, and serves.",
+	"unchanged": "It is saved like that already.",
+	"linked":    "You can sign in by it from now on, too. All other sessions are ended.",
 }
 
 // safeNext is where a sign-in leads to: a page of the portal, and nothing else.
@@ -351,6 +353,8 @@ func (v *visit) fail(err error) {
 		say(http.StatusForbidden, "Refused", "That did not come from a page of this portal, and was not done.")
 	case errors.Is(err, errBadForm):
 		say(http.StatusBadRequest, "Not understood", "What was sent cannot be read. Nothing was done.")
+	case errors.Is(err, errTooMuch):
+		say(http.StatusRequestEntityTooLarge, "Too long", "What was sent is longer than this page takes. Nothing was done.")
 	case errors.Is(err, errMayNot):
 		say(http.StatusForbidden, "Not yours to do", "Your role does not allow this.")
 	case errors.As(err, &throttled):
@@ -419,6 +423,9 @@ func (v *visit) refusedText(err error) (text string, ok bool) {
 // form is what was sent, of a form of a page.
 func (v *visit) form() (url.Values, error) {
 	if err := v.r.ParseForm(); err != nil {
+		if _, ok := errors.AsType[*http.MaxBytesError](err); ok {
+			return nil, errTooMuch
+		}
 		return nil, errBadForm
 	}
 	return v.r.PostForm, nil

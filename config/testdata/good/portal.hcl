@@ -1,5 +1,6 @@
 portal {
-  url = "https://ai.example.test/"
+  url                = "https://ai.example.test/"
+  edit_configuration = true
 
   oidc "company" {
     issuer        = "https://id.example.test/realms/staff"

@@ -103,6 +103,10 @@ type Limited struct {
 	Reason  string        // "" for max_streams, which is no limit of the account
 	Message string        // for the client
 	Wait    time.Duration // whole seconds, 1 to 60 of them (GAP-16); 0 for max_streams
+	// Limit is how many there may be, for who looks after the account. Foreseen: after Wait there is room, unless others
+	// take it.
+	Limit    int64
+	Foreseen bool
 }
 
 // CheckFailures refuses an address from which too many requests have failed to authenticate in the last minute:
@@ -208,7 +212,9 @@ func (w *Work) limited(asks []ratelimit.Ask, r *ratelimit.Refusal, err error) (*
 	case r == nil:
 		return nil, nil
 	}
-	refusal := refusals[asks[r.Ask].Subject.Kind]
+	over := &asks[r.Ask]
+	refusal := refusals[over.Subject.Kind]
 	w.engine.metrics.limitReached(refusal.reason)
-	return &Limited{Reason: refusal.reason, Message: refusal.message, Wait: r.Wait}, nil
+	return &Limited{Reason: refusal.reason, Message: refusal.message, Wait: r.Wait, Limit: over.Limit,
+		Foreseen: over.Subject.Kind != ratelimit.Running}, nil
 }

@@ -25,9 +25,10 @@ const (
 	concurrentRequests = "tenant_concurrent_requests"
 )
 
-// limitedBy is what a request is told that is over the limit of a kind.
+// limitedBy is what a request is told that is over the limit of a kind, which is 1.
 func limitedBy(kind ratelimit.Kind, reason string, wait time.Duration) *Limited {
-	return &Limited{Reason: reason, Message: refusals[kind].message, Wait: wait}
+	return &Limited{Reason: reason, Message: refusals[kind].message, Wait: wait, Limit: 1,
+		Foreseen: kind != ratelimit.Running}
 }
 
 // limits is an engine that has nothing but limits, and a clock for them.

@@ -22,11 +22,12 @@ func PlanOf(cfg *config.Config, a ledger.Account) config.Plan {
 
 // limitsOver are the limits of a plan with an account's own over them.
 func limitsOver(plan config.Limits, own ledger.Limits) config.Limits {
-	for i, value := range own {
-		if value != nil {
-			l := &config.AccountLimits[i]
-			*l.In(&plan) = *value / l.Factor()
+	for i := range config.AccountLimits {
+		if l := &config.AccountLimits[i]; own[i] != nil {
+			*l.In(&plan) = *own[i] / l.Factor()
 		}
 	}
+	plan.SpendCapCredits = own.LowerSpendCap(plan.SpendCapCredits*ledger.MicrocentsPerCredit) /
+		ledger.MicrocentsPerCredit
 	return plan
 }

@@ -21,13 +21,45 @@ func TestPlanOf(t *testing.T) {
 	require.Equal(t, plan, PlanOf(cfg, ledger.Account{Plan: "starter"}))
 	require.Equal(t, "balanced", PlanOf(cfg, ledger.Account{Plan: "bare"}).DefaultProfile)
 	require.Equal(t, "budget", PlanOf(cfg, ledger.Account{Plan: "starter", Profile: "budget"}).DefaultProfile)
-	for i, limit := range ledger.AllLimits {
-		l := config.AccountLimits[i]
+	for i := range config.AccountLimits {
+		l, limit := config.AccountLimits[i], ledger.AllLimits[i]
 		value, want := 9_000_000*l.Factor(), plan
 		own, ok := ledger.Limits{}.With(limit, &value)
 		require.True(t, ok)
 		*l.In(&want.Limits) = 9_000_000
 		require.Equal(t, want, PlanOf(cfg, ledger.Account{Plan: "starter", Limits: own}), limit)
+	}
+}
+
+// TestOwnSpendCap: what an account's owner sets only lowers what the operator and the plan say, whatever those come to
+// afterwards (GAP-118).
+func TestOwnSpendCap(t *testing.T) {
+	t.Parallel()
+	credits := func(n int64) *int64 { return new(n * ledger.MicrocentsPerCredit) }
+	for name, tc := range map[string]struct {
+		plan, want    int64
+		operator, own *int64
+	}{
+		"no cap but the owner's":              {0, 7, nil, credits(7)},
+		"below the plan's":                    {10, 7, nil, credits(7)},
+		"above the plan's":                    {10, 10, nil, credits(11)},
+		"the plan's without the owner's":      {10, 10, nil, nil},
+		"below the operator's":                {10, 7, credits(20), credits(7)},
+		"above the operator's":                {10, 5, credits(5), credits(7)},
+		"the operator's is none":              {10, 7, credits(0), credits(7)},
+		"above the plan's, the operator's is": {10, 15, credits(20), credits(15)},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			var own ledger.Limits
+			own, _ = own.With(ledger.LimitSpendCap, tc.operator)
+			own, ok := own.With(ledger.LimitOwnSpendCap, tc.own)
+			require.True(t, ok)
+			plan := config.Plan{Name: "p", Limits: config.Limits{SpendCapCredits: tc.plan}}
+			cfg := &config.Config{Plans: []config.Plan{plan}}
+			require.Equal(t, tc.want, PlanOf(cfg, ledger.Account{Plan: "p", Limits: own}).SpendCapCredits)
+			require.Equal(t, *credits(tc.want), own.Over(ledger.TermsOf(&plan)).SpendCap, "the ledger holds to the same")
+		})
 	}
 }
 

@@ -31,6 +31,15 @@ func (p *Planned) OK() bool { return p.Config != nil && len(p.Refused) == 0 }
 // Plan looks at the configuration file that serves with what stands in for files, as if that were installed, and
 // changes nothing. Providers whose processes would start or restart are started for a moment.
 func (c *configuration) Plan(ctx context.Context, installed config.Overlay) (*Planned, error) {
+	return c.plan(ctx, installed, true)
+}
+
+// PlanUntried is Plan without starting providers: whether they work with other settings is not known.
+func (c *configuration) PlanUntried(ctx context.Context, installed config.Overlay) (*Planned, error) {
+	return c.plan(ctx, installed, false)
+}
+
+func (c *configuration) plan(ctx context.Context, installed config.Overlay, tries bool) (*Planned, error) {
 	g, release := c.life.acquire()
 	defer release()
 	if g == nil {
@@ -43,7 +52,7 @@ func (c *configuration) Plan(ctx context.Context, installed config.Overlay) (*Pl
 	o := optionsOf(c.host)
 	o.Overlay = installed
 	o.Try = func(ctx context.Context, ref config.PluginRef, candidate config.Provider) error {
-		if change.ProcessOf(g.Config, &candidate) == "" && !c.isOtherExecutable(g, ref.Dir, &candidate) {
+		if !tries || change.ProcessOf(g.Config, &candidate) == "" && !c.isOtherExecutable(g, ref.Dir, &candidate) {
 			return nil // it runs
 		}
 		return try(ctx, ref, candidate)

@@ -7,6 +7,8 @@ import (
 	"sync"
 	"sync/atomic"
 	"time"
+
+	"github.com/fareway/fareway/modules/internal/requestlog"
 )
 
 // The kinds of requests of which the latest are kept, each apart: what a flood of strangers sends drives out no
@@ -42,6 +44,7 @@ type Ended struct {
 	Pending   bool
 	Reason    string
 	Aborted   bool
+	Refused   *requestlog.Refused // nil where it was not, for money or a rate
 }
 
 func (e *Ended) kind() int {

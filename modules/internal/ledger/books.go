@@ -35,6 +35,8 @@ type Books interface {
 	// an error. It costs what it gives, and next to nothing for what it passes over.
 	Latest(ctx context.Context, q LatestQuery, each func(Movement) error) error
 	Checkpoints(ctx context.Context, each func(Checkpoint) error) error
+	// LatestCheckpoints gives those before a number (0: all), the newest first, and so many at most.
+	LatestCheckpoints(ctx context.Context, before int64, most int, each func(Checkpoint) error) error
 	// Usage sums the settled requests in groups of q.By, ordered by them: accounts by name, keys by account and name.
 	// Without groups there is one row. Requests whose detail was pruned are in it by the sums of their days: where Since
 	// or Until is in the middle of a day, those of that day are left out; and those that were pruned before there were

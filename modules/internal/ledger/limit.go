@@ -14,17 +14,22 @@ const (
 	LimitSpendCap    Limit = "spend_cap_microcents"
 	LimitTokenBudget Limit = "token_budget"
 	LimitFairUse     Limit = "fair_use_microcents"
+	// LimitOwnSpendCap is the cap that an account's owner has set, of a period, in microcents. It bounds beside what the
+	// operator and the plan say, and so it only ever lowers: see Limits.Over.
+	LimitOwnSpendCap Limit = "own_spend_cap_microcents"
 )
 
-// AllLimits is every Limit, in the order of config.AccountLimits.
-var AllLimits = func() (all [len(config.AccountLimits)]Limit) {
-	for i := range all {
+// AllLimits is every Limit, in the order of config.AccountLimits, and the owner's behind them.
+var AllLimits = func() (all [len(config.AccountLimits) + 1]Limit) {
+	for i := range config.AccountLimits {
 		all[i] = Limit(config.AccountLimits[i].Trail())
 	}
+	all[len(config.AccountLimits)] = LimitOwnSpendCap
 	return all
 }()
 
-// Limits are what was set for one account, in the order of AllLimits; nil: its plan decides.
+// Limits are what was set for one account, in the order of AllLimits; nil: its plan decides, and of LimitOwnSpendCap
+// there is none.
 type Limits [len(AllLimits)]*int64
 
 // index is the place of a limit; false when there is none of that name.
@@ -83,8 +88,16 @@ func TermsOf(p *config.Plan) Terms {
 
 // Over are the terms of an account with these limits on a plan of those.
 func (l Limits) Over(plan Terms) Terms {
-	plan.SpendCap = l.Or(LimitSpendCap, plan.SpendCap)
+	plan.SpendCap = l.LowerSpendCap(l.Or(LimitSpendCap, plan.SpendCap))
 	plan.TokenBudget = l.Or(LimitTokenBudget, plan.TokenBudget)
 	plan.FairUse = l.Or(LimitFairUse, plan.FairUse)
 	return plan
+}
+
+// LowerSpendCap is a spend cap of the operator's, 0 for none, or the owner's own where that is lower.
+func (l Limits) LowerSpendCap(most int64) int64 {
+	if own := l.Of(LimitOwnSpendCap); own != nil && (most == 0 || *own < most) {
+		return *own
+	}
+	return most
 }

@@ -3,6 +3,7 @@ package ledger
 import (
 	"errors"
 	"math"
+	"time"
 )
 
 // Room is the most that a request can come to for its account and its key to cover it now. What it holds already is in
@@ -19,6 +20,14 @@ type Refusal struct {
 	// Left is what is left of what Why is about, in microcents, or in tokens of a token budget; not below 0.
 	Left int64
 	Room Room // by all limits
+	Sum  Sum
+}
+
+// Sum is what Left of a Refusal comes from: Limit less Used and Held, in its unit. Where it is about the balance, Limit
+// is that, Used what was used and is not debited yet, and Left in whole credits.
+type Sum struct {
+	Limit, Used, Held int64
+	Ends              time.Time // when Used begins anew; zero where it does not
 }
 
 func (r *Refusal) Error() string { return r.Why.Error() }

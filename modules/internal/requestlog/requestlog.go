@@ -29,8 +29,28 @@ type Record struct {
 	Limit    string    `json:"limit,omitempty"`   // what X-RateLimit-Reason said
 	Account  string    `json:"account,omitempty"` // ids
 	Key      string    `json:"key,omitempty"`
+	// Refused is the arithmetic where Code is about money or a rate; nil of all others.
+	Refused *Refused `json:"refused,omitempty"`
 	// Failure is why an attempt failed, whose id ID is then and whose end Time, in the operator's words (GAP-96).
 	Failure string `json:"failure,omitempty"`
+}
+
+// Refused is why a request was over what its account, its key or its address may: Limit less Used and Held leaves Left,
+// and Needed is more.
+type Refused struct {
+	// By is what it was over: "balance", "spend_cap", "token_budget", "key_spend_cap", or what X-RateLimit-Reason said.
+	By   string `json:"by"`
+	Unit string `json:"unit"` // "microcents", "tokens" or "requests"
+	// Needed is what the request could come to at most; 0 where it was not looked at.
+	Needed int64 `json:"needed"`
+	Limit  int64 `json:"limit"` // of the balance, that
+	Used   int64 `json:"used"`  // of the balance, what is not debited yet
+	Held   int64 `json:"held"`  // by requests that ran
+	Left   int64 `json:"left"`  // of the balance in whole credits; not below 0
+	// Allowance is the largest output allowance that fitted, in tokens; 0: none, or not known.
+	Allowance int64 `json:"allowance,omitempty"`
+	// Resets is when there is more by itself; nil where there is not, or nobody knows.
+	Resets *time.Time `json:"resets"`
 }
 
 // Options say where the log is and how much of it is kept.

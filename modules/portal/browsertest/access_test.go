@@ -14,6 +14,7 @@ import (
 	"strings"
 	"sync"
 	"testing"
+	"time"
 
 	"github.com/chromedp/cdproto/emulation"
 	"github.com/chromedp/cdproto/network"
@@ -149,6 +150,7 @@ func (s *site) chat(t testing.TB, key, model, agent string) (status int, id stri
 func everywhere(t testing.TB, names map[string]string) (paths []string) {
 	t.Helper()
 	names["/portal/operator/routes/"] = "standard"
+	names["/portal/statements/"] = time.Now().UTC().Format("2006-01")
 	for _, pattern := range portal.Patterns() {
 		method, path, _ := strings.Cut(pattern, " ")
 		if method != http.MethodGet || slices.Contains(noPages, path) {
@@ -168,8 +170,8 @@ func everywhere(t testing.TB, names map[string]string) (paths []string) {
 }
 
 // noPages are what browsers ask for that shows no page: a stream, files, and what leads on at once.
-var noPages = []string{"/portal/live", "/portal/usage.csv", "/portal/requests/find", "/portal/oidc/{name}/callback",
-	"/portal/sign-in"}
+var noPages = []string{"/portal/live", "/portal/usage.csv", "/portal/statements/{month}/csv", "/portal/requests/find",
+	"/portal/oidc/{name}/callback", "/portal/sign-in", "/portal/operator/checkpoints/{number}"}
 
 // TestEveryPageIsAccessible looks at every page as somebody who may see all of them: with axe, in light and dark, wide
 // and at 360 pixels, where nothing has to be scrolled sideways; and adds up what all of them weigh.

@@ -8,6 +8,7 @@ import (
 	"fmt"
 	"strconv"
 	"strings"
+	"time"
 
 	"golang.org/x/text/language"
 
@@ -124,6 +125,15 @@ func (l *Language) Dollars(microcents int64) string {
 		sign, cents = "-", -cents
 	}
 	return sign + "US$" + l.Number(cents/100) + l.decimal + fmt.Sprintf("%02d", cents%100)
+}
+
+// Month writes a month, "2026-11".
+func (l *Language) Month(month string) string {
+	t, err := time.Parse("2006-01", month)
+	if err != nil {
+		return month
+	}
+	return l.Text(t.Month().String()) + t.Format(" 2006")
 }
 
 // Milliseconds writes a time that passed.

@@ -37,6 +37,9 @@ func TestNumbers(t *testing.T) {
 	require.Equal(t, "-US$0,05", German.Dollars(-5_000_000))
 	require.Equal(t, "999 ms", English.Milliseconds(999.4))
 	require.Equal(t, "1,5 s", German.Milliseconds(1500))
+	require.Equal(t, "March 2026", English.Month("2026-03"))
+	require.Equal(t, "März 2026", German.Month("2026-03"))
+	require.Equal(t, "soon", German.Month("soon"))
 	require.Equal(t, "one day", English.Count(1, "one day", "%s days"))
 	require.Equal(t, "1.000 Tage", German.Count(1000, "one day", "%s days"))
 }

@@ -10,6 +10,7 @@ import (
 	"strings"
 
 	"github.com/fareway/fareway/modules/admin"
+	"github.com/fareway/fareway/modules/portal/texts"
 )
 
 // Routes is how routes do.
@@ -58,8 +59,8 @@ type PlaneShare struct {
 	Share float64
 }
 
-// routeWords say in plain words why a route is called or is not.
-func routeWords(p *Page, state string) string {
+// RouteWords say in plain words why a route is called or is not.
+func RouteWords(p *texts.Language, state string) string {
 	switch state {
 	case "serves":
 		return p.Text("It takes requests.")

@@ -53,8 +53,12 @@ type Home struct {
 	Burn      int64 // microcents a day, over the last days
 	DaysLeft  int64 // at that; below 0: it is not known, or no end is in sight
 	Attention []Attention
+	Models    State // whether upstreams answer
 	Recent    []admin.EndedRequest
 }
+
+// State is how something stands: in the language, and by a class of the style sheet, "good", "warn" or "bad".
+type State struct{ Text, Class string }
 
 // Attention is something that somebody should do, with where.
 type Attention struct {

@@ -1,6 +1,7 @@
 package book
 
 import (
+	"errors"
 	"fmt"
 	"math"
 
@@ -54,7 +55,27 @@ func (p Payer) refuse(n need, why error) error {
 	if p.Line.Cap > 0 {
 		limits.KeyCap = new(p.Line.Cap - p.Line.counted() - n.others)
 	}
-	return limits.Refuse(why)
+	refusal := limits.Refuse(why)
+	refusal.Sum = p.sum(n, why)
+	return refusal
+}
+
+// sum is what is left of what a refusal is about.
+func (p Payer) sum(n need, why error) (s ledger.Sum) {
+	now := p.Account.CountPeriod()
+	switch {
+	case errors.Is(why, ledger.ErrSpendCap):
+		s.Limit, s.Used = p.Terms.SpendCap, now.Spent
+	case errors.Is(why, ledger.ErrTokenBudget):
+		s.Limit, s.Used = p.Terms.TokenBudget, now.Tokens
+	case errors.Is(why, ledger.ErrKeySpendCap):
+		s.Limit, s.Used, s.Held = p.Line.Cap, p.Line.counted(), n.others
+	default:
+		return ledger.Sum{Limit: p.Account.Credits * ledger.MicrocentsPerCredit, Used: p.Account.Accrued,
+			Held: p.Account.Held - n.held}
+	}
+	s.Ends = p.Account.Period.End
+	return s
 }
 
 // checkLimits is admit for a request that holds enough already. Limits of the account are about what was settled

@@ -207,7 +207,8 @@ func TestAmountsThatOverflow(t *testing.T) {
 	refusal, ok := errors.AsType[*ledger.Refusal](hold(ledger.Hold{Microcents: 4}))
 	require.True(t, ok)
 	require.Equal(t, ledger.Refusal{Why: ledger.ErrKeyHeld, Left: 3,
-		Room: ledger.Room{Microcents: 3, Tokens: math.MaxInt64 - 1}}, *refusal)
+		Room: ledger.Room{Microcents: 3, Tokens: math.MaxInt64 - 1},
+		Sum:  ledger.Sum{Limit: 20, Used: 10, Held: 7, Ends: p.Account.Period.End}}, *refusal)
 }
 
 func TestHoldMakesTheRequest(t *testing.T) {

@@ -83,6 +83,8 @@ func SetLimit(a Account, limit ledger.Limit, value *int64, by By) (Change, error
 		return Change{}, fmt.Errorf("%w: limit %q; there are %q", ledger.ErrInvalid, limit, ledger.AllLimits)
 	case value != nil && *value < 0:
 		return Change{}, fmt.Errorf("%w: a limit of %d", ledger.ErrInvalid, *value)
+	case limit == ledger.LimitOwnSpendCap && value != nil && *value == 0:
+		return Change{}, fmt.Errorf("%w: an owner's cap of 0, which would be none", ledger.ErrInvalid)
 	}
 	was := a.Limits.Of(limit)
 	if was == value || was != nil && value != nil && *was == *value {

@@ -134,17 +134,21 @@ func testAdmission(t *testing.T, open Open) {
 			want   ledger.Refusal
 		}{
 			"of the credits": {ledger.Terms{}, 0, 4_000_001, 1,
-				ledger.Refusal{Why: ledger.ErrHeld, Left: 4_000_000, Room: ledger.Room{Microcents: 4_000_000, Tokens: none}}},
+				ledger.Refusal{Why: ledger.ErrHeld, Left: 4_000_000, Room: ledger.Room{Microcents: 4_000_000, Tokens: none},
+					Sum: ledger.Sum{Limit: 5_000_000, Held: 1_000_000}}},
 			"of the credits, by a cap": {ledger.Terms{SpendCap: 3_000_000, TokenBudget: 50}, 0, 9_000_000, 1,
 				ledger.Refusal{Why: ledger.ErrInsufficient, Left: 4_000_000,
-					Room: ledger.Room{Microcents: 3_000_000, Tokens: 50}}},
+					Room: ledger.Room{Microcents: 3_000_000, Tokens: 50},
+					Sum:  ledger.Sum{Limit: 5_000_000, Held: 1_000_000}}},
 			"of the spend cap": {ledger.Terms{SpendCap: 3_000_000}, 0, 3_000_001, 1,
 				ledger.Refusal{Why: ledger.ErrSpendCap, Left: 3_000_000,
-					Room: ledger.Room{Microcents: 3_000_000, Tokens: none}}},
+					Room: ledger.Room{Microcents: 3_000_000, Tokens: none}, Sum: ledger.Sum{Limit: 3_000_000}}},
 			"of the budget": {ledger.Terms{TokenBudget: 50}, 0, 1, 51,
-				ledger.Refusal{Why: ledger.ErrTokenBudget, Left: 50, Room: ledger.Room{Microcents: 4_000_000, Tokens: 50}}},
+				ledger.Refusal{Why: ledger.ErrTokenBudget, Left: 50, Room: ledger.Room{Microcents: 4_000_000, Tokens: 50},
+					Sum: ledger.Sum{Limit: 50}}},
 			"of the key's cap, where others hold of it": {ledger.Terms{}, 1_500_000, 1_000_000, 1,
-				ledger.Refusal{Why: ledger.ErrKeyHeld, Left: 500_000, Room: ledger.Room{Microcents: 500_000, Tokens: none}}},
+				ledger.Refusal{Why: ledger.ErrKeyHeld, Left: 500_000, Room: ledger.Room{Microcents: 500_000, Tokens: none},
+					Sum: ledger.Sum{Limit: 1_500_000, Held: 1_000_000}}},
 		} {
 			t.Run(name, func(t *testing.T) {
 				t.Parallel()
@@ -160,6 +164,7 @@ func testAdmission(t *testing.T, open Open) {
 				require.ErrorIs(t, got, row.want.Why)
 				require.Equal(t, row.want.Left, got.Left)
 				require.Equal(t, row.want.Room, got.Room)
+				require.Equal(t, row.want.Sum, got.Sum)
 				h.Microcents, h.Tokens = got.Room.Microcents, min(h.Tokens, got.Room.Tokens)
 				f.admit(h)
 			})

@@ -55,6 +55,20 @@ func testCheckpoints(t *testing.T, open Open) {
 	require.NoError(t, err)
 	require.Equal(t, []int64{4, three.Entries, three.Acts + 1}, []int64{four.N, four.Entries, four.Acts},
 		"an act alone makes one, too")
+	t.Run("the newest first, and so many", func(t *testing.T) {
+		for _, c := range []struct {
+			before int64
+			most   int
+			want   []ledger.Checkpoint
+		}{{0, 2, []ledger.Checkpoint{four, three}}, {3, 5, []ledger.Checkpoint{two, one}}, {1, 5, nil}} {
+			var got []ledger.Checkpoint
+			require.NoError(t, f.store.LatestCheckpoints(ctx, c.before, c.most, func(c ledger.Checkpoint) error {
+				got = append(got, c)
+				return nil
+			}))
+			require.Equal(t, c.want, got)
+		}
+	})
 	f.charge(50)
 	every, acts := f.entries(ledger.Query{}), f.acts(ledger.Query{})
 

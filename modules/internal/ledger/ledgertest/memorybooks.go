@@ -309,6 +309,20 @@ func (m *memory) Checkpoints(_ context.Context, each func(ledger.Checkpoint) err
 	return cmp.Or(err, list(rows, each))
 }
 
+// LatestCheckpoints implements ledger.Books.
+func (m *memory) LatestCheckpoints(_ context.Context, before int64, most int,
+	each func(ledger.Checkpoint) error) error {
+	rows, err := collect(m, "", func() (found []ledger.Checkpoint) {
+		for _, c := range slices.Backward(m.checkpoints) {
+			if (before == 0 || c.N < before) && len(found) < most {
+				found = append(found, c)
+			}
+		}
+		return found
+	})
+	return cmp.Or(err, list(rows, each))
+}
+
 // MakeCheckpoint implements ledger.Store.
 func (m *memory) MakeCheckpoint(context.Context) (ledger.Checkpoint, error) {
 	leave, err := m.enter()

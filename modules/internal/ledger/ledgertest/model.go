@@ -143,8 +143,11 @@ func (m *model) termsOf(o *owner) ledger.Terms {
 			terms.TokenBudget = *own
 		case ledger.LimitFairUse:
 			terms.FairUse = *own
-		default: // not the ledger's to keep
+		default: // not the ledger's to keep, or the owner's
 		}
+	}
+	if own := o.Limits.Of(ledger.LimitOwnSpendCap); own != nil && (terms.SpendCap == 0 || terms.SpendCap > *own) {
+		terms.SpendCap = *own
 	}
 	return terms
 }

@@ -154,7 +154,11 @@ func (r *run) setLimit() {
 	o.Limits[i] = nil
 	if !r.sometimes("give it back", 3) {
 		p := r.period(o)
-		o.Limits[i] = new(r.near("value", p.Spent, p.Tokens, p.Waived, 0, 700_000))
+		value := r.near("value", p.Spent, p.Tokens, p.Waived, 0, 700_000)
+		if ledger.AllLimits[i] == ledger.LimitOwnSpendCap {
+			value = max(value, 1) // that of the owner is none at 0, and not allowed
+		}
+		o.Limits[i] = &value
 	}
 	a, err := r.f.store.SetLimit(r.ctx, o.ID, ledger.AllLimits[i], o.Limits[i])
 	require.NoError(r, err)

@@ -169,7 +169,8 @@ func testSettings(t *testing.T, open Open) {
 		_, err := f.store.SetRequires(ctx, f.account.ID, ledger.RequiresChange{Regions: &[]string{"eu"}})
 		require.NoError(t, err)
 		before, acts := f.now(), f.acts(ledger.Query{})
-		for limit, value := range map[ledger.Limit]int64{"": 1, "monthly_credits": 1, "requests_per_minute.key": -1} {
+		for limit, value := range map[ledger.Limit]int64{"": 1, "monthly_credits": 1, "requests_per_minute.key": -1,
+			ledger.LimitOwnSpendCap: 0} {
 			_, err := f.store.SetLimit(ctx, f.account.ID, limit, &value)
 			require.ErrorIs(t, err, ledger.ErrInvalid)
 		}

@@ -74,6 +74,11 @@ func (s *spread) Checkpoints(ctx context.Context, each func(ledger.Checkpoint) e
 	return s.any().Checkpoints(ctx, each)
 }
 
+func (s *spread) LatestCheckpoints(ctx context.Context, before int64, most int,
+	each func(ledger.Checkpoint) error) error {
+	return s.any().LatestCheckpoints(ctx, before, most, each)
+}
+
 func (s *spread) Usage(ctx context.Context, q ledger.UsageQuery, each func(ledger.UsageRow) error) error {
 	return s.any().Usage(ctx, q, each)
 }

@@ -63,6 +63,12 @@ func (l *Ledger) Checkpoints(ctx context.Context, each func(ledger.Checkpoint) e
 	return l.store.Checkpoints(ctx, each)
 }
 
+// LatestCheckpoints implements ledger.Books.
+func (l *Ledger) LatestCheckpoints(ctx context.Context, before int64, most int,
+	each func(ledger.Checkpoint) error) error {
+	return l.store.LatestCheckpoints(ctx, before, most, each)
+}
+
 // Pruned implements ledger.Books.
 func (l *Ledger) Pruned(ctx context.Context, id string) (ledger.PrunedRequest, error) {
 	return l.store.Pruned(ctx, id)

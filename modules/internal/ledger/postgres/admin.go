@@ -103,8 +103,9 @@ func (u *unit) writeSettings(a *account) {
 		args = append(args, limit)
 	}
 	u.write(`UPDATE accounts SET name = $2, plan = $3, state = $4, spend_cap = $5, token_budget = $6, fair_use = $7,
-		concurrent_requests = $8, key_requests = $9, account_requests = $10, address_requests = $11, profile = $12,
-		requires_region = $13, requires_retention = $14, mail = $15 WHERE account = $1`,
+		concurrent_requests = $8, key_requests = $9, account_requests = $10, address_requests = $11,
+		own_spend_cap_microcents = $12, profile = $13, requires_region = $14, requires_retention = $15, mail = $16
+		WHERE account = $1`,
 		append(args, a.Profile, q.Regions, q.Retention, book.MailText(a.Mail))...)
 }
 

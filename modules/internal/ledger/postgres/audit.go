@@ -384,7 +384,11 @@ func (r auditRows) Acts(byAccount, moved bool) iter.Seq2[audit.Act, error] {
 		FROM `+placedActs+` AS u LEFT JOIN `+numberedAccounts+` AS n ON n.account = u.account `+where+order)
 }
 
-const selectCheckpoints = `SELECT n, entries, created, prev, hash, format, acts, trail FROM checkpoints ORDER BY n`
+const (
+	checkpointRows    = `SELECT n, entries, created, prev, hash, format, acts, trail FROM checkpoints `
+	selectCheckpoints = checkpointRows + `ORDER BY n`
+	latestCheckpoints = checkpointRows + `WHERE $1 = 0 OR n < $1 ORDER BY n DESC LIMIT $2`
+)
 
 func scanCheckpoint(row pgx.Rows) (c ledger.Checkpoint, err error) {
 	var created int64

@@ -18,6 +18,15 @@ func (s *Store) Checkpoints(ctx context.Context, each func(ledger.Checkpoint) er
 	return wrap(listed(err), "listing checkpoints")
 }
 
+// LatestCheckpoints implements ledger.Books.
+func (s *Store) LatestCheckpoints(ctx context.Context, before int64, most int,
+	each func(ledger.Checkpoint) error) error {
+	err := s.list(ctx, "latest_checkpoints", func(ctx context.Context, tx pgx.Tx) error {
+		return eachRow(ctx, tx, scanCheckpoint, each, latestCheckpoints, before, most)
+	})
+	return wrap(listed(err), "listing checkpoints")
+}
+
 // MakeCheckpoint implements ledger.Store. It hashes the heads of the chains that grew since the last one, as one
 // moment has them, and keeps which these were: nothing else says which entries a checkpoint covers.
 func (s *Store) MakeCheckpoint(ctx context.Context) (ledger.Checkpoint, error) {

@@ -25,8 +25,8 @@ const (
 	lockBalances = `SELECT ` + balanceColumns + ` FROM unnest($1::text[]) AS q (account)
 		CROSS JOIN LATERAL (SELECT * FROM balances AS o WHERE o.account = q.account OFFSET 0 FOR UPDATE) AS b`
 	settingColumns = `a.name, a.plan, a.state, a.created, a.spend_cap, a.token_budget, a.fair_use, a.concurrent_requests,
-		a.key_requests, a.account_requests, a.address_requests, a.profile, a.requires_region, a.requires_retention,
-		a.mail`
+		a.key_requests, a.account_requests, a.address_requests, a.own_spend_cap_microcents, a.profile, a.requires_region,
+		a.requires_retention, a.mail`
 	fromAccounts       = ` FROM accounts AS a JOIN balances AS b ON b.account = a.account `
 	selectAccount      = `SELECT ` + balanceColumns + `, ` + settingColumns + fromAccounts
 	settingsOfAccounts = `SELECT ` + settingColumns + `, a.account FROM unnest($1::text[]) AS q (account)

@@ -35,6 +35,16 @@ func (b *books) Checkpoints(ctx context.Context, each func(ledger.Checkpoint) er
 	return wrap(err, "listing checkpoints")
 }
 
+// LatestCheckpoints implements ledger.Books.
+func (b *books) LatestCheckpoints(ctx context.Context, before int64, most int,
+	each func(ledger.Checkpoint) error) error {
+	err := b.list(ctx, "latest_checkpoints", func(conn *sqlite.Conn) error {
+		return run(conn, selectCheckpoint+`WHERE ?1 = 0 OR n < ?1 ORDER BY n DESC LIMIT ?2`,
+			func(row *sqlite.Stmt) error { return give(each, scanCheckpoint(row)) }, before, most)
+	})
+	return wrap(err, "listing checkpoints")
+}
+
 // MakeCheckpoint implements ledger.Store. The heads are read beside the running operations: entries and acts never
 // change, so what is true of the first so many stays true. Only the checkpoint's row goes through the writer.
 func (s *Store) MakeCheckpoint(ctx context.Context) (ledger.Checkpoint, error) {

@@ -30,7 +30,7 @@ var movedTables = []movedTable{
 	{"accounts", "a.n", `accounts AS a WHERE true`, []string{"account = a.id", "a.name", "a.plan", "a.state", "a.created",
 		"made = a.n", "a.spend_cap", "a.token_budget", "a.fair_use", "a.concurrent_requests", "a.key_requests",
 		"a.account_requests", "a.address_requests", "a.profile", "a.requires_region", "a.requires_retention",
-		"a.mail"}},
+		"a.mail", "a.own_spend_cap_microcents"}},
 	{"names", "a.n", `accounts AS a WHERE true`, []string{"a.name", "account = a.id"}},
 	{"balances", "a.n", `accounts AS a JOIN balances AS b ON b.n = a.n WHERE true`, []string{"account = a.id", "b.credits",
 		"b.accrued", "held = 0", "b.head", "b.entries", "b.requests", "b.spent", "b.tokens", "b.waived", "a.spent_before",

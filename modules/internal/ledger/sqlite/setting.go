@@ -15,7 +15,7 @@ import (
 // settingColumns are what was set for accounts AS a: a column for each of ledger.AllLimits, in their order, and the
 // rest. A new one has its limit's name (TestLimitColumns).
 const settingColumns = `a.spend_cap, a.token_budget, a.fair_use, a.concurrent_requests, a.key_requests, ` +
-	`a.account_requests, a.address_requests, ` +
+	`a.account_requests, a.address_requests, a.own_spend_cap_microcents, ` +
 	`a.profile, a.requires_region, a.requires_retention, a.mail`
 
 // limitColumns are the first of settingColumns.

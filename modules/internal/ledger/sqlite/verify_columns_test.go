@@ -172,7 +172,7 @@ var excuses = map[string]struct {
 	"keys.spent_before":      {why: "like accounts.spent_before", in: []string{"n = 1", "n = 5"}},
 	"accounts.allotted": {why: "what a plan gives is nowhere recorded",
 		in: []string{"n = 3 -> allotted + 1", "n = 4 -> allotted + 1"}},
-	"audit.n": {why: "only the order of the rows", in: []string{"n = 32 -> n + 1"}},
+	"audit.n": {why: "only the order of the rows", in: []string{"n = 33 -> n + 1"}},
 
 	"holds.n":             {why: "only the order of the rows", in: []string{"-> n + 1"}},
 	"holds.reference":     {why: "it is no money: the worst of its attempt bounds what any receipt adds"},

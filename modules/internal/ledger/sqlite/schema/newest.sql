@@ -133,7 +133,7 @@ CREATE TABLE "accounts" (
   spent_before  INTEGER NOT NULL DEFAULT 0,
   tokens_before INTEGER NOT NULL DEFAULT 0,
   waived_before INTEGER NOT NULL DEFAULT 0
-, acts  INTEGER NOT NULL DEFAULT 0, trail BLOB NOT NULL DEFAULT x'0000000000000000000000000000000000000000000000000000000000000000', spend_cap           INTEGER CHECK (spend_cap >= 0), token_budget        INTEGER CHECK (token_budget >= 0), fair_use            INTEGER CHECK (fair_use >= 0), concurrent_requests INTEGER CHECK (concurrent_requests >= 0), key_requests        INTEGER CHECK (key_requests >= 0), account_requests    INTEGER CHECK (account_requests >= 0), address_requests    INTEGER CHECK (address_requests >= 0), profile             TEXT NOT NULL DEFAULT '' CHECK (profile IN ('', 'budget', 'balanced', 'max')), allotted INTEGER CHECK (allotted IN (0, 1)), requires_region    TEXT NOT NULL DEFAULT '', requires_retention TEXT NOT NULL DEFAULT '', mail TEXT NOT NULL DEFAULT '') STRICT;
+, acts  INTEGER NOT NULL DEFAULT 0, trail BLOB NOT NULL DEFAULT x'0000000000000000000000000000000000000000000000000000000000000000', spend_cap           INTEGER CHECK (spend_cap >= 0), token_budget        INTEGER CHECK (token_budget >= 0), fair_use            INTEGER CHECK (fair_use >= 0), concurrent_requests INTEGER CHECK (concurrent_requests >= 0), key_requests        INTEGER CHECK (key_requests >= 0), account_requests    INTEGER CHECK (account_requests >= 0), address_requests    INTEGER CHECK (address_requests >= 0), profile             TEXT NOT NULL DEFAULT '' CHECK (profile IN ('', 'budget', 'balanced', 'max')), allotted INTEGER CHECK (allotted IN (0, 1)), requires_region    TEXT NOT NULL DEFAULT '', requires_retention TEXT NOT NULL DEFAULT '', mail TEXT NOT NULL DEFAULT '', own_spend_cap_microcents INTEGER CHECK (own_spend_cap_microcents > 0)) STRICT;
 
 CREATE TABLE "holds" (
   n             INTEGER PRIMARY KEY,
@@ -276,4 +276,4 @@ CREATE INDEX later ON entries (request) WHERE kind = 'receipt' OR kind = 'closin
 
 CREATE INDEX movements ON entries (account) WHERE kind <> 'charge' AND kind <> 'receipt' AND kind <> 'closing';
 
-INSERT INTO meta VALUES (19, 0, 0, 0, 0, 0, 0, X'0000000000000000000000000000000000000000000000000000000000000000', 0, X'0000000000000000000000000000000000000000000000000000000000000000', 0);
+INSERT INTO meta VALUES (20, 0, 0, 0, 0, 0, 0, X'0000000000000000000000000000000000000000000000000000000000000000', 0, X'0000000000000000000000000000000000000000000000000000000000000000', 0);

@@ -1,4 +1,4 @@
-package command
+package admin
 
 import (
 	"cmp"
@@ -13,12 +13,11 @@ import (
 	"github.com/gofrs/flock"
 
 	"github.com/fareway/fareway/config"
-	"github.com/fareway/fareway/modules/admin"
 	"github.com/fareway/fareway/modules/internal/files"
 )
 
-// installed are files that were changed, and what they were.
-type installed struct {
+// Installed are files that were changed, and what they were.
+type Installed struct {
 	files []replaced
 	main  string        // the file that names the others
 	made  files.Changes // folders
@@ -32,14 +31,14 @@ type replaced struct {
 	aside  string  // where what was saved is now; "" when it is nowhere else
 }
 
-// install makes the files as a plan has them. All are written before the first takes its place, and the one that
+// Install makes the files as a plan has them. All are written before the first takes its place, and the one that
 // names the others comes last, so that whoever reads them meanwhile finds them as they were or as they will be. What
 // is saved and did not serve, and what has to go, is kept beside them. It refuses when one of them is not as the plan
 // has seen it: somebody else has saved it since.
-func install(list []admin.PlanFile, main string, at time.Time) (*installed, error) {
-	done := &installed{main: main, at: at}
+func Install(list []PlanFile, main string, at time.Time) (*Installed, error) {
+	done := &Installed{main: main, at: at}
 	order := slices.Clone(list)
-	slices.SortStableFunc(order, func(a, b admin.PlanFile) int {
+	slices.SortStableFunc(order, func(a, b PlanFile) int {
 		rank := map[bool]int{true: 0, false: 1} // the first of them takes its place last
 		return cmp.Compare(rank[a.Path == main], rank[b.Path == main])
 	})
@@ -52,7 +51,7 @@ func install(list []admin.PlanFile, main string, at time.Time) (*installed, erro
 			return nil, errors.Join(fmt.Errorf("making a folder of the configuration: %w", err), done.made.TakeBack())
 		}
 	}
-	unlock, err := lockFolders(folders)
+	unlock, err := LockFolders(folders)
 	if err != nil {
 		return nil, errors.Join(err, done.made.TakeBack())
 	}
@@ -63,8 +62,8 @@ func install(list []admin.PlanFile, main string, at time.Time) (*installed, erro
 	return done, nil
 }
 
-// keptFiles are the files that are kept beside those that were changed.
-func (i *installed) keptFiles() []string {
+// KeptFiles are the files that are kept beside those that were changed.
+func (i *Installed) KeptFiles() []string {
 	list := []string{}
 	for _, r := range i.files {
 		if r.aside != "" {
@@ -75,13 +74,13 @@ func (i *installed) keptFiles() []string {
 	return list
 }
 
-// undo puts back what was there, but for files that somebody else has saved since.
-func (i *installed) undo() error {
+// Undo puts back what was there, but for files that somebody else has saved since.
+func (i *Installed) Undo() error {
 	var folders []string
 	for _, r := range i.files {
 		folders = append(folders, filepath.Dir(r.path))
 	}
-	unlock, err := lockFolders(folders)
+	unlock, err := LockFolders(folders)
 	if err != nil {
 		return err
 	}
@@ -89,7 +88,7 @@ func (i *installed) undo() error {
 	return i.putBack()
 }
 
-func (i *installed) putBack() error {
+func (i *Installed) putBack() error {
 	var errs []error
 	for _, r := range slices.Backward(i.files) {
 		errs = append(errs, i.putBackOne(r))
@@ -97,7 +96,7 @@ func (i *installed) putBack() error {
 	return errors.Join(append(errs, i.made.TakeBack())...)
 }
 
-func (i *installed) putBackOne(r replaced) error {
+func (i *Installed) putBackOne(r replaced) error {
 	expected := ""
 	if r.after != nil {
 		expected = config.DigestOf(*r.after)
@@ -119,7 +118,7 @@ func (i *installed) putBackOne(r replaced) error {
 }
 
 // place changes the files, the last of the list first.
-func (i *installed) place(list []admin.PlanFile) error {
+func (i *Installed) place(list []PlanFile) error {
 	if len(list) == 0 {
 		return nil
 	}
@@ -169,15 +168,15 @@ func (i *installed) place(list []admin.PlanFile) error {
 }
 
 // behindLinks is where a file is. Of one that has to go, the link itself goes.
-func behindLinks(f admin.PlanFile) string {
+func behindLinks(f PlanFile) string {
 	if real, err := filepath.EvalSymlinks(f.Path); err == nil && f.Text != nil {
 		return real
 	}
 	return f.Path
 }
 
-// lockFolders makes whoever else installs files there, or starts a gateway on one of them, wait.
-func lockFolders(folders []string) (unlock func(), err error) {
+// LockFolders makes whoever else installs files there, or starts a gateway on one of them, wait.
+func LockFolders(folders []string) (unlock func(), err error) {
 	slices.Sort(folders)
 	var locks []*flock.Flock
 	unlock = func() {
@@ -214,7 +213,7 @@ func isStill(path, expected string) error {
 
 // write gives a file another content, whole or not at all; last is what is done before it takes its place. It keeps
 // the file's mode and owner; a new one has those of the main file.
-func (i *installed) write(path, text string, last func() error) error {
+func (i *Installed) write(path, text string, last func() error) error {
 	mode := fs.FileMode(0o600)
 	info, err := os.Stat(path)
 	if err != nil {
@@ -226,7 +225,7 @@ func (i *installed) write(path, text string, last func() error) error {
 	var refused error
 	err = files.PlaceFile(path, []byte(text), mode, func(from, to string) error {
 		if info != nil {
-			if err := keepOwner(from, info); err != nil {
+			if err := files.KeepOwner(from, info); err != nil {
 				return err
 			}
 		}
