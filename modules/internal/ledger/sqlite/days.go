@@ -219,8 +219,8 @@ const (
 	) SELECT day FROM t WHERE day < ?2`
 )
 
-// readOfAccount is usageOfDays for one account, with its arguments: day by day or, where keys are asked for and no days,
-// key by key. What is read is what the account has, and what is sorted at once is little.
+// readOfAccount is usageOfDays for one account, with its arguments: day by day or, where keys are asked for and no
+// days, key by key. What is read is what the account has, and what is sorted at once is little.
 func (u *usage) readOfAccount(account int64, args []any) error {
 	if err := run(u.conn, createUsageDays, nil, args[0], args[1]); err != nil {
 		return err
