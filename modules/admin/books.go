@@ -139,7 +139,8 @@ func (b *booksAPI) account(ctx context.Context, name string) (ledger.Account, er
 	return account, err
 }
 
-// listKeys reads what narrows it: account, after (an id: those behind that one), newest (1: the newest first) and limit.
+// listKeys reads what narrows it: account, after (an id: those behind that one), newest (1: the newest first) and
+// limit.
 func (b *booksAPI) listKeys(r *http.Request, emit func(any) error) error {
 	v := r.URL.Query()
 	q := ledger.KeyQuery{After: v.Get("after"), Newest: v.Get("newest") == "1"}

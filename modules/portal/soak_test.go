@@ -28,7 +28,8 @@ import (
 //go:embed testdata/fill.sql
 var fill string
 
-// filled is a data folder with so many requests, see testdata/fill.sql. FILLED may name one that is there, which is left.
+// filled is a data folder with so many requests, see testdata/fill.sql. FILLED may name one that is there, which is
+// left.
 func filled(t *testing.T, requests int64) string {
 	t.Helper()
 	if data := os.Getenv("FILLED"); data != "" {
@@ -50,8 +51,8 @@ func filled(t *testing.T, requests int64) string {
 
 var older = regexp.MustCompile(`href="([^"]*after=[^"]*)"`)
 
-// TestSoakPages asks for each page that has a list or a sum, with ten million requests in the store, and says how long each
-// takes: the first page of a list, and the hundredth. It needs 10 GB on the disk.
+// TestSoakPages asks for each page that has a list or a sum, with ten million requests in the store, and says how long
+// each takes: the first page of a list, and the hundredth. It needs 10 GB on the disk.
 func TestSoakPages(t *testing.T) { //nolint:paralleltest // it measures
 	const most = 200 * time.Millisecond
 	s := newSiteOf(t, new(config.Portal), engine.Options{OpenPeople: stores.OpenPeople, DataDir: filled(t, 10_000_000)})
@@ -84,8 +85,9 @@ func TestSoakPages(t *testing.T) { //nolint:paralleltest // it measures
 	year := time.Now().AddDate(0, -6, 0).Format(time.DateOnly)
 	rare := url.QueryEscape(fmt.Sprintf("key_%024x", 1))
 	pages := map[string][]string{
-		"busy account": {"/portal/", "/portal/requests", "/portal/keys", "/portal/usage?days=365&by=day",
-			"/portal/usage?days=365&by=key", "/portal/usage?days=365&by=route", "/portal/usage?days=30&by=key", "/portal/credits",
+		"busy account": {"/portal/", "/portal/requests", "/portal/keys",
+			"/portal/usage?days=365&by=day", "/portal/usage?days=365&by=key", "/portal/usage?days=365&by=route",
+			"/portal/usage?days=30&by=key", "/portal/credits",
 			"/portal/requests?status=failed", "/portal/requests?route=deep", "/portal/requests?route=rare",
 			"/portal/requests?profile=max", "/portal/requests?key=" + rare, "/portal/requests?until=" + year,
 			"/portal/requests?status=refused&until=" + year},

@@ -21,7 +21,8 @@ import (
 func Start(t testing.TB, cfg *config.Config, o engine.Options) *engine.Engine {
 	t.Helper()
 	cfg.Store = config.DefaultStore()
-	o.OpenStore, o.DataDir, o.Logger = stores.Open, cmp.Or(o.DataDir, t.TempDir()), cmp.Or(o.Logger, slog.New(slog.DiscardHandler))
+	o.OpenStore, o.DataDir = stores.Open, cmp.Or(o.DataDir, t.TempDir())
+	o.Logger = cmp.Or(o.Logger, slog.New(slog.DiscardHandler))
 	e, err := engine.Open(o, cfg)
 	require.NoError(t, err)
 	gen, err := e.Prepare(context.Background(), cfg)

@@ -194,17 +194,70 @@ func sumAll(conn *sqlite.Conn) error {
 // whether by account or key, by key, by route, and by day; ?7 whether a request counts on each of its routes; ?8 to
 // ?10 narrow to an account, a key (by their numbers; 0: all) and a route (”), ?11 to what was pruned. What has no day
 // was pruned before the last pruning's bound.
-const usageOfDays = `INSERT INTO temp.usage_rows SELECT account, key, route, day, ` + summedUsage + `, sum(gone) FROM (
+const (
+	usageOfDays = usageRows + `days AS d JOIN keys AS k ON k.n = d.key ` + usageNarrowed +
+		`) GROUP BY account, key, route, day`
+	usageRows = `INSERT INTO temp.usage_rows SELECT account, key, route, day, ` + summedUsage + `, sum(gone) FROM (
 	SELECT iif(?3, k.account, 0) AS account, iif(?4, d.key, 0) AS key, iif(?5, d.route, '') AS route,
 		iif(?6, d.day, 0) AS day, parts, settled, iif(?7, requests, whole_requests) AS requests,
 		iif(?7, pending, whole_pending) AS pending,
 		whole_requests, whole_pending, attempts, microcents, waived, over, refunded, cost, input, cache_read, cache_write,
 		output, reasoning, estimated, iif(pruned, iif(?7, requests, whole_requests), 0) AS gone
-	FROM days AS d JOIN keys AS k ON k.n = d.key
-	WHERE d.day >= ?1 AND d.day < ?2 AND (?8 = 0 OR k.account = ?8) AND (?9 = 0 OR d.key = ?9)
+	FROM `
+	usageNarrowed = `WHERE d.day >= ?1 AND d.day < ?2 AND (?8 = 0 OR k.account = ?8) AND (?9 = 0 OR d.key = ?9)
 		AND (?10 = '' OR d.route = ?10) AND (pruned OR NOT ?11)
-		AND (d.day <> -200000 OR ?12 >= (SELECT pruned_before FROM meta))
-	) GROUP BY account, key, route, day`
+		AND (d.day <> -200000 OR ?12 >= (SELECT pruned_before FROM meta))`
+	// ofOne, where a whole statement is about one group, needs no sort.
+	ofOne = `) HAVING count(*) > 0`
+	// ofOneDay and ofOneKey look an account's keys up, among those of all accounts, on a day and on temp.usage_days.
+	ofOneDay = `keys AS k CROSS JOIN days AS d ON d.day = ?1 AND d.key = k.n `
+	ofOneKey = `keys AS k CROSS JOIN temp.usage_days AS t CROSS JOIN days AS d ON d.day = t.day AND d.key = k.n `
+	// createUsageDays are the days that have sums, from the first on and before the second: of each only a row is read.
+	createUsageDays = `CREATE TEMP TABLE usage_days AS WITH RECURSIVE t(day) AS (
+		SELECT min(day) FROM days WHERE day >= ?1
+		UNION ALL SELECT (SELECT min(day) FROM days WHERE day > t.day) FROM t WHERE t.day < ?2
+	) SELECT day FROM t WHERE day < ?2`
+)
+
+// readOfAccount is usageOfDays for one account, with its arguments: day by day or, where keys are asked for and no
+// days, key by key. What is read is what the account has, and what is sorted at once is little.
+func (u *usage) readOfAccount(account int64, args []any) error {
+	if err := run(u.conn, createUsageDays, nil, args[0], args[1]); err != nil {
+		return err
+	}
+	end := ofOne
+	if u.by[ledger.ByRoute] {
+		end = `) GROUP BY route`
+	}
+	var each []int64
+	read := func(query, list string, set func(n int64), listArgs ...any) error {
+		err := run(u.conn, list, appendTo(&each, func(row *sqlite.Stmt) int64 { return row.ColumnInt64(0) }), listArgs...)
+		for _, n := range each {
+			if err != nil {
+				break
+			}
+			set(n)
+			err = run(u.conn, query, nil, args...)
+		}
+		return err
+	}
+	var err error
+	if u.by[ledger.ByKey] && !u.by[ledger.ByDay] {
+		key := args[8]
+		err = read(usageRows+ofOneKey+usageNarrowed+` AND k.n = ?9`+end, `SELECT n FROM keys WHERE account = ?1 AND
+			(?2 = 0 OR n = ?2)`, func(n int64) { args[8] = n }, account, key)
+	} else {
+		if u.by[ledger.ByKey] {
+			end = `) GROUP BY key, route`
+		}
+		err = read(usageRows+ofOneDay+usageNarrowed+` AND k.account = ?8`+end, `SELECT day FROM temp.usage_days`,
+			func(n int64) { args[0], args[1] = n, n+1 })
+	}
+	if err != nil {
+		return err
+	}
+	return run(u.conn, `DROP TABLE temp.usage_days`, nil)
+}
 
 // readDays reads the sums of whole days. It reports whether that is all that was settled up to meta.summed: where the
 // query's times cut a day, only what was pruned is read.
@@ -234,8 +287,12 @@ func (u *usage) readDays() (whole bool, err error) {
 			return false, err
 		}
 	}
-	return whole, run(u.conn, usageOfDays, nil, first, last, u.by[ledger.ByAccount] || u.by[ledger.ByKey],
-		u.by[ledger.ByKey], u.by[ledger.ByRoute], u.by[ledger.ByDay], u.routed, account, key, u.query.Route, !whole, until)
+	args := []any{first, last, u.by[ledger.ByAccount] || u.by[ledger.ByKey], u.by[ledger.ByKey], u.by[ledger.ByRoute],
+		u.by[ledger.ByDay], u.routed, account, key, u.query.Route, !whole, until}
+	if account != 0 {
+		return whole, u.readOfAccount(account, args)
+	}
+	return whole, run(u.conn, usageOfDays, nil, args...)
 }
 
 func boolToInt(b bool) int64 {
