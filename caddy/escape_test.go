@@ -65,13 +65,15 @@ var runsWith = map[string][]string{
 	"restore": {pasted}, "rollback": {pasted}, "route calibrate": {"--recorded", pasted, "--out", "OUT"},
 	"route eval": {"--recorded", pasted}, "route feedback": {"REQUEST", "good", "--reason", pasted}, "route show": {},
 	"route train": {"--recorded", pasted, "--out", "OUT"}, "schema": {}, "status": {},
-	"statement": {"acme", pasted}, "support-bundle": {"REQUEST", "--list"}, "top": {"--once"}, "up": {pasted}, "upgrade": {pasted},
+	"statement": {"acme", pasted}, "support-bundle": {"REQUEST", "--list"},
+	"top": {"--once"}, "up": {pasted}, "upgrade": {pasted},
 	"usage": {"REQUEST"}, "verify": {"--base-url", "http://127.0.0.1:1/" + pasted, "--key", pasted},
 }
 
 // more are further ways of commands that have more than one.
 var more = [][]string{
-	{"statement", "acme", time.Now().UTC().Format("2006-01")}, {"usage"}, {"usage", "--by", "key", "--csv"}, {"usage", "REFUSED"}, {"usage", "--json"},
+	{"statement", "acme", time.Now().UTC().Format("2006-01")},
+	{"usage"}, {"usage", "--by", "key", "--csv"}, {"usage", "REFUSED"}, {"usage", "--json"},
 	{"usage", "REQUEST", "--json"},
 	{"status", "--json"}, {"models", "up", pasted}, {"plugin", "list", "--json"}, {"plugin", "info", "bad", "--json"},
 	{"explain", "REQUEST", "--json"}, {"explain", "REFUSED"}, {"ledger", "audit", "--json"}, {"alert", "list", "--json"},

@@ -15,12 +15,12 @@ import (
 // shownDirectives are those of a Caddyfile whose arguments may be shown. Of all others only the name is: headers,
 // passwords, keys of DNS services and whole replies can stand behind them.
 var shownDirectives = strings.Fields(`
-	fareway fareway_entry fareway_auth fareway_limits fareway_exchange fareway_connections fareway_portal
-	config data health import bind log output level exclude include format mode roll_size roll_keep roll_keep_for roll_disabled roll_compression
+	fareway fareway_entry fareway_auth fareway_limits fareway_exchange fareway_connections config data health import
+	bind log output level exclude include format mode roll_size roll_keep roll_keep_for roll_disabled roll_compression
 	grace_period shutdown_delay auto_https persist_config storage servers timeouts read_body read_body_idle read_header
 	write idle max_header_size protocols listener_wrappers proxy_protocol trusted_proxies trusted_proxies_strict
 	client_ip_headers per_address max exempt tls protocols ca email default_bind http_port https_port order debug metrics
-	tracing span encode handle handle_path route admin
+	tracing span encode handle handle_path route admin fareway_portal
 `)
 
 // plainArgument is of a number, a size, a duration, a brace or a switch.

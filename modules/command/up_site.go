@@ -39,8 +39,8 @@ type endpoint struct {
 	dial string // host:port to connect to from this machine
 }
 
-// readSite adapts a Caddyfile. Errors name file and line. What is wrong in its HCL file is said by who asks for that: this
-// process may lack variables that the gateway has.
+// readSite adapts a Caddyfile. Errors name file and line. What is wrong in its HCL file is said by who asks for that:
+// this process may lack variables that the gateway has.
 func readSite(file string) (*site, error) {
 	gateway.ReadQuietly()
 	body, err := os.ReadFile(file)

@@ -108,7 +108,8 @@ func TestExpiredKey(t *testing.T) {
 		t.Parallel()
 		c := g.rich(t)
 		expires := func(at time.Time) {
-			require.NoError(t, g.Engine.Store().Keys(t.Context(), ledger.KeyQuery{Account: c.Account.ID}, func(k ledger.Key) error {
+			all := ledger.KeyQuery{Account: c.Account.ID}
+			require.NoError(t, g.Engine.Store().Keys(t.Context(), all, func(k ledger.Key) error {
 				_, err := g.Engine.Store().ChangeKey(t.Context(), k.ID, ledger.KeyChange{Expires: &at})
 				return err
 			}))

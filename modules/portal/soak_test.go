@@ -53,7 +53,7 @@ var older = regexp.MustCompile(`href="([^"]*after=[^"]*)"`)
 
 // TestSoakPages asks for each page that has a list or a sum, with ten million requests in the store, and says how long
 // each takes: the first page of a list, and the hundredth. It needs 10 GB on the disk.
-func TestSoakPages(t *testing.T) { //nolint:paralleltest // it measures
+func TestSoakPages(t *testing.T) {
 	const most = 200 * time.Millisecond
 	s := newSiteOf(t, new(config.Portal), engine.Options{OpenPeople: stores.OpenPeople, DataDir: filled(t, 10_000_000)})
 	at := fmt.Sprint(time.Now().UnixNano())
@@ -98,7 +98,7 @@ func TestSoakPages(t *testing.T) { //nolint:paralleltest // it measures
 			"/portal/operator/audit", "/portal/operator/people"},
 	}
 	for who, paths := range pages {
-		t.Run(who, func(t *testing.T) { //nolint:paralleltest // it measures
+		t.Run(who, func(t *testing.T) {
 			for _, path := range paths {
 				measure(t, browsers[who], path)
 			}

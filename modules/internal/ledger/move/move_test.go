@@ -88,7 +88,10 @@ func walked(t testing.TB, rounds int) *house {
 	}))
 	require.NoError(t, s.RecordAct(ctx, "spool.discard", "", "item", map[string]any{"reason": "seen"}))
 	var accounts []ledger.Account
-	require.NoError(t, s.Accounts(ctx, "", func(a ledger.Account) error { accounts = append(accounts, a); return nil }))
+	require.NoError(t, s.Accounts(ctx, "", func(a ledger.Account) error {
+		accounts = append(accounts, a)
+		return nil
+	}))
 	a := accounts[0].ID
 	_, err := s.SetLimit(ctx, a, ledger.LimitTokenBudget, new(int64(1<<50)))
 	require.NoError(t, err)
@@ -186,7 +189,10 @@ func reads(t testing.TB, s ledger.Store, hashes [][]byte) map[string][]string {
 			add("audit of "+a.ID, act)
 			return nil
 		}))
-		require.NoError(t, s.Keys(ctx, ledger.KeyQuery{Account: a.ID}, func(k ledger.Key) error { add("keys of "+a.ID, k); return nil }))
+		require.NoError(t, s.Keys(ctx, ledger.KeyQuery{Account: a.ID}, func(k ledger.Key) error {
+			add("keys of "+a.ID, k)
+			return nil
+		}))
 		named, err := s.Account(ctx, a.Name)
 		require.NoError(t, err)
 		add("account "+a.ID, named)
@@ -329,7 +335,10 @@ func TestMovedLedgerGoesOn(t *testing.T) {
 			require.NoError(t, s.Close())
 			node := h.openNode(t, url)
 			var accounts []ledger.Account
-			require.NoError(t, node.Accounts(ctx, "", func(a ledger.Account) error { accounts = append(accounts, a); return nil }))
+			require.NoError(t, node.Accounts(ctx, "", func(a ledger.Account) error {
+				accounts = append(accounts, a)
+				return nil
+			}))
 			for i := range 3 {
 				for _, a := range accounts {
 					_, _, err := node.AddCredit(ctx, ledger.Credit{Account: a.ID, Credits: 5, Reference: fmt.Sprint(i)})
