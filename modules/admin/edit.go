@@ -94,7 +94,8 @@ func (a *API) editConfiguration(r *http.Request) (any, error) {
 		return nil, engine.ErrReplaced
 	}
 	if !mayEdit(g.Config) {
-		return nil, problem(http.StatusForbidden, "the gateway does not write its own files: `fareway gateway apply NEW.hcl` "+
+		return nil, problem(http.StatusForbidden, "the gateway does not write its own files: `fareway gateway apply "+
+			"NEW.hcl` "+
 			"on its machine does, or write edit_configuration = true into the portal block there")
 	}
 	path, err := fileOf(g.Config, in.File)

@@ -110,7 +110,8 @@ func TestEdit(t *testing.T) {
 		require.Equal(t, http.StatusUnprocessableEntity, StatusOf(err))
 		require.ErrorContains(t, err, "gateway.hcl:19:1")
 		require.ErrorContains(t, err, "^")
-		_, err = p.edit(EditRequest{Text: next + "store \"sqlite\" {\n  path = \"other.db\"\n}\n", Was: config.DigestOf(next)})
+		_, err = p.edit(EditRequest{Was: config.DigestOf(next),
+			Text: next + "store \"sqlite\" {\n  path = \"other.db\"\n}\n"})
 		require.Equal(t, http.StatusUnprocessableEntity, StatusOf(err), "what the gateway would refuse")
 		require.Equal(t, next, p.saved())
 	})

@@ -101,7 +101,8 @@ func (v *visit) verifyCheckpoint(text string, onlyAfter bool) error {
 		Checkpoint *ledger.Checkpoint `json:"checkpoint"`
 	}
 	if err := json.Unmarshal([]byte(text), &kept); err != nil || kept.Checkpoint == nil || kept.Checkpoint.N < 1 {
-		return refuse(http.StatusBadRequest, "That is no checkpoint: it is one line, as it was downloaded here or printed by "+
+		return refuse(http.StatusBadRequest, "That is no checkpoint: it is one line, as it was downloaded here or printed "+
+			"by "+
 			"`fareway gateway ledger checkpoint`.")
 	}
 	if !v.looking.TryLock() {

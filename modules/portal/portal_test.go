@@ -228,7 +228,8 @@ func TestFormsOfOthers(t *testing.T) {
 	other.header = http.Header{"Origin": {s.url}}
 	require.Equal(t, http.StatusOK, other.post("/portal/keys", "name", "mine").StatusCode)
 	var names []string
-	require.NoError(t, s.engine.Store().Keys(t.Context(), ledger.KeyQuery{Account: ann.Account.ID}, func(k ledger.Key) error {
+	all := ledger.KeyQuery{Account: ann.Account.ID}
+	require.NoError(t, s.engine.Store().Keys(t.Context(), all, func(k ledger.Key) error {
 		names = append(names, k.Name)
 		return nil
 	}))
@@ -509,7 +510,8 @@ func TestFormsOfYesterday(t *testing.T) {
 	ann, bob := enginetest.NewCustomer(t, s.engine, "ann"), enginetest.NewCustomer(t, s.engine, "bob")
 	b := s.member("ann@example.com", ann.Account.ID, people.RoleOwner)
 	keys := func(c enginetest.Customer) (list []ledger.Key) {
-		require.NoError(t, s.engine.Store().Keys(t.Context(), ledger.KeyQuery{Account: c.Account.ID}, func(k ledger.Key) error {
+		all := ledger.KeyQuery{Account: c.Account.ID}
+		require.NoError(t, s.engine.Store().Keys(t.Context(), all, func(k ledger.Key) error {
 			list = append(list, k)
 			return nil
 		}))

@@ -53,7 +53,7 @@ var older = regexp.MustCompile(`href="([^"]*after=[^"]*)"`)
 
 // TestSoakPages asks for each page that has a list or a sum, with ten million requests in the store, and says how long
 // each takes: the first page of a list, and the hundredth. It needs 10 GB on the disk.
-func TestSoakPages(t *testing.T) {
+func TestSoakPages(t *testing.T) { //nolint:paralleltest // it measures
 	const most = 200 * time.Millisecond
 	s := newSiteOf(t, new(config.Portal), engine.Options{OpenPeople: stores.OpenPeople, DataDir: filled(t, 10_000_000)})
 	at := fmt.Sprint(time.Now().UnixNano())
@@ -106,7 +106,7 @@ func TestSoakPages(t *testing.T) {
 	}
 	for path, who := range map[string]string{"/portal/requests": "busy account", "/portal/keys": "busy account",
 		"/portal/operator/accounts": "operator"} {
-		t.Run("the hundredth of "+path, func(t *testing.T) { //nolint:paralleltest // it measures
+		t.Run("the hundredth of "+path, func(t *testing.T) {
 			n := 1
 			for ; n < 100; n++ {
 				next := older.FindStringSubmatch(browsers[who].get(path).body)

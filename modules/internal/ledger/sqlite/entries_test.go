@@ -77,7 +77,8 @@ func TestLargeTablesAreNotSorted(t *testing.T) {
 			"; SEARCH a USING INTEGER PRIMARY KEY (rowid=?) LEFT-JOIN",
 		selectPrunable:             "SEARCH r USING PRIMARY KEY (id>?)",
 		selectAct + `ORDER BY u.n`: "SCAN u; SEARCH a USING INTEGER PRIMARY KEY (rowid=?) LEFT-JOIN",
-		allAccounts:                "SEARCH a USING INTEGER PRIMARY KEY (rowid>?); SEARCH b USING INTEGER PRIMARY KEY (rowid=?)",
+		allAccounts: "SEARCH a USING INTEGER PRIMARY KEY (rowid>?); " +
+			"SEARCH b USING INTEGER PRIMARY KEY (rowid=?)",
 		selectKey + `ORDER BY k.n`: "SCAN k; SEARCH a USING INTEGER PRIMARY KEY (rowid=?); SEARCH b USING INTEGER PRIMARY " +
 			"KEY (rowid=?); SEARCH r USING INTEGER PRIMARY KEY (rowid=?)",
 	} {
