@@ -120,8 +120,8 @@ func (v *visit) verifyCheckpoint(text string, onlyAfter bool) error {
 	err := v.api(v.engine, v.actor()).Call(ctx, http.MethodPost, "/fareway/ledger/verify", how, verified)
 	switch {
 	case errors.Is(err, context.DeadlineExceeded):
-		return refuse(http.StatusGatewayTimeout, "It takes longer than a minute: `fareway gateway ledger verify --checkpoint "+
-			"FILE` on the gateway's machine says how far it is.")
+		return refuse(http.StatusGatewayTimeout, "It takes longer than a minute: `fareway gateway ledger verify "+
+			"--checkpoint FILE` on the gateway's machine says how far it is.")
 	case err != nil:
 		return err
 	}

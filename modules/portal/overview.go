@@ -52,8 +52,8 @@ func showOverview(v *visit) error {
 	return v.show(views.OverviewPage(v.page("Overview"), view))
 }
 
-// rateOf is how many requests a second have ended, and how many of them have failed. The list has so many at most; where
-// it does not reach back far enough, what it has counts for the time that it has.
+// rateOf is how many requests a second have ended, and how many of them have failed. The list has so many at most;
+// where it does not reach back far enough, what it has counts for the time that it has.
 func rateOf(recent *admin.Recent, now time.Time) (rate float64, failed int) {
 	n, oldest := 0, now
 	for i := range recent.Requests {
