@@ -95,8 +95,7 @@ func (a *API) editConfiguration(r *http.Request) (any, error) {
 	}
 	if !mayEdit(g.Config) {
 		return nil, problem(http.StatusForbidden, "the gateway does not write its own files: `fareway gateway apply "+
-			"NEW.hcl` "+
-			"on its machine does, or write edit_configuration = true into the portal block there")
+			"NEW.hcl` on its machine does, or write edit_configuration = true into the portal block there")
 	}
 	path, err := fileOf(g.Config, in.File)
 	if err != nil {
@@ -120,22 +119,34 @@ func (a *API) editConfiguration(r *http.Request) (any, error) {
 	return a.installEdit(engine.WithCause(ctx, "edit by "+actorOf(r)), &plan)
 }
 
-// installEdit installs a plan of one file, loads it and says in the audit trail who did.
+// installEdit says in the audit trail who writes a plan of one file, installs it and loads it.
 func (a *API) installEdit(ctx context.Context, plan *Plan) (Edited, error) {
 	file := plan.Files[0]
+	digests := map[string]any{"sha256": config.DigestOf(*file.Text), "was_sha256": file.SavedSHA256}
+	// First: what an edit changes, who may do what among it, must not serve before anybody can say who did it.
+	if err := a.engine.Store().RecordAct(ctx, "configuration.edit", "", file.Path, digests); err != nil {
+		return Edited{}, problem(http.StatusServiceUnavailable, "nothing is written that nobody can say later who did: %w",
+			err)
+	}
+	// What is undone is undone whatever time is left.
+	ctxUndo, cancel := context.WithTimeout(context.WithoutCancel(ctx), maxEdit)
+	defer cancel()
+	undone := func() error {
+		return a.engine.Store().RecordAct(ctxUndo, "configuration.edit_undone", "", file.Path, digests)
+	}
 	done, err := Install(plan.Files, plan.Config, a.engine.Now())
 	if err != nil {
-		return Edited{}, problem(http.StatusConflict, "%w", err)
+		return Edited{}, problem(http.StatusConflict, "%w", errors.Join(err, undone()))
 	}
 	giveUp := func(status int, why error) (Edited, error) {
-		back := done.Undo()
-		if back == nil {
-			// Without it what serves would be called different from what is saved until the next look.
-			_, back = a.engine.Reload(ctx)
-		}
-		if back != nil {
+		if err := done.Undo(); err != nil {
 			return Edited{}, problem(http.StatusInternalServerError, "%w; putting back %s as it was failed, too, so look at it "+
-				"on the gateway's machine: %w", why, file.Path, back)
+				"on the gateway's machine: %w", why, file.Path, err)
+		}
+		// Without it what serves would be called different from what is saved until the next look.
+		_, err := a.engine.Reload(ctxUndo)
+		if err = errors.Join(err, undone()); err != nil {
+			why = fmt.Errorf("%w; and then: %w", why, err)
 		}
 		return Edited{}, problem(status, "%w; the file is put back as it was", why)
 	}
@@ -153,12 +164,7 @@ func (a *API) installEdit(ctx context.Context, plan *Plan) (Edited, error) {
 	}
 	in := a.engine.InForce()
 	if in.Generation == nil || in.Config.Hash != plan.NewHash {
-		return giveUp(http.StatusConflict, errors.New("somebody else has saved a file of the configuration in the meantime"))
-	}
-	err = a.engine.Store().RecordAct(ctx, "configuration.edit", "", file.Path, map[string]any{"config_number": in.Number,
-		"sha256": config.DigestOf(*file.Text), "was_sha256": file.SavedSHA256})
-	if err != nil {
-		return giveUp(http.StatusServiceUnavailable, fmt.Errorf("what nobody can say later who did it is not done: %w", err))
+		return giveUp(http.StatusConflict, errors.New("a file of the configuration has changed in the meantime"))
 	}
 	v := Edited{Changed: true, Number: in.Number}
 	if kept := done.KeptFiles(); len(kept) > 0 {

@@ -1,6 +1,7 @@
 package admin
 
 import (
+	"context"
 	"crypto/tls"
 	"net/http"
 	"os"
@@ -14,6 +15,8 @@ import (
 	"github.com/fareway/fareway/modules/internal/engine"
 	"github.com/fareway/fareway/modules/internal/engine/enginetest"
 	"github.com/fareway/fareway/modules/internal/ledger"
+	"github.com/fareway/fareway/modules/internal/ledger/live"
+	"github.com/fareway/fareway/modules/internal/stores"
 )
 
 // editHCL is a configuration whose pages may write it, or not.
@@ -241,14 +244,46 @@ func TestPlanOfAPage(t *testing.T) {
 	require.JSONEq(t, `"***"`, string(v.Changes[0].Fields[0].After))
 }
 
+// unrecorded is a ledger that takes no act.
+type unrecorded struct {
+	live.Store
+	asked chan string
+}
+
+// RecordAct implements ledger.Store.
+func (u unrecorded) RecordAct(_ context.Context, action, _, _ string, _ map[string]any) error {
+	u.asked <- action
+	return ledger.ErrUnavailable
+}
+
 // TestEditIsPutDownToSomebody: where the audit trail cannot be written, nothing is.
 func TestEditIsPutDownToSomebody(t *testing.T) {
 	t.Parallel()
-	p := newPage(t, editHCL("true"))
-	before := p.saved()
-	require.NoError(t, p.engine.Store().Close())
+	asked := make(chan string, 1)
+	e, path := enginetest.StartFile(t, editHCL("true"), engine.Options{OpenStore: func(at config.Store, data string,
+		o ledger.Options) (ledger.Store, error) {
+		store, err := stores.Open(at, data, o)
+		is, _ := store.(live.Store)
+		return unrecorded{is, asked}, err
+	}})
+	p := &page{NewLocal(e).As("ann@example.com via portal"), t, e, path}
+	before, number := p.saved(), e.InForce().Number
 	_, err := p.edit(EditRequest{Text: before + "plan \"b\" {}\n", Was: config.DigestOf(before)})
-	require.Error(t, err)
-	require.NotErrorIs(t, err, ledger.ErrInvalid)
+	require.Equal(t, http.StatusServiceUnavailable, StatusOf(err))
+	require.ErrorContains(t, err, "nothing is written")
+	require.Equal(t, "configuration.edit", <-asked)
 	require.Equal(t, before, p.saved())
+	require.Equal(t, number, e.InForce().Number, "it never served")
+}
+
+// TestPagePlansOneAtATime: what a page has given up on goes on, and the next one waits for its end.
+func TestPagePlansOneAtATime(t *testing.T) {
+	t.Parallel()
+	p := newPage(t, editHCL("false"))
+	text := p.saved()
+	p.engine.PagePlan.Lock()
+	err := p.Call(t.Context(), "POST", "/fareway/plan", PlanRequest{Text: &text}, new(Plan))
+	require.Equal(t, http.StatusTooManyRequests, StatusOf(err))
+	p.engine.PagePlan.Unlock()
+	require.NoError(t, p.Call(t.Context(), "POST", "/fareway/plan", PlanRequest{Text: &text}, new(Plan)))
 }

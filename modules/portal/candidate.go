@@ -122,20 +122,36 @@ func (v *visit) theirs(was string, saved admin.SavedFile) *admin.FileDifference 
 // lookAt shows what the text would change.
 func (v *visit) lookAt(view views.Candidate, saved admin.SavedFile) error {
 	if !v.looking.TryLock() {
-		v.status = http.StatusTooManyRequests
-		v.fault = v.language.Text("Another configuration is being looked at just now. Try again in a moment.")
-		return v.showCandidate(view)
+		return v.othersLook(view)
 	}
-	defer v.looking.Unlock()
+	err := v.fillCandidate(&view, saved)
+	v.looking.Unlock() // who reads the page slowly keeps nobody waiting
+	switch {
+	case errors.Is(err, context.DeadlineExceeded):
+		v.fault = v.language.Text("It takes longer than a minute: ask `fareway gateway plan` on the gateway's machine.")
+		v.status = http.StatusGatewayTimeout
+	case admin.StatusOf(err) == http.StatusTooManyRequests:
+		return v.othersLook(view)
+	case err != nil:
+		return err
+	}
+	return v.showCandidate(view)
+}
+
+func (v *visit) othersLook(view views.Candidate) error {
+	v.status = http.StatusTooManyRequests
+	v.fault = v.language.Text("Another configuration is being looked at just now. Try again in a moment.")
+	return v.showCandidate(view)
+}
+
+// fillCandidate fills in what the text would change.
+func (v *visit) fillCandidate(view *views.Candidate, saved admin.SavedFile) error {
 	ctx, cancel := context.WithTimeout(v.r.Context(), maxLook)
 	defer cancel()
 	api := v.api(v.engine, v.actor())
 	plan := new(admin.Plan)
 	err := api.Call(ctx, http.MethodPost, "/fareway/plan", admin.PlanRequest{Text: &view.Text, File: view.File}, plan)
-	switch {
-	case errors.Is(err, context.DeadlineExceeded):
-		return v.tooSlow(view)
-	case err != nil:
+	if err != nil {
 		return err
 	}
 	view.Looked = &views.CandidatePlan{OK: plan.OK, Text: plan.Text, Refused: plan.Refused, Untried: plan.Untried,
@@ -149,25 +165,13 @@ func (v *visit) lookAt(view views.Candidate, saved admin.SavedFile) error {
 		if v.status == 0 {
 			v.status = http.StatusUnprocessableEntity
 		}
-		return v.showCandidate(view)
+		return nil
 	}
 	view.Seen = config.DigestOf(view.Text)
 	if view.Replays {
-		view.Looked.Replay, err = v.replay(ctx, &view)
-		if errors.Is(err, context.DeadlineExceeded) {
-			return v.tooSlow(view)
-		}
+		view.Looked.Replay, err = v.replay(ctx, view)
 	}
-	if err != nil {
-		return err
-	}
-	return v.showCandidate(view)
-}
-
-func (v *visit) tooSlow(view views.Candidate) error {
-	v.fault = v.language.Text("It takes longer than a minute: ask `fareway gateway plan` on the gateway's machine.")
-	v.status = http.StatusGatewayTimeout
-	return v.showCandidate(view)
+	return err
 }
 
 // replay is what the text would have made of the requests of last week.

@@ -33,7 +33,7 @@ func stateOfModels(status *admin.Status) views.State {
 		return views.State{Text: "This service takes no requests at the moment. They are refused, and cost nothing.",
 			Class: "bad"}
 	case serve+slow == 0:
-		return views.State{Text: "No model answers at the moment. Requests are refused with 503, and cost nothing.",
+		return views.State{Text: "No model answers at the moment. Requests are refused, and cost nothing.",
 			Class: "bad"}
 	case away > 0:
 		return views.State{Text: "Some models do not answer at the moment. Requests go to others as far as those can " +

@@ -23,7 +23,10 @@ func StartFile(t testing.TB, hcl string, o engine.Options) (e *engine.Engine, pa
 	}
 	cfg, diags := engine.CheckConfig(t.Context(), path, o.Logger)
 	require.NoError(t, diags.Err())
-	o.OpenStore, o.OpenPeople, o.DataDir = stores.Open, stores.OpenPeople, t.TempDir()
+	o.OpenPeople, o.DataDir = stores.OpenPeople, t.TempDir()
+	if o.OpenStore == nil {
+		o.OpenStore = stores.Open
+	}
 	e, err := engine.Open(o, cfg)
 	require.NoError(t, err)
 	live, err := e.Live(t.Context(), cfg)
