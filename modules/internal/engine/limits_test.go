@@ -25,9 +25,9 @@ const (
 	concurrentRequests = "tenant_concurrent_requests"
 )
 
-// limitedBy is what a request is told that is over the limit of a kind, which is 1.
-func limitedBy(kind ratelimit.Kind, reason string, wait time.Duration) *Limited {
-	return &Limited{Reason: reason, Message: refusals[kind].message, Wait: wait, Limit: 1,
+// limitedBy is what a request is told that is over the limit of a kind.
+func limitedBy(kind ratelimit.Kind, reason string, wait time.Duration, limit int64) *Limited {
+	return &Limited{Reason: reason, Message: refusals[kind].message, Wait: wait, Limit: limit,
 		Foreseen: kind != ratelimit.Running}
 }
 
@@ -192,7 +192,7 @@ func TestChargedRequests(t *testing.T) {
 	}
 	l, err := begin().AdmitCharged(ctx, who, here)
 	require.NoError(t, err)
-	require.Equal(t, limitedBy(ratelimit.Key, keyRequests, time.Minute), l)
+	require.Equal(t, limitedBy(ratelimit.Key, keyRequests, time.Minute, 500), l)
 	clock.Advance(time.Minute)
 	first, second, third, fourth := begin(), begin(), begin(), begin()
 	for _, w := range []*Work{first, second, third} {
@@ -202,7 +202,7 @@ func TestChargedRequests(t *testing.T) {
 	}
 	l, err = fourth.AdmitCharged(ctx, who, here)
 	require.NoError(t, err)
-	require.Equal(t, limitedBy(ratelimit.Running, concurrentRequests, time.Second), l)
+	require.Equal(t, limitedBy(ratelimit.Running, concurrentRequests, time.Second, 3), l)
 	fourth.Release()
 	l, err = begin().AdmitCharged(ctx, who, here)
 	require.NoError(t, err)
@@ -235,6 +235,6 @@ func TestStreamsInProgress(t *testing.T) {
 	first.Release()
 	first.Release()
 	require.Nil(t, admit(second))
-	require.Equal(t, limitedBy(ratelimit.Key, keyRequests, time.Minute), admit(first))
+	require.Equal(t, limitedBy(ratelimit.Key, keyRequests, time.Minute, 2), admit(first))
 	require.EqualValues(t, 1, first.engine.streams.used.Load())
 }

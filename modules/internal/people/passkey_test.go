@@ -2,6 +2,8 @@ package people_test
 
 import (
 	"bytes"
+	"crypto/ecdsa"
+	"crypto/x509"
 	"encoding/json"
 	"log/slog"
 	"net/netip"
@@ -29,7 +31,24 @@ func newDevice() *device {
 	return &device{rp: virtualwebauthn.RelyingParty{Name: "Fareway", ID: "portal.example",
 		Origin: "https://portal.example"},
 		authenticator: virtualwebauthn.NewAuthenticator(),
-		credential:    virtualwebauthn.NewCredential(virtualwebauthn.KeyTypeEC2)}
+		credential:    newCredential()}
+}
+
+// newCredential makes a key. The library writes its coordinates without the zeros that they begin with, which of 128
+// keys one does, and no server takes that.
+func newCredential() virtualwebauthn.Credential {
+	for {
+		c := virtualwebauthn.NewCredential(virtualwebauthn.KeyTypeEC2)
+		key, err := x509.ParsePKCS8PrivateKey(c.Key.Data)
+		if err != nil {
+			panic(err)
+		}
+		if point, err := key.(*ecdsa.PrivateKey).PublicKey.Bytes(); err != nil {
+			panic(err)
+		} else if point[1] != 0 && point[33] != 0 { // 4, X, Y
+			return c
+		}
+	}
 }
 
 // makes is what the device says to be given a passkey.
@@ -147,7 +166,7 @@ func TestPasskeysThatAreNone(t *testing.T) {
 		"of what is no text": func(d *device) { d.authenticator.Options.UserHandle = []byte("person_\x00\xff") },
 		"with another key": func(d *device) {
 			id := d.credential.ID
-			d.credential = virtualwebauthn.NewCredential(virtualwebauthn.KeyTypeEC2)
+			d.credential = newCredential()
 			d.credential.ID = id
 		},
 	} {
