@@ -33,6 +33,8 @@ func TestFromTheFirstLink(t *testing.T) {
 	operator.shows("The password is too short")
 	operator.fill("#password", password)
 	operator.press("main form button")
+	require.Equal(t, "/portal/operator/overview", operator.path())
+	operator.press(`nav a[href="/portal/operator/accounts"]`)
 	require.Equal(t, "/portal/operator/accounts", operator.path())
 
 	operator.fill("#name", "acme")
