@@ -84,8 +84,10 @@ func (s *Store) Account(ctx context.Context, idOrName string) (ledger.Account, e
 
 // Accounts implements ledger.Books.
 func (s *Store) Accounts(ctx context.Context, after string, each func(ledger.Account) error) error {
-	if _, err := s.EndPeriods(ctx); err != nil {
-		return err
+	if after == "" { // it reads all accounts, which is too much for each page
+		if _, err := s.EndPeriods(ctx); err != nil {
+			return err
+		}
 	}
 	return s.listAccounts(ctx, after, each)
 }
@@ -109,12 +111,15 @@ func (s *Store) listAccounts(ctx context.Context, after string, each func(ledger
 
 // Keys implements ledger.Books.
 func (s *Store) Keys(ctx context.Context, q ledger.KeyQuery, each func(ledger.Key) error) error {
-	if q.Account == "" {
+	switch {
+	case q.Account != "":
+		if _, err := s.Account(ctx, q.Account); err != nil {
+			return err
+		}
+	case q.After == "" && q.Named == "":
 		if _, err := s.EndPeriods(ctx); err != nil {
 			return err
 		}
-	} else if _, err := s.Account(ctx, q.Account); err != nil {
-		return err
 	}
 	return s.listKeys(ctx, q, each)
 }

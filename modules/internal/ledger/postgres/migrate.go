@@ -53,11 +53,22 @@ func migrate(ctx context.Context, pool *pgxpool.Pool, options Options) error {
 	case is == newest:
 		return nil
 	}
-	if _, err := p.Up(ctx); err != nil {
-		return fmt.Errorf("bringing the schema from version %d to %d: %w", is, newest, explain(err))
+	// A lock that is not to be had at once is asked for again, a little later: who waits for one holds up all others.
+	for left := lockTries; ; left-- {
+		_, err := p.Up(ctx)
+		switch {
+		case err == nil:
+			return nil
+		case left == 1 || !isLocked(err):
+			return fmt.Errorf("bringing the schema from version %d to %d: %w", is, newest, explain(err))
+		}
+		options.Logger.Info("the ledger's tables are in use, and are brought up to date a little later", "tries_left",
+			left-1)
 	}
-	return nil
 }
+
+// lockTries is how often a lock is asked for that a migration needs, for a second each time.
+const lockTries = 10
 
 func newerSchema(is, newest int64) error {
 	return fmt.Errorf("%w: the database has schema %d, and this fareway knows %d: it belongs to a newer one; start that",

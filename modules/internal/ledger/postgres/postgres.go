@@ -247,7 +247,7 @@ func isSaid(err error) bool {
 	return severity != "FATAL" && severity != "PANIC"
 }
 
-// isLocked reports whether somebody else has had a row locked for too long.
+// isLocked reports whether somebody else has had a row or a table locked for too long.
 func isLocked(err error) bool {
 	var e *pgconn.PgError
 	return errors.As(err, &e) && e.Code == "55P03"
