@@ -45,7 +45,7 @@ func (c *Call) Limited(l *engine.Limited, err error) *families.Error {
 	c.Record.Reason, c.Record.Refused = l.Reason, &requestlog.Refused{By: l.Reason, Unit: "requests", Needed: 1,
 		Limit: l.Limit, Used: l.Limit}
 	if l.Foreseen {
-		c.Record.Refused.Resets = new(time.Now().UTC().Add(l.Wait))
+		c.Record.Refused.Resets = new(c.Work.Engine().Now().UTC().Add(l.Wait))
 	}
 	seconds := int(l.Wait / time.Second)
 	wait := fmt.Sprintf(" Trying again helps in %d seconds.", seconds)

@@ -24,10 +24,11 @@ type Refusal struct {
 }
 
 // Sum is what Left of a Refusal comes from: Limit less Used and Held, in its unit. Where it is about the balance, Limit
-// is that, Used what was used and is not debited yet, and Left in whole credits.
+// is that, Used what was used and is not debited yet, and Left in whole credits. What the request itself holds already
+// is in Held of a balance.
 type Sum struct {
 	Limit, Used, Held int64
-	Ends              time.Time // when Used begins anew; zero where it does not
+	Ends              time.Time // when Used begins anew; zero where it does not, or that is no help
 }
 
 func (r *Refusal) Error() string { return r.Why.Error() }

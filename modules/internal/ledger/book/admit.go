@@ -62,19 +62,21 @@ func (p Payer) refuse(n need, why error) error {
 
 // sum is what is left of what a refusal is about.
 func (p Payer) sum(n need, why error) (s ledger.Sum) {
-	now := p.Account.CountPeriod()
+	now, more := p.Account.CountPeriod(), n.microcents
 	switch {
 	case errors.Is(why, ledger.ErrSpendCap):
 		s.Limit, s.Used = p.Terms.SpendCap, now.Spent
 	case errors.Is(why, ledger.ErrTokenBudget):
-		s.Limit, s.Used = p.Terms.TokenBudget, now.Tokens
+		s.Limit, s.Used, more = p.Terms.TokenBudget, now.Tokens, n.tokens
 	case errors.Is(why, ledger.ErrKeySpendCap):
 		s.Limit, s.Used, s.Held = p.Line.Cap, p.Line.counted(), n.others
 	default:
 		return ledger.Sum{Limit: p.Account.Credits * ledger.MicrocentsPerCredit, Used: p.Account.Accrued,
-			Held: p.Account.Held - n.held}
+			Held: p.Account.Held}
 	}
-	s.Ends = p.Account.Period.End
+	if !errors.Is(why, ledger.ErrKeyHeld) && more <= s.Limit { // else a new period does not help
+		s.Ends = p.Account.Period.End
+	}
 	return s
 }
 

@@ -208,7 +208,48 @@ func TestAmountsThatOverflow(t *testing.T) {
 	require.True(t, ok)
 	require.Equal(t, ledger.Refusal{Why: ledger.ErrKeyHeld, Left: 3,
 		Room: ledger.Room{Microcents: 3, Tokens: math.MaxInt64 - 1},
-		Sum:  ledger.Sum{Limit: 20, Used: 10, Held: 7, Ends: p.Account.Period.End}}, *refusal)
+		Sum:  ledger.Sum{Limit: 20, Used: 10, Held: 7}}, *refusal)
+}
+
+// TestRefusalsSayWhenThereIsMore: the end of the period where that helps, and nothing where only others' ends do, or a
+// smaller request.
+func TestRefusalsSayWhenThereIsMore(t *testing.T) {
+	t.Parallel()
+	ends := moment.AddDate(0, 1, 0)
+	for name, c := range map[string]struct {
+		why    error
+		terms  ledger.Terms
+		line   book.Line
+		others int64 // of the key
+		hold   ledger.Hold
+		want   time.Time
+	}{
+		"a cap of which a part is spent": {ledger.ErrSpendCap, ledger.Terms{SpendCap: 100, MonthlyCredits: 1}, book.Line{}, 0,
+			ledger.Hold{Microcents: 61}, ends},
+		"more than all of the cap": {ledger.ErrSpendCap, ledger.Terms{SpendCap: 100, MonthlyCredits: 1}, book.Line{}, 0,
+			ledger.Hold{Microcents: 101}, time.Time{}},
+		"a budget": {ledger.ErrTokenBudget, ledger.Terms{TokenBudget: 100, MonthlyCredits: 1}, book.Line{}, 0,
+			ledger.Hold{Microcents: 999, Tokens: 71}, ends},
+		"more than all of a budget": {ledger.ErrTokenBudget, ledger.Terms{TokenBudget: 100, MonthlyCredits: 1}, book.Line{},
+			0, ledger.Hold{Microcents: 1, Tokens: 101}, time.Time{}},
+		"a key's cap": {ledger.ErrKeySpendCap, ledger.Terms{MonthlyCredits: 1}, book.Line{Cap: 20, Spent: 15}, 0,
+			ledger.Hold{Microcents: 6}, ends},
+		"what others hold of a key's cap": {ledger.ErrKeyHeld, ledger.Terms{MonthlyCredits: 1}, book.Line{Cap: 20}, 15,
+			ledger.Hold{Microcents: 6}, time.Time{}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			a := rich(t)
+			a.Period.End, a.Ever = ends, book.Counters{Spent: 40, Tokens: 30}
+			p := payer(&a, c.line)
+			p.Terms, p.Held = c.terms, c.others
+			_, err := book.DecideHold(&c.hold, p, nil, "boot", moment)
+			require.ErrorIs(t, err, c.why)
+			refusal, ok := errors.AsType[*ledger.Refusal](err)
+			require.True(t, ok)
+			require.Equal(t, c.want, refusal.Sum.Ends)
+		})
+	}
 }
 
 func TestHoldMakesTheRequest(t *testing.T) {
