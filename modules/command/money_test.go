@@ -117,7 +117,7 @@ func TestCommandStatement(t *testing.T) {
 	require.Regexp(t, `The month still runs: this is how it is now.
 
 opening balance +0.000000
-top-ups +1,005.000000
+top-up +1,005.000000
 charges +-2.670000
 closing balance +1,002.330000
 

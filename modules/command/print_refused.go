@@ -9,10 +9,6 @@ import (
 	"github.com/fareway/fareway/modules/internal/requestlog"
 )
 
-// refusedNames are what a request was over, for people.
-var refusedNames = map[string]string{"balance": "balance", "spend_cap": "spend cap", "token_budget": "token budget",
-	"key_spend_cap": "key's spend cap"}
-
 // printRefused writes the arithmetic of a refusal; nothing for nil.
 func printRefused(b *bytes.Buffer, r *requestlog.Refused) {
 	if r == nil {
@@ -22,13 +18,9 @@ func printRefused(b *bytes.Buffer, r *requestlog.Refused) {
 	if unit == "microcents" {
 		amount, unit = human.Exact, "credits"
 	}
-	name := refusedNames[r.By]
-	if name == "" {
-		name = "limit"
-	}
 	fmt.Fprintln(b)
 	table(b, func(w io.Writer) {
-		fmt.Fprintf(w, "%s\t%s %s\n", name, amount(r.Limit), unit)
+		fmt.Fprintf(w, "%s\t%s %s\n", r.Name(), amount(r.Limit), unit)
 		fmt.Fprintf(w, "- used\t%s\n", amount(r.Used))
 		if r.Unit != "requests" {
 			fmt.Fprintf(w, "- held\t%s\n", amount(r.Held))

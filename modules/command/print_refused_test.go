@@ -37,11 +37,11 @@ balance      2.000000 credits
 `},
 		"a rate": {&requestlog.Refused{By: "key_requests_per_minute", Unit: "requests", Needed: 1, Limit: 600, Used: 600,
 			Resets: &resets}, `
-limit   600 requests
-- used  600
-= left  0
-needed  1 at most
-resets  2026-12-01 09:30:00 UTC
+requests a minute of the key  600 requests
+- used                        600
+= left                        0
+needed                        1 at most
+resets                        2026-12-01 09:30:00 UTC
 `},
 	} {
 		t.Run(name, func(t *testing.T) {

@@ -60,10 +60,6 @@ opening balance to the closing one, in microcents.`,
 	return cmd
 }
 
-// movementNames are what people call the kinds of movements.
-var movementNames = map[ledger.EntryKind]string{ledger.TopUp: "top-up", ledger.Refund: "refund",
-	ledger.Adjustment: "correction", ledger.Allotment: "the plan's credits"}
-
 func printStatement(w io.Writer, s *admin.Statement) {
 	last := s.Until.AddDate(0, 0, -1)
 	fmt.Fprintf(w, "Account %s (%s), %s to %s, days of UTC.\n", s.Account, s.AccountID, s.From.Format("2006-01-02"),
@@ -77,7 +73,7 @@ func printStatement(w io.Writer, s *admin.Statement) {
 		line("opening balance", s.Opening)
 		for _, kind := range []ledger.EntryKind{ledger.TopUp, ledger.Allotment, ledger.Refund, ledger.Adjustment} {
 			if n, moved := s.Moved[string(kind)]; moved {
-				line(movementNames[kind]+plural(kind), n)
+				line(kind.Name(), n)
 			}
 		}
 		line("charges", -s.Charges)
@@ -93,7 +89,7 @@ func printStatement(w io.Writer, s *admin.Statement) {
 			fmt.Fprintln(w, "TIME\tWHAT\tCREDITS\tREFERENCE\tREASON")
 			for i := range s.Movements {
 				e := &s.Movements[i]
-				fmt.Fprintf(w, "%s\t%s\t%s\t%s\t%s\n", human.Moment(e.Created), movementNames[e.Kind], human.Exact(e.Microcents),
+				fmt.Fprintf(w, "%s\t%s\t%s\t%s\t%s\n", human.Moment(e.Created), e.Kind.Name(), human.Exact(e.Microcents),
 					human.Printable(orDash(strings.TrimSpace(e.Reference+" "+e.Request))), human.Printable(orDash(e.Reason)))
 			}
 		})
@@ -131,11 +127,4 @@ func printStatement(w io.Writer, s *admin.Statement) {
 			"covers (%s).\n",
 			s.First, s.Last, s.Head, c.N, human.Moment(c.Created), c.Hash)
 	}
-}
-
-func plural(kind ledger.EntryKind) string {
-	if kind == ledger.Allotment {
-		return ""
-	}
-	return "s"
 }

@@ -23,6 +23,7 @@ import (
 	"github.com/fareway/fareway/modules/internal/engine/enginetest"
 	"github.com/fareway/fareway/modules/internal/ledger"
 	"github.com/fareway/fareway/modules/internal/people"
+	"github.com/fareway/fareway/modules/internal/requestlog"
 	"github.com/fareway/fareway/modules/portal/texts"
 )
 
@@ -96,7 +97,7 @@ func TestJourney(t *testing.T) {
 			require.Equal(t, http.StatusNotFound, b.get("/portal/statements/"+none).StatusCode, none)
 		}
 		credits := b.get("/portal/credits")
-		require.Contains(t, credits.body, "top_up")
+		require.Contains(t, credits.body, "top-up")
 		require.Contains(t, credits.body, requestOfAnn)
 	})
 	require.Contains(t, b.get("/portal/connect").body, s.url+"/v1")
@@ -483,8 +484,17 @@ func TestEveryTextIsTranslated(t *testing.T) {
 	for _, text := range notices {
 		require.True(t, texts.German.Has(text), text)
 	}
-	for _, text := range slices.Concat(roles, []string{"top_up", "charge", "receipt", "closing", "refund", "adjustment",
-		"allotment", "active", "suspended", "inactive", "revoked", "expired", "input", "cache read", "cache write", "output",
+	for _, kind := range []ledger.EntryKind{ledger.TopUp, ledger.Charged, ledger.Receipt, ledger.Closing, ledger.Refund,
+		ledger.Adjustment, ledger.Allotment} {
+		require.True(t, texts.German.Has(kind.Name()), kind)
+	}
+	for _, by := range []string{"balance", "spend_cap", "token_budget", "key_spend_cap", "key_requests_per_minute",
+		"tenant_requests_per_minute", "ip_requests_per_minute", "tenant_concurrent_requests", "none of these"} {
+		name := (&requestlog.Refused{By: by}).Name()
+		require.Equal(t, by == "none of these", name == "limit", by)
+		require.True(t, texts.German.Has(name), name)
+	}
+	for _, text := range slices.Concat(roles, []string{"active", "suspended", "inactive", "revoked", "expired", "input", "cache read", "cache write", "output",
 		"serves", "open", "half_open", "ejected", "rate_limited", "out_of_quota", "refused", "not_ready"}) {
 		require.True(t, texts.German.Has(text), text)
 	}

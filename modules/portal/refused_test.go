@@ -36,19 +36,22 @@ func TestRefused(t *testing.T) {
 		Used: 6_500_000, Left: 2_500_000, Allowance: 1234, Resets: &resets})
 	add("b", 429, &requestlog.Refused{By: "tenant_concurrent_requests", Unit: "requests", Needed: 1, Limit: 8, Used: 8})
 	add("c", 402, &requestlog.Refused{By: "balance", Unit: "microcents", Limit: 1_000_000, Used: 1, Held: 500_000})
+	add("e", 402, &requestlog.Refused{By: "key_spend_cap", Unit: "microcents", Limit: 9_000_000, Held: 8_000_000,
+		Left: 1_000_000})
 	add("d", 404, nil)
 	list := b.get("/portal/requests").body
-	require.Contains(t, list, "Spend cap: 2.500000 left, up to 3.000001 needed")
-	require.Contains(t, list, "Requests at a time: 8, all used")
-	require.Contains(t, list, "Balance: 0.000000 left")
+	require.Contains(t, list, "spend cap: 2.500000 left, up to 3.000001 needed")
+	require.Contains(t, list, "requests at a time: 8, all used")
+	require.Contains(t, list, "balance: 0.000000 left")
 	require.Equal(t, http.StatusOK, b.get("/portal/requests/"+id("d")).StatusCode)
 	require.NotContains(t, b.get("/portal/requests/"+id("d")).body, "Why it was refused")
 	for n, want := range map[string][]string{
-		"a": {"Spend cap</th><td class=\"n\">9.000000", "less what was used</th><td class=\"n\">6.500000", ">2.500000<",
+		"a": {"spend cap</th><td class=\"n\">9.000000", "less what was used</th><td class=\"n\">6.500000", ">2.500000<",
 			">3.000001<", "at most 1,234 tokens", "2026-12-01T09:30:00Z"},
-		"b": {"Requests at a time</th><td class=\"n\">8<", "Amounts are requests."},
-		"c": {"Balance</th><td class=\"n\">1.000000", ">0.000001<", ">0.500000<", "was available, in whole credits",
+		"b": {"requests at a time</th><td class=\"n\">8<", "Amounts are requests."},
+		"c": {"balance</th><td class=\"n\">1.000000", ">0.000001<", ">0.500000<", "was available, in whole credits",
 			"once credits are added"},
+		"e": {"spend cap of the key</th>", "There is more once running requests have ended."},
 	} {
 		a := b.get("/portal/requests/" + id(n))
 		require.Equal(t, http.StatusOK, a.StatusCode)
@@ -65,5 +68,5 @@ func TestRefused(t *testing.T) {
 	page := &views.Page{Language: texts.English}
 	require.NoError(t, views.RecentRow(page, admin.EndedRequest{Refused: &requestlog.Refused{By: "<new>", Unit: "requests",
 		Limit: 2}}).Render(t.Context(), &row))
-	require.Contains(t, row.String(), "Limit: 2, all used")
+	require.Contains(t, row.String(), "limit: 2, all used")
 }

@@ -18,6 +18,21 @@ const (
 	Allotment  EntryKind = "allotment"  // the plan's credits for a period
 )
 
+// Name is what people call entries of the kind.
+func (k EntryKind) Name() string {
+	switch k {
+	case TopUp:
+		return "top-up"
+	case Adjustment:
+		return "correction"
+	case Allotment:
+		return "credits of the plan"
+	case Closing:
+		return "closing without proof"
+	}
+	return string(k)
+}
+
 // Book is the other side of an entry: what the account gains, this one loses. Together with the accounts all
 // books are zero at any time.
 type Book string

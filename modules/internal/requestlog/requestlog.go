@@ -8,6 +8,7 @@
 package requestlog
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -52,6 +53,18 @@ type Refused struct {
 	// Resets is when there is more by itself; nil where there is not, or nobody knows.
 	Resets *time.Time `json:"resets"`
 }
+
+// refusedNames are what people call what a request was over.
+var refusedNames = map[string]string{
+	"balance": "balance", "spend_cap": "spend cap", "token_budget": "token budget", "key_spend_cap": "spend cap of the key",
+	"key_requests_per_minute":    "requests a minute of the key",
+	"tenant_requests_per_minute": "requests a minute of the account",
+	"ip_requests_per_minute":     "requests a minute of the address",
+	"tenant_concurrent_requests": "requests at a time",
+}
+
+// Name is what people call what the request was over.
+func (r *Refused) Name() string { return cmp.Or(refusedNames[r.By], "limit") }
 
 // Options say where the log is and how much of it is kept.
 type Options struct {

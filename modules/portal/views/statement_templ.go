@@ -236,7 +236,7 @@ func StatementPage(p *Page, s *admin.Statement) templ.Component {
 			}
 			for _, kind := range []ledger.EntryKind{ledger.TopUp, ledger.Allotment, ledger.Refund, ledger.Adjustment} {
 				if n, moved := s.Moved[string(kind)]; moved {
-					templ_7745c5c3_Err = statementLine(p, p.Text(string(kind)), n).Render(ctx, templ_7745c5c3_Buffer)
+					templ_7745c5c3_Err = statementLine(p, p.Text(kind.Name()), n).Render(ctx, templ_7745c5c3_Buffer)
 					if templ_7745c5c3_Err != nil {
 						return templ_7745c5c3_Err
 					}
@@ -365,9 +365,9 @@ func StatementPage(p *Page, s *admin.Statement) templ.Component {
 						return templ_7745c5c3_Err
 					}
 					var templ_7745c5c3_Var20 string
-					templ_7745c5c3_Var20, templ_7745c5c3_Err = templ.JoinStringErrs(p.Text(string(e.Kind)))
+					templ_7745c5c3_Var20, templ_7745c5c3_Err = templ.JoinStringErrs(p.Text(e.Kind.Name()))
 					if templ_7745c5c3_Err != nil {
-						return templ.Error{Err: templ_7745c5c3_Err, FileName: `statement.templ`, Line: 71, Col: 36}
+						return templ.Error{Err: templ_7745c5c3_Err, FileName: `statement.templ`, Line: 71, Col: 35}
 					}
 					_, templ_7745c5c3_Err = templ_7745c5c3_Buffer.WriteString(templ.EscapeString(templ_7745c5c3_Var20))
 					if templ_7745c5c3_Err != nil {
