@@ -10,6 +10,7 @@ import (
 	"fmt"
 	"io"
 	"net/http"
+	"slices"
 	"time"
 
 	"github.com/caddyserver/caddy/v2"
@@ -252,11 +253,34 @@ func (a *API) handlers() []caddy.AdminRoute {
 	routes = append(routes, a.books.routes()...)
 	routes = append(routes, a.portalRoutes()...)
 	routes = append(routes, a.paymentRoutes()...)
+	for i := range routes {
+		if slices.Contains(takeLong, routes[i].Pattern) {
+			routes[i].Handler = a.oneForPages(routes[i].Handler)
+		}
+	}
 	decisions := decisionsAPI{aside: func() *engine.Aside { return a.engine.Aside() }, books: &a.books,
 		acceptLoss: func(ctx context.Context, reason string) (ledger.Loss, error) {
 			return a.engine.AcceptLoss(ctx, reason)
 		}}
 	return append(routes, decisions.routes(a.change)...)
+}
+
+// takeLong are of what pages may ask for one thing at a time: programs are started by it, and all of a ledger, or a
+// week's decisions, are read.
+var takeLong = []string{"POST /fareway/plan", "POST /fareway/replay", "POST /fareway/ledger/verify"}
+
+// oneForPages refuses a page while another one's request is answered, which may go on when that page has given up.
+func (a *API) oneForPages(next caddy.AdminHandler) caddy.AdminHandler {
+	return caddy.AdminHandlerFunc(func(w http.ResponseWriter, r *http.Request) error {
+		if fromPage(r) {
+			if !a.engine.PageWork.TryLock() {
+				return problem(http.StatusTooManyRequests, "something large is being looked at for another page: try again in a "+
+					"moment")
+			}
+			defer a.engine.PageWork.Unlock()
+		}
+		return next.ServeHTTP(w, r)
+	})
 }
 
 // guard lets nobody in but those who may, and lets a request take its time once it has arrived.

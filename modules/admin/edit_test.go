@@ -276,14 +276,32 @@ func TestEditIsPutDownToSomebody(t *testing.T) {
 	require.Equal(t, number, e.InForce().Number, "it never served")
 }
 
-// TestPagePlansOneAtATime: what a page has given up on goes on, and the next one waits for its end.
-func TestPagePlansOneAtATime(t *testing.T) {
+// TestPagesAskForOneThingAtATime: what takes long goes on when a page has given it up, and the next one waits for its
+// end; commands do not.
+func TestPagesAskForOneThingAtATime(t *testing.T) {
 	t.Parallel()
 	p := newPage(t, editHCL("false"))
 	text := p.saved()
-	p.engine.PagePlan.Lock()
-	err := p.Call(t.Context(), "POST", "/fareway/plan", PlanRequest{Text: &text}, new(Plan))
-	require.Equal(t, http.StatusTooManyRequests, StatusOf(err))
-	p.engine.PagePlan.Unlock()
-	require.NoError(t, p.Call(t.Context(), "POST", "/fareway/plan", PlanRequest{Text: &text}, new(Plan)))
+	ask := func(c *Client) (statuses []int) {
+		line := func([]byte) error { return nil }
+		for _, err := range []error{
+			c.Call(t.Context(), "POST", "/fareway/plan", PlanRequest{Text: &text}, new(Plan)),
+			c.PostLines(t.Context(), "/fareway/replay", ReplayRequest{Text: text, Since: p.engine.Now()}, line),
+			c.Call(t.Context(), "POST", "/fareway/ledger/verify", Verification{}, new(Verified)),
+		} {
+			if err != nil {
+				require.NotZero(t, StatusOf(err), err)
+			}
+			statuses = append(statuses, StatusOf(err))
+		}
+		return statuses
+	}
+	p.engine.PageWork.Lock()
+	require.Equal(t, []int{429, 429, 429}, ask(p.Client))
+	serveUnix(t, p.engine)
+	command, err := NewClient(p.engine.DataDir(), "")
+	require.NoError(t, err)
+	require.Equal(t, []int{0, 0, 0}, ask(command))
+	p.engine.PageWork.Unlock()
+	require.Equal(t, []int{0, 0, 0}, ask(p.Client))
 }

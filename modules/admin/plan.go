@@ -112,13 +112,6 @@ func (a *API) plan(r *http.Request) (any, error) {
 	if err != nil {
 		return nil, err
 	}
-	if fromPage(r) {
-		// Not until the page has given up: until it has ended.
-		if !a.engine.PagePlan.TryLock() {
-			return nil, problem(http.StatusTooManyRequests, "another configuration is being looked at: try again in a moment")
-		}
-		defer a.engine.PagePlan.Unlock()
-	}
 	g := a.engine.Current()
 	if g == nil {
 		return nil, engine.ErrReplaced

@@ -121,28 +121,20 @@ func (v *visit) theirs(was string, saved admin.SavedFile) *admin.FileDifference 
 
 // lookAt shows what the text would change.
 func (v *visit) lookAt(view views.Candidate, saved admin.SavedFile) error {
-	if !v.looking.TryLock() {
-		return v.othersLook(view)
-	}
-	err := v.fillCandidate(&view, saved)
-	v.looking.Unlock() // who reads the page slowly keeps nobody waiting
-	switch {
+	switch err := v.fillCandidate(&view, saved); {
 	case errors.Is(err, context.DeadlineExceeded):
 		v.fault = v.language.Text("It takes longer than a minute: ask `fareway gateway plan` on the gateway's machine.")
 		v.status = http.StatusGatewayTimeout
 	case admin.StatusOf(err) == http.StatusTooManyRequests:
-		return v.othersLook(view)
+		v.status, v.fault = http.StatusTooManyRequests, v.language.Text(othersWork)
 	case err != nil:
 		return err
 	}
 	return v.showCandidate(view)
 }
 
-func (v *visit) othersLook(view views.Candidate) error {
-	v.status = http.StatusTooManyRequests
-	v.fault = v.language.Text("Another configuration is being looked at just now. Try again in a moment.")
-	return v.showCandidate(view)
-}
+// othersWork is said where another page has asked for something that takes long.
+const othersWork = "Somebody else is having something large looked at just now. Try again in a moment."
 
 // fillCandidate fills in what the text would change.
 func (v *visit) fillCandidate(view *views.Candidate, saved admin.SavedFile) error {

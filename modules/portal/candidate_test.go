@@ -2,9 +2,7 @@ package portal
 
 import (
 	"html"
-	"log/slog"
 	"net/http"
-	"net/http/httptest"
 	"os"
 	"regexp"
 	"strings"
@@ -12,7 +10,6 @@ import (
 	"testing"
 	"time"
 
-	"github.com/caddyserver/caddy/v2/modules/caddyhttp"
 	"github.com/stretchr/testify/require"
 
 	"github.com/fareway/fareway/config"
@@ -54,23 +51,29 @@ route "only" {
 `
 }
 
+// TestOthersWork: what takes long is done for one page at a time, and who comes meanwhile keeps what they have written.
+func TestOthersWork(t *testing.T) {
+	t.Parallel()
+	s, _ := newFileSite(t, candidateHCL("false"), nil)
+	b := s.operator("root@example.com", people.Admin)
+	s.engine.PageWork.Lock()
+	defer s.engine.PageWork.Unlock()
+	for path, fields := range map[string][]string{
+		candidatePath:                  {"act", "plan", "text", "# mine"},
+		"/portal/operator/checkpoints": {"act", "verify", "kept", `{"checkpoint":{"n":1}}`},
+	} {
+		a := b.post(path, fields...)
+		require.Equal(t, http.StatusTooManyRequests, a.StatusCode, a.body)
+		require.Contains(t, a.body, "Somebody else is having something large looked at just now.")
+		require.Contains(t, a.body, map[bool]string{true: "# mine", false: "&#34;n&#34;:1"}[path == candidatePath])
+	}
+}
+
 // newFileSite is a site whose engine has a configuration file.
 func newFileSite(t *testing.T, hcl string, now func() time.Time) (s *site, path string) {
 	t.Helper()
 	e, path := enginetest.StartFile(t, hcl, engine.Options{Now: now})
-	h := new(Handler)
-	log := new(logBuffer)
-	h.prepare(func() *engine.Engine { return e }, slog.New(slog.NewTextHandler(log, nil)))
-	server := httptest.NewTLSServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		require.NoError(t, h.ServeHTTP(w, r, caddyhttp.HandlerFunc(func(http.ResponseWriter, *http.Request) error {
-			return nil
-		})))
-	}))
-	t.Cleanup(func() {
-		h.live.end()
-		server.Close()
-	})
-	return &site{t, e, server.URL, server, log}, path
+	return siteOf(t, e), path
 }
 
 func readFile(t *testing.T, path string) string {

@@ -102,14 +102,8 @@ func (v *visit) verifyCheckpoint(text string, onlyAfter bool) error {
 	}
 	if err := json.Unmarshal([]byte(text), &kept); err != nil || kept.Checkpoint == nil || kept.Checkpoint.N < 1 {
 		return refuse(http.StatusBadRequest, "That is no checkpoint: it is one line, as it was downloaded here or printed "+
-			"by "+
-			"`fareway gateway ledger checkpoint`.")
+			"by `fareway gateway ledger checkpoint`.")
 	}
-	if !v.looking.TryLock() {
-		return refuse(http.StatusTooManyRequests, "Somebody else is having something large looked at just now. Try again in "+
-			"a moment.")
-	}
-	defer v.looking.Unlock()
 	ctx, cancel := context.WithTimeout(v.r.Context(), maxLook)
 	defer cancel()
 	how := admin.Verification{Checkpoints: []ledger.Checkpoint{*kept.Checkpoint}}
@@ -122,6 +116,8 @@ func (v *visit) verifyCheckpoint(text string, onlyAfter bool) error {
 	case errors.Is(err, context.DeadlineExceeded):
 		return refuse(http.StatusGatewayTimeout, "It takes longer than a minute: `fareway gateway ledger verify "+
 			"--checkpoint FILE` on the gateway's machine says how far it is.")
+	case admin.StatusOf(err) == http.StatusTooManyRequests:
+		return refuse(http.StatusTooManyRequests, othersWork)
 	case err != nil:
 		return err
 	}

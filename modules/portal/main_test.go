@@ -75,7 +75,12 @@ func newSiteOf(t *testing.T, block *config.Portal, o engine.Options) *site {
 	cfg.Path = filepath.Join(t.TempDir(), "gateway.hcl")
 	cfg.Files = []config.File{{Path: cfg.Path, SHA256: config.DigestOf(text), Text: &text}}
 	require.NoError(t, os.WriteFile(cfg.Path, []byte(text), 0o600))
-	e := enginetest.Start(t, cfg, o)
+	return siteOf(t, enginetest.Start(t, cfg, o))
+}
+
+// siteOf serves the portal of an engine.
+func siteOf(t *testing.T, e *engine.Engine) *site {
+	t.Helper()
 	h := new(Handler)
 	log := new(logBuffer)
 	h.prepare(func() *engine.Engine { return e }, slog.New(slog.NewTextHandler(log, nil)))

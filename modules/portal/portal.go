@@ -48,12 +48,9 @@ type Handler struct {
 	packed http.Handler // mux, which packs what it answers
 	guard  *http.CrossOriginProtection
 	live   liveViews
-	// looking has one look at a configuration at a time: it starts programs, and reads what was decided of a week.
-	looking sync.Mutex
-
-	mu    sync.Mutex
-	local *admin.Local
-	of    *engine.Engine // whose API it is
+	mu     sync.Mutex
+	local  *admin.Local
+	of     *engine.Engine // whose API it is
 }
 
 // CaddyModule returns the Caddy module information.

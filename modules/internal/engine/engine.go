@@ -107,8 +107,8 @@ func (o *Options) fill() {
 //	learning       what is learned of requests, and what routing predicts by it     core
 //	configuration  which configuration is in force, and its providers               core requests learning
 type Engine struct {
-	// PagePlan has one plan for a page at a time, whatever it costs.
-	PagePlan sync.Mutex
+	// PageWork has pages ask for one thing at a time of what may take long.
+	PageWork sync.Mutex
 
 	core
 	requests
