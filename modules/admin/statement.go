@@ -30,21 +30,25 @@ type Statement struct {
 	// their kinds.
 	Movements []Entry          `json:"movements"`
 	Moved     map[string]int64 `json:"moved_microcents"`
-	// Charges is what use has taken. Settled is what the requests that were settled in the month came to, receipts of
-	// later months included; Receipts is the difference: what receipts of this month added to requests of earlier ones,
-	// less what later ones added to this month's.
-	Charges  int64   `json:"charges_microcents"`
-	Settled  Usage   `json:"settled"`
-	Receipts int64   `json:"receipts_microcents"`
-	Days     []Usage `json:"days"`
-	Keys     []Usage `json:"keys"`
-	Routes   []Usage `json:"routes"`
+	// Charges is what use has taken, by the journal. Settled is what the requests that were settled in the month came to,
+	// receipts of later months included. Elsewhere is the difference: what receipts of this month added to requests of
+	// earlier ones, less what later ones added to this month's; and what was pruned before there were sums of days, which
+	// no day has. Rough: requests were settled while it was read, and are in the one and not in the other.
+	Charges   int64   `json:"charges_microcents"`
+	Settled   Usage   `json:"settled"`
+	Elsewhere int64   `json:"elsewhere_microcents"`
+	Rough     bool    `json:"rough,omitempty"`
+	Days      []Usage `json:"days"`
+	Keys      []Usage `json:"keys"`
+	Routes    []Usage `json:"routes"`
 	// First and Last are the numbers of the month's entries in the account's journal, 0 for none; Head is the hash of the
 	// account's last entry before Until, and Checkpoint the first that covers it, absent where none does yet.
 	First      int64              `json:"first_entry"`
 	Last       int64              `json:"last_entry"`
 	Head       ledger.Digest      `json:"head"`
 	Checkpoint *ledger.Checkpoint `json:"checkpoint,omitempty"`
+
+	end int64 // the number of that entry
 }
 
 // maxMovements bounds what a statement lists: nobody moves an account's money so often by hand.
@@ -70,7 +74,7 @@ func (b *booksAPI) statement(r *http.Request) (any, error) {
 	s := Statement{Account: account.Name, AccountID: account.ID, Month: text, From: from, Until: from.AddDate(0, 1, 0)}
 	s.Over = !s.Until.After(b.now())
 	// What is charged while a running month is read would be in one sum and not in another.
-	for range 3 {
+	for tries := 3; tries > 0 && (tries == 3 || s.Rough); tries-- {
 		if err = b.fillStatement(r.Context(), &s); err != nil {
 			return nil, err
 		}
@@ -78,9 +82,7 @@ func (b *booksAPI) statement(r *http.Request) (any, error) {
 		if err != nil {
 			return nil, err
 		}
-		if s.Over || last.Entry.Hash() == s.Head || last.Seq == 0 {
-			break
-		}
+		s.Rough = last.Seq != s.end
 	}
 	return s, nil
 }
@@ -112,7 +114,7 @@ func (b *booksAPI) fillStatement(ctx context.Context, s *Statement) error {
 		return err
 	}
 	s.Opening, s.Closing = worthAfter(&opening.Entry), worthAfter(&closing.Entry)
-	s.First, s.Last, s.Checkpoint = 0, 0, closing.Checkpoint
+	s.First, s.Last, s.Checkpoint, s.end = 0, 0, closing.Checkpoint, closing.Seq
 	if closing.Seq > opening.Seq {
 		s.First, s.Last = opening.Seq+1, closing.Seq
 	}
@@ -159,7 +161,7 @@ func (b *booksAPI) fillStatement(ctx context.Context, s *Statement) error {
 			s.Settled = rows[0]
 		}
 	}
-	s.Receipts = s.Charges - s.Settled.Microcents
+	s.Elsewhere = s.Charges - s.Settled.Microcents
 	return nil
 }
 
@@ -199,8 +201,8 @@ func (s *Statement) WriteCSV(w io.Writer) error {
 		line(d.Day, "charges", "", "", d.Requests, -d.Microcents)
 	}
 	until("")
-	if s.Receipts != 0 {
-		line("", "receipts", "", "of requests of another month", 0, -s.Receipts)
+	if s.Elsewhere != 0 {
+		line("", "elsewhere", "", "receipts that came in another month than their requests, and what no day has", 0, -s.Elsewhere)
 	}
 	line(s.Until.AddDate(0, 0, -1).Format(time.DateOnly), "closing", "", "", 0, 0)
 	out.Flush()

@@ -2,6 +2,7 @@ package admin
 
 import (
 	"bytes"
+	"context"
 	"encoding/csv"
 	"fmt"
 	"log/slog"
@@ -178,8 +179,8 @@ func (w *statementWalk) checkStatements() {
 			}
 			require.Equal(w, s.Settled.Microcents, sum)
 		}
-		require.Equal(w, s.Charges, s.Settled.Microcents+s.Receipts)
-		if s.Receipts != 0 {
+		require.Equal(w, s.Charges, s.Settled.Microcents+s.Elsewhere)
+		if s.Elsewhere != 0 {
 			receipts++
 		}
 		balance = s.Closing
@@ -219,6 +220,45 @@ func (w *statementWalk) checkCSV(s *Statement) {
 	require.Equal(w, s.Closing, sum)
 	require.Equal(w, "opening", rows[1][1])
 	require.Equal(w, "closing", rows[len(rows)-1][1])
+}
+
+// busyBooks has something happen whenever usage is summed.
+type busyBooks struct {
+	ledger.Books
+	happen func()
+}
+
+// Usage implements ledger.Books.
+func (b busyBooks) Usage(ctx context.Context, q ledger.UsageQuery, each func(ledger.UsageRow) error) error {
+	b.happen()
+	return b.Books.Usage(ctx, q, each)
+}
+
+// TestStatementOfABusyMonth: where requests are settled while it is read it is read again, and says so where that does
+// not help.
+func TestStatementOfABusyMonth(t *testing.T) {
+	t.Parallel()
+	for left, rough := range map[int]bool{0: false, 3: false, 8: false, 9: true, 100: true} {
+		t.Run(fmt.Sprint(left, " requests"), func(t *testing.T) {
+			t.Parallel()
+			_, e := running(t)
+			ann, settled := enginetest.NewCustomer(t, e, "ann"), 0
+			b := &booksAPI{now: e.Now, config: func() *config.Config { return nil }, books: busyBooks{e.Store(), func() {
+				if settled < left {
+					settled++
+					ann.Settle(t, e, fmt.Sprint("req_", settled), enginetest.OK(), enginetest.Proven())
+				}
+			}}}
+			w := &statementWalk{T: t}
+			s := w.statement(b, e.Now().UTC().Format("2006-01"))
+			require.Equal(t, rough, s.Rough)
+			require.Equal(t, s.Charges, s.Settled.Microcents+s.Elsewhere)
+			if !rough {
+				require.Zero(t, s.Elsewhere)
+				require.EqualValues(t, settled*enginetest.ExampleCharge, s.Charges)
+			}
+		})
+	}
 }
 
 // TestStatement: the statement of a month over the admin API, and what it refuses.

@@ -79,9 +79,12 @@ func printStatement(w io.Writer, s *admin.Statement) {
 		line("charges", -s.Charges)
 		line("closing balance", s.Closing)
 	})
-	if s.Receipts != 0 {
-		fmt.Fprintf(w, "\nOf the charges, %s are by receipts that came in another month than their requests.\n",
-			human.Exact(s.Receipts))
+	if s.Elsewhere != 0 {
+		fmt.Fprintf(w, "\nOf the charges, %s are in no sum below: receipts that came in another month than\n"+
+			"their requests, and requests that were pruned before there were sums of days.\n", human.Exact(s.Elsewhere))
+	}
+	if s.Rough {
+		fmt.Fprintln(w, "\nRequests were settled while this was read, which are in one sum and not in another.")
 	}
 	if len(s.Movements) > 0 {
 		fmt.Fprintln(w)
