@@ -59,6 +59,11 @@ func Install(list []PlanFile, main string, at time.Time) (*Installed, error) {
 	if err := done.place(order); err != nil {
 		return nil, errors.Join(err, done.putBack())
 	}
+	for _, folder := range slices.Compact(folders) {
+		if err := files.SyncFolder(folder); err != nil { // a power cut would leave what was there
+			return nil, errors.Join(err, done.putBack())
+		}
+	}
 	return done, nil
 }
 
@@ -177,14 +182,13 @@ func behindLinks(f PlanFile) string {
 
 // LockFolders makes whoever else installs files there, or starts a gateway on one of them, wait.
 func LockFolders(folders []string) (unlock func(), err error) {
-	slices.Sort(folders)
 	var locks []*flock.Flock
 	unlock = func() {
 		for _, lock := range locks {
 			_ = lock.Close() // it was only read
 		}
 	}
-	for _, folder := range slices.Compact(folders) {
+	for _, folder := range slices.Compact(slices.Sorted(slices.Values(folders))) {
 		lock := flock.New(folder, flock.SetFlag(os.O_RDONLY))
 		locks = append(locks, lock)
 		if err := lock.Lock(); err != nil {

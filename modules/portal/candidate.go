@@ -294,10 +294,11 @@ func differenceOf(path, before, after string) *admin.FileDifference {
 	return &d.Files[0]
 }
 
-// lineEndsAs gives a text, whose lines a form ends with CR and LF, the line ends of the one that it replaces.
+// lineEndsAs gives a text, whose lines a form ends with CR and LF, the line ends of the one that it replaces: CR and LF
+// only where each of its lines has both.
 func lineEndsAs(saved, text string) string {
 	text = strings.ReplaceAll(text, "\r\n", "\n")
-	if strings.Contains(saved, "\r\n") {
+	if n := strings.Count(saved, "\r\n"); n > 0 && n == strings.Count(saved, "\n") {
 		return strings.ReplaceAll(text, "\n", "\r\n")
 	}
 	return text

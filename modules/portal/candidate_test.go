@@ -69,6 +69,14 @@ func TestOthersWork(t *testing.T) {
 	}
 }
 
+func TestLineEnds(t *testing.T) {
+	t.Parallel()
+	for saved, want := range map[string]string{"a\nb\n": "1\n2\n", "a\r\nb\r\n": "1\r\n2\r\n", "a\r\nb\n": "1\n2\n",
+		"": "1\n2\n"} {
+		require.Equal(t, want, lineEndsAs(saved, "1\r\n2\r\n"), "%q", saved)
+	}
+}
+
 // newFileSite is a site whose engine has a configuration file.
 func newFileSite(t *testing.T, hcl string, now func() time.Time) (s *site, path string) {
 	t.Helper()
