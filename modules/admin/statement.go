@@ -202,7 +202,8 @@ func (s *Statement) WriteCSV(w io.Writer) error {
 	}
 	until("")
 	if s.Elsewhere != 0 {
-		line("", "elsewhere", "", "receipts that came in another month than their requests, and what no day has", 0, -s.Elsewhere)
+		line("", "elsewhere", "",
+			"receipts that came in another month than their requests, and what no day has", 0, -s.Elsewhere)
 	}
 	line(s.Until.AddDate(0, 0, -1).Format(time.DateOnly), "closing", "", "", 0, 0)
 	out.Flush()

@@ -494,8 +494,8 @@ func TestEveryTextIsTranslated(t *testing.T) {
 		require.Equal(t, by == "none of these", name == "limit", by)
 		require.True(t, texts.German.Has(name), name)
 	}
-	for _, text := range slices.Concat(roles, []string{"active", "suspended", "inactive", "revoked", "expired", "input", "cache read", "cache write", "output",
-		"serves", "open", "half_open", "ejected", "rate_limited", "out_of_quota", "refused", "not_ready"}) {
+	for _, text := range slices.Concat(roles, []string{"active", "suspended", "inactive", "revoked", "expired",
+		"input", "cache read", "cache write", "output", "serves", "open", "half_open", "ejected", "rate_limited", "out_of_quota", "refused", "not_ready"}) {
 		require.True(t, texts.German.Has(text), text)
 	}
 }

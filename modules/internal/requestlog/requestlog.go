@@ -56,7 +56,8 @@ type Refused struct {
 
 // refusedNames are what people call what a request was over.
 var refusedNames = map[string]string{
-	"balance": "balance", "spend_cap": "spend cap", "token_budget": "token budget", "key_spend_cap": "spend cap of the key",
+	"balance": "balance", "spend_cap": "spend cap", "token_budget": "token budget",
+	"key_spend_cap":              "spend cap of the key",
 	"key_requests_per_minute":    "requests a minute of the key",
 	"tenant_requests_per_minute": "requests a minute of the account",
 	"ip_requests_per_minute":     "requests a minute of the address",
