@@ -495,7 +495,8 @@ func TestEveryTextIsTranslated(t *testing.T) {
 		require.True(t, texts.German.Has(name), name)
 	}
 	for _, text := range slices.Concat(roles, []string{"active", "suspended", "inactive", "revoked", "expired",
-		"input", "cache read", "cache write", "output", "serves", "open", "half_open", "ejected", "rate_limited", "out_of_quota", "refused", "not_ready"}) {
+		"input", "cache read", "cache write", "output", "serves", "open", "half_open", "ejected", "rate_limited",
+		"out_of_quota", "refused", "not_ready"}) {
 		require.True(t, texts.German.Has(text), text)
 	}
 }

@@ -105,15 +105,17 @@ const (
 	ByAccount Dimension = "account"
 	ByKey     Dimension = "key"
 	ByRoute   Dimension = "route"
-	ByDay     Dimension = "day" // of the settlement, in UTC
+	ByDay     Dimension = "day"     // of the settlement, in UTC
+	ByProfile Dimension = "profile" // that the request ran with
 )
 
 // UsageQuery narrows and groups usage. Since and Until are about the settlement.
 type UsageQuery struct {
 	Query
-	Key   string // key id
-	Route string
-	By    []Dimension
+	Key     string // key id
+	Route   string
+	Profile string
+	By      []Dimension
 }
 
 // UsageRow is the sum of a group.
@@ -122,6 +124,8 @@ type UsageRow struct {
 	Key, KeyName         string // with ByKey
 	Route                string // with ByRoute
 	Day                  string // "2026-11-20", with ByDay
+	// Profile is that of the requests, with ByProfile; "" of what was pruned before there were sums by profile.
+	Profile string
 
 	// Requests are settled requests. Grouped by route, a request counts for each route that it was tried on.
 	Requests int64
