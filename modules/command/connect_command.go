@@ -6,19 +6,24 @@ import (
 	"fmt"
 	"io"
 	"io/fs"
-	"maps"
 	"net"
 	"net/url"
 	"os"
 	"path/filepath"
-	"slices"
 	"strings"
 
 	"github.com/spf13/cobra"
 
+	"github.com/fareway/fareway/modules/internal/connect"
 	"github.com/fareway/fareway/modules/internal/human"
 	"github.com/fareway/fareway/modules/internal/ledger"
 )
+
+// connection is what a client is pointed at, and how this machine reaches that.
+type connection struct {
+	connect.Gateway
+	dial string // host:port
+}
 
 // connectRun is one `fareway gateway connect`.
 type connectRun struct {
@@ -35,9 +40,12 @@ type connectView struct {
 	Client string `json:"client"`
 	Family string `json:"family"`
 	// Env are variables to set; Start is the command that starts the client.
-	Env   map[string]string `json:"env,omitempty"`
-	Start string            `json:"start,omitempty"`
-	Note  string            `json:"note,omitempty"`
+	Env    map[string]string `json:"env,omitempty"`
+	export string
+	Start  string `json:"start,omitempty"`
+	Note   string `json:"note,omitempty"`
+	// Examples are programs that send a request.
+	Examples []connect.Example `json:"examples,omitempty"`
 	// ContextWindow is what the client is told, in tokens.
 	ContextWindow int64 `json:"context_window,omitempty"`
 	// MaxOutputTokens is the longest reply that the client is told to ask for, 0 where it has no setting for that.
@@ -133,9 +141,9 @@ func (run *connectRun) list(cmd *cobra.Command) error {
 	if run.write || run.undo || run.probe {
 		return errors.New("CLIENT is missing: `fareway gateway connect` lists those that are known")
 	}
-	views := make([]connectListView, 0, len(connectors))
-	for _, c := range connectors {
-		views = append(views, connectListView{c.name, c.title, c.families})
+	views := make([]connectListView, 0, len(connect.Clients))
+	for _, c := range connect.Clients {
+		views = append(views, connectListView{c.Name, c.Title, c.Families})
 	}
 	return run.out.print(cmd, views, func(w io.Writer) {
 		table(w, func(w io.Writer) {
@@ -148,17 +156,17 @@ func (run *connectRun) list(cmd *cobra.Command) error {
 }
 
 func (run *connectRun) connect(cmd *cobra.Command, name string) error {
-	client, err := findConnector(name)
+	client, err := connect.Find(name)
 	if err != nil {
 		return err
 	}
-	v := connectView{Client: client.name, Start: client.start, Note: client.note}
-	if v.Family, err = client.family(run.family); err != nil {
+	v := connectView{Client: client.Name, Start: client.Start, Note: strings.Trim(client.Note+"\n"+client.Checked, "\n")}
+	if v.Family, err = client.ChooseFamily(run.family); err != nil {
 		return err
 	}
-	if (run.write || run.undo) && client.file == nil {
-		return fmt.Errorf("%s have no settings file: set the variables that `fareway gateway connect %s` prints",
-			client.title, client.name)
+	if (run.write || run.undo) && client.File == nil {
+		return fmt.Errorf("there is no settings file of %s: use what `fareway gateway connect %s` prints", client.Title,
+			client.Name)
 	}
 	if run.undo {
 		return run.restore(cmd, client, v)
@@ -169,40 +177,41 @@ func (run *connectRun) connect(cmd *cobra.Command, name string) error {
 	switch {
 	case run.maxOutput < 0:
 		return fmt.Errorf("--max-output %d: write a number of tokens, as in 8192", run.maxOutput)
-	case run.maxOutput > 0 && !client.limitsOutput:
-		return fmt.Errorf("--max-output: there is no setting for it in %s: leave it out", client.title)
+	case run.maxOutput > 0 && !client.LimitsOutput:
+		return fmt.Errorf("--max-output: there is no setting for it in %s: leave it out", client.Title)
 	}
 	c, err := run.connection(cmd.Context(), v.Family)
 	if err != nil {
 		return err
 	}
-	if client.env != nil {
-		v.Env = client.env(c)
-		v.Warnings = client.warnings(c, os.Getenv, nil, connectFile{}, nil)
-	} else {
-		c.window, v.Warnings = run.contextWindow(cmd.Context(), c)
-		if c.output = run.maxOutput; c.output == 0 {
-			c.output = outputLimit(c.window)
+	v.Examples = client.Examples(c.Gateway)
+	if client.Env != nil {
+		v.Env, v.export = client.Env(c.Gateway), client.Export(c.Gateway)
+		v.Warnings = client.Warnings(c.Gateway, os.Getenv, nil, connect.File{}, nil)
+	} else if client.File != nil {
+		c.Window, v.Warnings = run.contextWindow(cmd.Context(), c)
+		if c.Output = run.maxOutput; c.Output == 0 {
+			c.Output = connect.OutputLimit(c.Window)
 		}
-		v.ContextWindow = c.window
-		if client.limitsOutput {
-			v.MaxOutputTokens = c.output
+		v.ContextWindow = c.Window
+		if client.LimitsOutput {
+			v.MaxOutputTokens = c.Output
 		}
 	}
-	var p fileChange
-	if client.file != nil {
-		f := client.file(c)
+	var p connect.Change
+	if client.File != nil {
+		f := client.File(c.Gateway)
 		if v.File, p, err = run.settings(client, f); err != nil {
-			return fmt.Errorf("connecting %s: %w", client.title, err)
+			return fmt.Errorf("connecting %s: %w", client.Title, err)
 		}
 		// The environment is yours, whosever the home folder is: the client may well be started from it.
 		home, getenv, err := run.homeFolder()
 		if err != nil {
 			return err
 		}
-		dotEnv := client.variableFiles(home, getenv)
-		v.Warnings = append(v.Warnings, client.warnings(c, os.Getenv, dotEnv, f, p.content)...)
-		v.Warnings = append(v.Warnings, client.keyWarnings(p.content, run.locate)...)
+		dotEnv := client.VariableFiles(home, getenv)
+		v.Warnings = append(v.Warnings, client.Warnings(c.Gateway, os.Getenv, dotEnv, f, p.Content)...)
+		v.Warnings = append(v.Warnings, client.KeyWarnings(p.Content, run.locate)...)
 	}
 	if run.probe { // before anything is written: a connection that does not work changes nothing
 		if v.Probe, err = probe(cmd.Context(), c); err != nil {
@@ -210,12 +219,12 @@ func (run *connectRun) connect(cmd *cobra.Command, name string) error {
 			if run.write {
 				unchanged = ": " + v.File.Path + " is as it was"
 			}
-			return fmt.Errorf("sending a request to %s: %w%s", c.url, err, unchanged)
+			return fmt.Errorf("sending a request to %s: %w%s", c.URL, err, unchanged)
 		}
 	}
 	if run.write {
-		if v.File.Backup, err = p.write(); err != nil {
-			return fmt.Errorf("connecting %s: %w", client.title, err)
+		if v.File.Backup, err = p.Write(); err != nil {
+			return fmt.Errorf("connecting %s: %w", client.Title, err)
 		}
 	}
 	return run.out.print(cmd, v, func(w io.Writer) { printConnect(w, client, v) })
@@ -223,16 +232,16 @@ func (run *connectRun) connect(cmd *cobra.Command, name string) error {
 
 // connection puts together what the client is pointed at.
 func (run *connectRun) connection(ctx context.Context, family string) (connection, error) {
-	c := connection{url: strings.TrimRight(run.url, "/"), key: run.key, family: family}
+	c := connection{Gateway: connect.Gateway{URL: strings.TrimRight(run.url, "/"), Key: run.key, Family: family}}
 	if run.url == "" {
 		data, err := run.to.dir()
 		if err != nil {
 			return c, err
 		}
 		e := publicAddress(ctx, data)
-		c.url, c.dial = e.url, e.dial
+		c.URL, c.dial = e.url, e.dial
 	}
-	u, err := url.Parse(c.url)
+	u, err := url.Parse(c.URL)
 	if err != nil || u.Scheme != "http" && u.Scheme != "https" || u.Host == "" || u.Path != "" || u.RawQuery != "" ||
 		u.User != nil {
 		return c, fmt.Errorf("--url %q: write scheme and host only, as in https://models.example.com", run.url)
@@ -244,7 +253,7 @@ func (run *connectRun) connection(ctx context.Context, family string) (connectio
 		}
 		c.dial = net.JoinHostPort(u.Hostname(), port)
 	}
-	if c.key == "" {
+	if c.Key == "" {
 		data, err := run.to.dir()
 		if err != nil {
 			return c, err
@@ -257,10 +266,10 @@ func (run *connectRun) connection(ctx context.Context, family string) (connectio
 		if err != nil {
 			return c, fmt.Errorf("reading the key: %w", err)
 		}
-		c.key = strings.TrimSpace(string(b))
+		c.Key = strings.TrimSpace(string(b))
 	}
 	// It is also what keeps quotes and the like out of the files.
-	if _, ok := ledger.ParseKey(c.key); !ok {
+	if _, ok := ledger.ParseKey(c.Key); !ok {
 		return c,
 			errors.New("that is no key of this gateway: `fareway gateway key create --account NAME --name NAME` makes " +
 				"one")
@@ -281,49 +290,49 @@ func (run *connectRun) homeFolder() (home string, getenv func(string) string, er
 }
 
 // locate is where a client's file lies.
-func (run *connectRun) locate(client connector, f connectFile) (path string, err error) {
+func (run *connectRun) locate(client connect.Client, f connect.File) (path string, err error) {
 	home, getenv, err := run.homeFolder()
 	if err != nil {
 		return "", err
 	}
-	return f.locate(home, client.readVariables(home, getenv)), nil
+	return f.Locate(home, client.ReadVariables(home, getenv)), nil
 }
 
 // settings is the client's file, and what a write would make of it.
-func (run *connectRun) settings(client connector, f connectFile) (*connectFileView, fileChange, error) {
+func (run *connectRun) settings(client connect.Client, f connect.File) (*connectFileView, connect.Change, error) {
 	path, err := run.locate(client, f)
 	if err != nil {
-		return nil, fileChange{}, err
+		return nil, connect.Change{}, err
 	}
 	v := &connectFileView{Path: path, Written: run.write}
 	if run.write {
-		p, err := f.planChange(path)
+		p, err := f.Plan(path)
 		return v, p, err
 	}
-	content, err := f.content()
+	content, err := f.Content()
 	v.Content = string(content)
-	p := fileChange{content: content}
+	p := connect.Change{Content: content}
 	if now, err := os.ReadFile(path); err == nil {
-		p.content = now // for what is wrong in it
+		p.Content = now // for what is wrong in it
 	}
 	return v, p, err
 }
 
-func (run *connectRun) restore(cmd *cobra.Command, client connector, v connectView) error {
-	path, err := run.locate(client, client.file(connection{family: v.Family}))
+func (run *connectRun) restore(cmd *cobra.Command, client connect.Client, v connectView) error {
+	path, err := run.locate(client, client.File(connect.Gateway{Family: v.Family}))
 	if err != nil {
 		return err
 	}
-	u, err := undo(path)
+	u, err := connect.Undo(path)
 	if err != nil {
 		return err
 	}
 	v.Start, v.Note, v.File = "", "", &connectFileView{Path: path, Restored: true}
-	for _, path := range u.kept {
+	for _, path := range u.Kept {
 		v.File.Kept = append(v.File.Kept, strings.Join(path, "."))
 	}
 	return run.out.print(cmd, v, func(w io.Writer) {
-		if u.same {
+		if u.Same {
 			fmt.Fprintf(w, "%s is as it was before.\n", path)
 			return
 		}
@@ -336,18 +345,15 @@ func (run *connectRun) restore(cmd *cobra.Command, client connector, v connectVi
 
 // probe sends one real request in the client's shape.
 func probe(ctx context.Context, c connection) (*probeView, error) {
-	i := slices.IndexFunc(shapes, func(s shape) bool { return s.family == c.family })
-	r, err := selftest(ctx, endpoint{url: c.url, dial: c.dial}, c.key, shapes[i])
+	a, err := connect.Ask(ctx, c.URL, c.Key, connect.ShapeOf(c.Family), clientTo(c.dial).Do)
 	if err != nil {
 		return nil, err
 	}
-	return &probeView{r.text, r.microcents}, nil
+	return &probeView{a.Text, a.Microcents}, nil
 }
 
-func printConnect(w io.Writer, client connector, v connectView) {
-	for _, name := range slices.Sorted(maps.Keys(v.Env)) {
-		fmt.Fprintf(w, "export %s=%s\n", name, v.Env[name])
-	}
+func printConnect(w io.Writer, client connect.Client, v connectView) {
+	fmt.Fprint(w, v.export)
 	if f := v.File; f != nil {
 		switch {
 		case !f.Written:
@@ -359,13 +365,19 @@ func printConnect(w io.Writer, client connector, v connectView) {
 		}
 	}
 	if v.Start != "" {
-		fmt.Fprintf(w, "\nStart %s with: %s\n", client.title, v.Start)
+		fmt.Fprintf(w, "\nStart %s with: %s\n", client.Title, v.Start)
 	}
 	if v.Note != "" {
 		fmt.Fprintf(w, "%s\n", v.Note)
 	}
 	for _, warning := range v.Warnings {
 		fmt.Fprintf(w, "Warning: %s\n", warning)
+	}
+	for _, e := range v.Examples {
+		if e.Title != "" {
+			fmt.Fprintf(w, "\n%s:\n\n", e.Title)
+		}
+		fmt.Fprint(w, e.Text)
 	}
 	if v.Probe != nil {
 		line, _, _ := strings.Cut(strings.TrimSpace(v.Probe.Text), "\n")

@@ -15,6 +15,7 @@ import (
 
 	"github.com/fareway/fareway/modules/admin"
 	"github.com/fareway/fareway/modules/gateway"
+	"github.com/fareway/fareway/modules/internal/connect"
 )
 
 // askTimeout bounds the questions that `connect` has for a gateway: it works without the answers, too.
@@ -68,18 +69,18 @@ func (run *connectRun) contextWindow(ctx context.Context, c connection) (window 
 	window, err := askWindow(ctx, c)
 	if err != nil {
 		return 0, []string{fmt.Sprintf("the client will guess its context window, for %s did not say it: %v. "+
-			"Run this again when it does, or give --context-window TOKENS.", c.url, err)}
+			"Run this again when it does, or give --context-window TOKENS.", c.URL, err)}
 	}
 	return window, nil
 }
 
 // askWindow asks /v1/models, as a client would.
 func askWindow(ctx context.Context, c connection) (int64, error) {
-	req, err := http.NewRequestWithContext(ctx, http.MethodGet, c.api()+"/models", nil)
+	req, err := http.NewRequestWithContext(ctx, http.MethodGet, c.API()+"/models", nil)
 	if err != nil {
 		return 0, fmt.Errorf("making the request: %w", err)
 	}
-	req.Header.Set("Authorization", "Bearer "+c.key)
+	req.Header.Set("Authorization", "Bearer "+c.Key)
 	resp, err := clientTo(c.dial).Do(req)
 	if op, ok := errors.AsType[*net.OpError](err); ok {
 		err = op // without method and URL
@@ -101,11 +102,11 @@ func askWindow(ctx context.Context, c connection) (int64, error) {
 		return 0, errors.New("GET /v1/models got no list of models")
 	}
 	for _, m := range list.Data {
-		if m.ID == connectModel && m.ContextLength > 0 {
+		if m.ID == connect.Model && m.ContextLength > 0 {
 			return m.ContextLength, nil
 		}
 	}
-	return 0, fmt.Errorf("GET /v1/models has no %s", connectModel)
+	return 0, fmt.Errorf("GET /v1/models has no %s", connect.Model)
 }
 
 // clientTo sends requests to an address whatever their host: a public name may lead elsewhere from here, for example

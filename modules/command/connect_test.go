@@ -2,6 +2,7 @@ package command
 
 import (
 	"crypto/rand"
+	"crypto/sha256"
 	"encoding/json"
 	"fmt"
 	"net/http"
@@ -13,6 +14,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"github.com/fareway/fareway/modules/internal/connect"
 	"github.com/fareway/fareway/modules/internal/ledger"
 )
 
@@ -59,10 +61,10 @@ func TestConnectListsClients(t *testing.T) {
 	t.Parallel()
 	out, err := run(t, "connect")
 	require.NoError(t, err)
-	for _, c := range connectors {
-		require.Contains(t, out, c.name+" ")
+	for _, c := range connect.Clients {
+		require.Contains(t, out, c.Name+" ")
 	}
-	require.Len(t, runJSON[[]connectListView](t, "connect"), len(connectors))
+	require.Len(t, runJSON[[]connectListView](t, "connect"), len(connect.Clients))
 }
 
 func TestConnectWriteKeepsOtherSettingsAndUndoRestores(t *testing.T) {
@@ -103,7 +105,7 @@ func TestConnectWriteKeepsOtherSettingsAndUndoRestores(t *testing.T) {
 	requireText(t, path, before)
 	require.Len(t, folder(t, filepath.Dir(path)), 1, "the backup and the note are gone")
 	_, err = run(t, "connect", "claude", "--home", home, "--undo")
-	require.ErrorIs(t, err, errNothingToUndo)
+	require.ErrorIs(t, err, connect.ErrNothingToUndo)
 }
 
 // Where no gateway runs and nothing says where one will, it is where `up` would listen.
@@ -271,8 +273,8 @@ func TestConnectUndoAfterTheClientWrote(t *testing.T) {
 		v := runJSON[connectView](t, "connect", "codex", "--url", nowhere, "--key", key, "--home", home, "--write")
 		b, err := os.ReadFile(v.File.Path)
 		require.NoError(t, err)
-		require.NoError(t, os.WriteFile(v.File.Path+connectNote, []byte(`{"existed":false,"written":"`+digest(b)+`"}`),
-			0o600))
+		note := fmt.Sprintf(`{"existed":false,"written":"%x"}`, sha256.Sum256(b))
+		require.NoError(t, os.WriteFile(v.File.Path+".fareway-undo", []byte(note), 0o600))
 		require.NoError(t, os.WriteFile(v.File.Path, append(b, '\n'), 0o600))
 		_, err = run(t, "connect", "codex", "--home", home, "--undo")
 		require.ErrorContains(t, err, "has been changed since an earlier version wrote it")
@@ -354,19 +356,19 @@ func TestConnectContextWindow(t *testing.T) {
 func TestConnectTellsOfForeignKeys(t *testing.T) {
 	t.Parallel()
 	key := connectKey(t)
-	to := connection{url: "http://gw", key: key, family: "messages"}
+	to := connect.Gateway{URL: "http://gw", Key: key, Family: "messages"}
 	foreign := func(name string) string {
 		return map[string]string{"ANTHROPIC_API_KEY": "sk-secret", "OPENAI_API_KEY": "sk-secret"}[name]
 	}
 	warnings := func(client, family string, getenv func(string) string, content string) []string {
-		c, err := findConnector(client)
+		c, err := connect.Find(client)
 		require.NoError(t, err)
-		to.family = family
-		f := connectFile{}
-		if c.file != nil {
-			f = c.file(to)
+		to.Family = family
+		f := connect.File{}
+		if c.File != nil {
+			f = c.File(to)
 		}
-		all := c.warnings(to, getenv, nil, f, []byte(content))
+		all := c.Warnings(to, getenv, nil, f, []byte(content))
 		for _, w := range all {
 			require.NotContains(t, w, "sk-secret")
 		}
@@ -388,7 +390,7 @@ func TestConnectTellsOfForeignKeys(t *testing.T) {
 	require.Contains(t, warnings("qwen", "messages", foreign, "")[0], "ANTHROPIC_API_KEY is set in your environment")
 	require.Empty(t, warnings("claude", "messages", func(string) string { return key },
 		`{"env":{"ANTHROPIC_API_KEY":"`+key+`"}}`), "it is this gateway's")
-	require.Empty(t, warnings("qwen", "chat", none, string(must(connectFileOf(t, "qwen", to).content()))))
+	require.Empty(t, warnings("qwen", "chat", none, string(must(connectFileOf(t, "qwen", to).Content()))))
 	require.Empty(t, warnings("codex", "responses", foreign, ""))
 	for variable, client := range map[string]string{"CLAUDE_CODE_USE_BEDROCK": "claude",
 		"CLAUDE_CODE_USE_VERTEX": "claude", "QWEN_CODE_SIMPLE": "qwen"} {
@@ -416,28 +418,28 @@ func TestConnectTellsOfKeptKeys(t *testing.T) {
 		require.NoError(t, os.MkdirAll(filepath.Dir(filepath.Join(home, name)), 0o755))
 		require.NoError(t, os.WriteFile(filepath.Join(home, name), []byte(content), 0o600))
 	}
-	connect := func(more ...string) string {
+	connectClaude := func(more ...string) string {
 		args := []string{"connect", "claude", "--url", nowhere, "--key", key, "--home", home, "--context-window", "5"}
 		out, err := run(t, append(args, more...)...)
 		require.NoError(t, err)
 		require.NotContains(t, out, "sk-secret")
 		return out
 	}
-	require.NotContains(t, connect(), "is set in")
-	require.Contains(t, connect(), "not in shell profiles")
+	require.NotContains(t, connectClaude(), "is set in")
+	require.Contains(t, connectClaude(), "not in shell profiles")
 	put(".claude.json", `{"primaryApiKey":"sk-secret"}`)
 	put(".claude/settings.json", `{"apiKeyHelper":"echo sk-secret"}`)
-	for _, out := range []string{connect(), connect("--write")} {
+	for _, out := range []string{connectClaude(), connectClaude("--write")} {
 		require.Contains(t, out, "Warning: apiKeyHelper is set in the client's settings file, and Claude Code would send it")
 		require.Contains(t, out, "Warning: primaryApiKey is set in "+filepath.Join(home, ".claude.json"))
 	}
 }
 
-func connectFileOf(t *testing.T, client string, to connection) connectFile {
+func connectFileOf(t *testing.T, client string, to connect.Gateway) connect.File {
 	t.Helper()
-	c, err := findConnector(client)
+	c, err := connect.Find(client)
 	require.NoError(t, err)
-	return c.file(to)
+	return c.File(to)
 }
 
 func must[T any](v T, _ error) T { return v }
@@ -493,7 +495,7 @@ func TestConnectHonoursTheClientsOwnFolders(t *testing.T) {
 			"CLINE_PROVIDER_SETTINGS_PATH=/some.json;CLINE_DATA_DIR=/data": "/some.json",
 		},
 	} {
-		c, err := findConnector(client)
+		c, err := connect.Find(client)
 		require.NoError(t, err)
 		for set, want := range byVariable {
 			variables := map[string]string{}
@@ -502,7 +504,7 @@ func TestConnectHonoursTheClientsOwnFolders(t *testing.T) {
 				variables[name] = value
 			}
 			getenv := func(name string) string { return variables[name] }
-			require.Equal(t, want, c.file(connection{family: c.families[0]}).locate("/home/ann", getenv), "%s %s", client, set)
+			require.Equal(t, want, c.File(connect.Gateway{Family: c.Families[0]}).Locate("/home/ann", getenv), "%s %s", client, set)
 		}
 	}
 }
@@ -520,13 +522,6 @@ func TestConnectReadsTheClientsVariableFiles(t *testing.T) {
 		require.FileExists(t, v.File.Path)
 		runJSON[connectView](t, "connect", "qwen", "--home", home, "--undo")
 		require.NoFileExists(t, v.File.Path)
-	}
-	for text, want := range map[string]string{
-		"A=b": "b", "A=b # c": "b", "A=b#c": "b#c", "A='b # c'": "b # c", "A=\"b\" c": "b", "A='b": "'b", "A=": "",
-		"B=A=c":      "",
-		"A=1\nA=2\n": "2", " export A=`b`\r\n": "b", "AA=1": "", "A": "",
-	} {
-		require.Equal(t, want, findAssignment(text, "A"), text)
 	}
 }
 
@@ -551,22 +546,22 @@ func TestConnectTellsOfForeignKeysInVariableFiles(t *testing.T) {
 			", and Qwen Code would use it in place of what is in its settings file: take it out there.\n")
 		require.NotContains(t, out, "sk-secret")
 	}
-	c, err := findConnector("qwen")
+	c, err := connect.Find("qwen")
 	require.NoError(t, err)
 	moved := func(name string) string { return map[string]string{"QWEN_HOME": "/q"}[name] }
-	require.Equal(t, []string{"/q/.env", "/h/.qwen/.env", "/h/.env"}, c.variableFiles("/h", moved))
+	require.Equal(t, []string{"/q/.env", "/h/.qwen/.env", "/h/.env"}, c.VariableFiles("/h", moved))
 	path := filepath.Join(t.TempDir(), ".env")
 	require.NoError(t, os.WriteFile(path, []byte("OPENAI_API_KEY=sk-secret"), 0o600))
-	to := connection{key: key, family: "chat"}
+	to := connect.Gateway{Key: key, Family: "chat"}
 	ours := func(name string) string { return map[string]string{"OPENAI_API_KEY": key}[name] }
-	require.Empty(t, c.warnings(to, ours, []string{path}, connectFile{}, nil), "the environment outranks the file")
-	require.Len(t, c.warnings(to, func(string) string { return "" }, []string{path}, connectFile{}, nil), 1)
+	require.Empty(t, c.Warnings(to, ours, []string{path}, connect.File{}, nil), "the environment outranks the file")
+	require.Len(t, c.Warnings(to, func(string) string { return "" }, []string{path}, connect.File{}, nil), 1)
 }
 
 // A client that limits its replies holds less of a balance.
 func TestConnectLimitsReplies(t *testing.T) {
 	t.Parallel()
-	connect := func(client string, more ...string) connectView {
+	connectTo := func(client string, more ...string) connectView {
 		return runJSON[connectView](t, append([]string{"connect", client, "--key", connectKey(t), "--home", t.TempDir(),
 			"--url", nowhere}, more...)...)
 	}
@@ -583,15 +578,15 @@ func TestConnectLimitsReplies(t *testing.T) {
 			{[]string{"--context-window", "20000"}, "5000"},
 			{[]string{"--context-window", "200000", "--max-output", "50000"}, "50000"},
 		} {
-			v := connect(client, tt.args...)
+			v := connectTo(client, tt.args...)
 			require.Contains(t, v.File.Content, strings.Replace(text, "%s", tt.want, 1))
 			require.Equal(t, tt.want, fmt.Sprint(v.MaxOutputTokens))
 		}
 	}
-	require.EqualValues(t, 16_384, connect("claude").MaxOutputTokens, "nobody says the window")
-	require.EqualValues(t, 1, outputLimit(3))
+	require.EqualValues(t, 16_384, connectTo("claude").MaxOutputTokens, "nobody says the window")
+	require.EqualValues(t, 1, connect.OutputLimit(3))
 	for _, client := range []string{"codex", "cline"} {
-		v := connect(client)
+		v := connectTo(client)
 		require.Zero(t, v.MaxOutputTokens)
 		require.Contains(t, v.Note, "It has no setting for the longest reply")
 	}
@@ -604,9 +599,9 @@ func TestConnectKeepsAByteOrderMark(t *testing.T) {
 		"claude": "\uFEFF{\r\n  \"a\": 1\r\n}\r\n", "codex": "\uFEFFa = 1\r\n",
 	} {
 		home := t.TempDir()
-		c, err := findConnector(client)
+		c, err := connect.Find(client)
 		require.NoError(t, err)
-		path := filepath.Join(home, c.file(connection{}).path)
+		path := filepath.Join(home, c.File(connect.Gateway{}).Path)
 		require.NoError(t, os.MkdirAll(filepath.Dir(path), 0o700))
 		require.NoError(t, os.WriteFile(path, []byte(before), 0o600))
 		runJSON[connectView](t, "connect", client, "--url", nowhere, "--key", connectKey(t), "--home", home, "--write")
@@ -637,7 +632,7 @@ func TestConnectRefuses(t *testing.T) {
 		"no such setting":  {[]string{"codex", "--max-output", "100"}, "there is no setting for it in Codex"},
 		"unknown client":   {[]string{"codx"}, `there is no client "codx": did you mean codex?`},
 		"unspoken family":  {[]string{"codex", "--family", "chat"}, `Codex works with --family responses, not "chat"`},
-		"no settings file": {[]string{"openai", "--write"}, "have no settings file"},
+		"no settings file": {[]string{"openai", "--write"}, "there is no settings file of OpenAI"},
 		"no key":           {[]string{"codex", "--data", t.TempDir()}, "give a key with --key"},
 		"not a key":        {[]string{"codex", "--key", `x"y`}, "that is no key of this gateway"},
 		"url with a path":  {[]string{"codex", "--url", "http://gw.example/v1"}, "write scheme and host only"},

@@ -18,6 +18,7 @@ import (
 	"github.com/fareway/fareway/config"
 	"github.com/fareway/fareway/modules/admin"
 	"github.com/fareway/fareway/modules/gateway"
+	"github.com/fareway/fareway/modules/internal/connect"
 	"github.com/fareway/fareway/modules/internal/engine"
 	"github.com/fareway/fareway/modules/internal/human"
 	"github.com/fareway/fareway/modules/internal/ledger"
@@ -78,10 +79,10 @@ func (u *upRun) printJSON(ctx context.Context, r report) error {
 	u.warnListen(r.site)
 	v.PortalLink = u.firstLink(ctx, r)
 	if !u.noSelftest {
-		for _, s := range shapes {
+		for _, s := range connect.Shapes {
 			result, err := r.try(ctx, s)
-			view := selftestView{Path: s.path, Stream: s.stream, OK: err == nil, Text: result.text,
-				Microcents: result.microcents}
+			view := selftestView{Path: s.Path, Stream: s.Stream, OK: err == nil, Text: result.Text,
+				Microcents: result.Microcents}
 			if err != nil {
 				view.Error = err.Error()
 			}
@@ -95,10 +96,11 @@ func (u *upRun) printJSON(ctx context.Context, r report) error {
 }
 
 // try sends one request of the self test.
-func (r report) try(ctx context.Context, s shape) (selfResult, error) {
-	result, err := selftest(ctx, r.site.public[0], r.trial.key, s)
-	if err == nil && result.microcents == 0 {
-		err = whyFree(ctx, r.engine, result.id)
+func (r report) try(ctx context.Context, s connect.Shape) (connect.Answer, error) {
+	to := r.site.public[0]
+	result, err := connect.Ask(ctx, to.url, r.trial.key, s, clientTo(to.dial).Do)
+	if err == nil && result.Microcents == 0 {
+		err = whyFree(ctx, r.engine, result.ID)
 	}
 	return result, err
 }
@@ -174,7 +176,7 @@ func (u *upRun) printAll(ctx context.Context, r report) error {
 
 	fmt.Fprintf(w, "\nOne request in each shape, and a streamed one, sent to %s:\n\n", public.url)
 	failed := false
-	for _, s := range shapes {
+	for _, s := range connect.Shapes {
 		result, err := r.try(ctx, s)
 		printResult(w, s, result, err)
 		failed = failed || err != nil
@@ -224,17 +226,17 @@ func whyFree(ctx context.Context, e *engine.Engine, request string) error {
 // replyWidth is what fits beside the path in 80 columns.
 const replyWidth = 54
 
-func printResult(w io.Writer, s shape, r selfResult, err error) {
+func printResult(w io.Writer, s connect.Shape, r connect.Answer, err error) {
 	if err != nil {
-		fmt.Fprintf(w, "  %-22s  FAILED: %v\n", s.name(), err)
+		fmt.Fprintf(w, "  %-22s  FAILED: %v\n", s.Name(), err)
 		return
 	}
-	line, _, _ := strings.Cut(strings.TrimSpace(r.text), "\n")
+	line, _, _ := strings.Cut(strings.TrimSpace(r.Text), "\n")
 	if text := []rune(line); len(text) > replyWidth {
 		line = string(text[:replyWidth-3]) + "..."
 	}
-	fmt.Fprintf(w, "  %-22s  %s\n  %-22s  %s microcents = %s\n", s.name(), line, "", human.Thousands(r.microcents),
-		human.Cents(r.microcents))
+	fmt.Fprintf(w, "  %-22s  %s\n  %-22s  %s microcents = %s\n", s.Name(), line, "", human.Thousands(r.Microcents),
+		human.Cents(r.Microcents))
 }
 
 // routeFailures say how routes failed that have not served since.

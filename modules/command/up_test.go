@@ -2,17 +2,15 @@ package command
 
 import (
 	"bytes"
-	"context"
 	"fmt"
 	"net"
-	"net/http"
-	"net/http/httptest"
 	"os"
 	"os/exec"
 	"path/filepath"
 	"strings"
 	"testing"
 
+	"github.com/fareway/fareway/modules/internal/connect"
 	"github.com/fareway/fareway/modules/internal/engine/enginetest"
 	"github.com/fareway/fareway/modules/internal/golden"
 
@@ -231,105 +229,12 @@ func TestTrial(t *testing.T) {
 	require.Equal(t, ledger.Suspended, sixth.account.State, "what an operator changed stays")
 }
 
-// fakeGateway answers the self test as told.
-func fakeGateway(t *testing.T, status int, bodies map[string]string) endpoint {
-	t.Helper()
-	srv := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		w.Header().Set("X-Request-Id", "req_1")
-		w.WriteHeader(status)
-		if r.Header.Get("Authorization") == "Bearer fwk_key" {
-			_, _ = w.Write([]byte(bodies[r.URL.Path]))
-		}
-	}))
-	t.Cleanup(srv.Close)
-	return endpoint{url: srv.URL, dial: strings.TrimPrefix(srv.URL, "http://")}
-}
-
-func TestSelftestReadsEachShape(t *testing.T) {
-	t.Parallel()
-	to := fakeGateway(t, 200, map[string]string{
-		"/v1/chat/completions": `{"choices":[{"message":{"content":"Hello"}}],"usage":{"billed_microcents":7}}`,
-		"/v1/responses": `{"output":[{"type":"message","content":[{"type":"output_text","text":"Hello"}]}],` +
-			`"usage":{"billed_microcents":7}}`,
-		"/v1/messages": `{"content":[{"type":"text","text":"Hello"}],"usage":{"billed_microcents":7}}`,
-	})
-	for _, s := range shapes[:3] {
-		require.Equal(t, s.path, s.name())
-		got, err := selftest(t.Context(), to, "fwk_key", s)
-		require.NoError(t, err, s.path)
-		require.Equal(t, selfResult{id: "req_1", text: "Hello", microcents: 7}, got)
-	}
-}
-
-func TestSelftestReadsAStream(t *testing.T) {
-	t.Parallel()
-	const (
-		hello = `data: {"choices":[{"delta":{"role":"assistant"}}]}` + "\n\n" +
-			`data: {"choices":[{"delta":{"content":"Hel"}}]}` + "\r\n\r\n: keepalive\n\n" +
-			`data: {"choices":[{"delta":{"content":"lo"},"finish_reason":"stop"}]}` + "\n\n"
-		usage = `data: {"choices":[],"usage":{"billed_microcents":7}}` + "\n\n"
-		done  = "data: [DONE]\n\n"
-	)
-	s := shapes[len(shapes)-1]
-	require.True(t, s.stream)
-	require.Contains(t, s.body, `"stream":true`)
-	require.NotEqual(t, s.path, s.name())
-	for name, c := range map[string]struct{ body, want string }{
-		"whole":         {hello + usage + done, ""},
-		"cut":           {hello + usage, "the stream has no end"},
-		"broken off":    {hello + `data: {"error":{"message":"no usage"}}` + "\n\n", "broke off (req_1): no usage"},
-		"not metered":   {hello + done, "does not say what it cost"},
-		"no text":       {usage + done, "no text"},
-		"not JSON":      {"data: {\n\n", "not JSON"},
-		"no stream":     {`{"error":{"message":"no credits"}}`, "no credits"},
-		"after its end": {hello + usage + done + "data: {\n\n", ""},
-	} {
-		t.Run(name, func(t *testing.T) {
-			t.Parallel()
-			got, err := selftest(t.Context(), fakeGateway(t, 200, map[string]string{s.path: c.body}), "fwk_key", s)
-			if c.want != "" {
-				require.ErrorContains(t, err, c.want)
-				return
-			}
-			require.NoError(t, err)
-			require.Equal(t, selfResult{id: "req_1", text: "Hello", microcents: 7}, got)
-		})
-	}
-}
-
-func TestSelftestFailures(t *testing.T) {
-	t.Parallel()
-	const path = "/v1/chat/completions"
-	for name, tc := range map[string]struct {
-		status     int
-		body, want string
-	}{
-		"refused":      {402, `{"error":{"message":"no credits"}}`, "402 Payment Required (req_1): no credits"},
-		"not JSON":     {200, `<html>`, "not JSON"},
-		"no text":      {200, `{"usage":{"billed_microcents":1}}`, "no text"},
-		"not metered":  {200, `{"choices":[{"message":{"content":"x"}}]}`, "does not say what it cost"},
-		"not our site": {404, `{}`, "404 Not Found"},
-	} {
-		t.Run(name, func(t *testing.T) {
-			t.Parallel()
-			to := fakeGateway(t, tc.status, map[string]string{path: tc.body})
-			_, err := selftest(t.Context(), to, "fwk_key", shapes[0])
-			require.ErrorContains(t, err, tc.want)
-		})
-	}
-	t.Run("left alone", func(t *testing.T) {
-		t.Parallel()
-		ctx, cancel := context.WithCancel(t.Context())
-		cancel()
-		_, err := selftest(ctx, fakeGateway(t, 200, nil), "fwk_key", shapes[0])
-		require.ErrorIs(t, err, context.Canceled)
-	})
-}
-
 func TestUpPrintsForPeople(t *testing.T) {
 	t.Parallel()
 	var b bytes.Buffer
-	printResult(&b, shapes[0], selfResult{text: strings.Repeat("long ", 40) + "\nsecond line", microcents: 1234567}, nil)
+	printResult(&b, connect.Shapes[0], connect.Answer{
+		Text: strings.Repeat("long ", 40) + "\nsecond line", Microcents: 1234567,
+	}, nil)
 	printUse(&b, "http://127.0.0.1:8484", "fwk_KEY")
 	printFiles(&b, "/var/lib/fareway")
 	golden.Equal(t, "testdata/up.txt", b.Bytes())

@@ -1,47 +1,140 @@
 package portal
 
 import (
+	"bytes"
+	"errors"
+	"fmt"
+	"io"
+	"net/http"
+	"slices"
 	"strings"
 
+	"github.com/fareway/fareway/modules/admin"
+	"github.com/fareway/fareway/modules/internal/connect"
+	"github.com/fareway/fareway/modules/internal/ledger"
 	"github.com/fareway/fareway/modules/portal/views"
 )
 
-// snippets are how clients are pointed at the gateway: the address stands in the place of {URL}. `gateway connect`
-// writes files of agents, which have more settings.
-var snippets = []views.Snippet{
-	{Name: "curl", Title: "curl", Text: `curl {URL}/v1/chat/completions -H "Authorization: Bearer KEY" \
-  -H "Content-Type: application/json" \
-  -d '{"model": "service/auto", "messages": [{"role": "user", "content": "Hello"}]}'`},
-	{Name: "openai", Title: "OpenAI (Python)", Text: `from openai import OpenAI
+// keyPlaceholder stands where a client's key goes.
+const keyPlaceholder = "KEY"
 
-client = OpenAI(base_url="{URL}/v1", api_key="KEY")
-reply = client.chat.completions.create(
-    model="service/auto", messages=[{"role": "user", "content": "Hello"}])
-print(reply.choices[0].message.content)`},
-	{Name: "anthropic", Title: "Anthropic (Python)", Text: `from anthropic import Anthropic
+func showConnect(v *visit) error { return v.connectPage(&views.Connect{Key: keyPlaceholder}) }
 
-client = Anthropic(base_url="{URL}", auth_token="KEY")
-reply = client.messages.create(model="service/auto", max_tokens=500,
-    messages=[{"role": "user", "content": "Hello"}])
-print(reply.content[0].text)`},
-	{Name: "node", Title: "OpenAI (Node.js)", Text: `import OpenAI from "openai";
-
-const client = new OpenAI({ baseURL: "{URL}/v1", apiKey: "KEY" });
-const reply = await client.responses.create({ model: "service/auto", input: "Hello" });
-console.log(reply.output_text);`},
-	{Name: "claude", Title: "Claude Code", Text: `export ANTHROPIC_BASE_URL={URL}
-export ANTHROPIC_AUTH_TOKEN=KEY
-export ANTHROPIC_MODEL=service/auto
-claude`},
-	{Name: "env", Title: "Variables that most tools read", Text: `export OPENAI_BASE_URL={URL}/v1
-export OPENAI_API_KEY=KEY`},
-}
-
-func showConnect(v *visit) error {
-	view := views.Connect{URL: v.origin()}
-	for _, s := range snippets {
-		s.Text = strings.ReplaceAll(s.Text, "{URL}", view.URL)
-		view.Snippets = append(view.Snippets, s)
+// connectPage shows how each client is pointed at the gateway.
+func (v *visit) connectPage(view *views.Connect) error {
+	view.URL = v.origin()
+	gateway := connect.Gateway{URL: view.URL, Key: view.Key}
+	if g := v.engine.Current(); g != nil {
+		gateway.Window = g.ContextLength()
+	}
+	gateway.Output = connect.OutputLimit(gateway.Window)
+	for _, c := range connect.Clients {
+		gateway.Family = c.Families[0]
+		shown := views.ConnectClient{Client: c, Env: c.Export(gateway), Examples: c.Examples(gateway)}
+		if c.File != nil {
+			file := c.File(gateway)
+			content, err := file.Content()
+			if err != nil {
+				return err
+			}
+			shown.Path, shown.Content = "~/"+file.Path, string(content)
+		}
+		view.Clients = append(view.Clients, shown)
+	}
+	for _, s := range connect.Shapes {
+		if !s.Stream {
+			view.Shapes = append(view.Shapes, s)
+		}
 	}
 	return v.show(views.ConnectPage(v.page("Connect"), view))
+}
+
+// tryConnection sends one real request with a key that somebody has entered, through the site as a client's would come,
+// so that it is let in, limited and charged as a client's. Or it only shows the key in its places.
+func tryConnection(v *visit) error {
+	form, err := v.form()
+	if err != nil {
+		return err
+	}
+	view := &views.Connect{Key: strings.TrimSpace(form.Get("key")), Family: form.Get("family")}
+	if _, ok := ledger.ParseKey(view.Key); !ok {
+		v.status, v.fault = http.StatusBadRequest, v.language.Text("That is no key of this service: it begins with fwk_.")
+		view.Key = keyPlaceholder
+		return v.connectPage(view)
+	}
+	if form.Get("act") != "try" {
+		return v.connectPage(view)
+	}
+	i := slices.IndexFunc(connect.Shapes, func(s connect.Shape) bool { return s.Family == view.Family })
+	if i < 0 {
+		return errBadForm
+	}
+	answer, err := connect.Ask(v.r.Context(), v.origin(), view.Key, connect.Shapes[i], v.sendInside)
+	view.Answer, view.Mine = &answer, answer.ID != "" && v.isMine(answer.ID)
+	if err != nil {
+		v.status, view.Failed = http.StatusBadGateway, err.Error()
+	}
+	return v.connectPage(view)
+}
+
+// isMine reports whether a request's page is for who looks.
+func (v *visit) isMine(id string) bool {
+	var r admin.Request
+	a := account{v.api(v.engine, v.actor()), ""}
+	if a.Call(v.r.Context(), http.MethodGet, "/fareway/usage/"+id, nil, &r) != nil {
+		return false // most often it was refused, so that there is none
+	}
+	return slices.ContainsFunc(v.viewer.Accounts, func(l views.AccountLink) bool { return l.ID == r.AccountID })
+}
+
+// errNoSite: the portal does not know the server that serves it.
+var errNoSite = errors.New("this server cannot send itself a request")
+
+// sendInside has the server that serves the portal serve a request, as if whoever asks had sent it.
+func (v *visit) sendInside(r *http.Request) (*http.Response, error) {
+	if v.site == nil {
+		return nil, errNoSite
+	}
+	r.Host, r.RequestURI, r.RemoteAddr, r.TLS = v.r.Host, r.URL.RequestURI(), v.r.RemoteAddr, v.r.TLS
+	// What a proxy in front says of who asks, and how, is so of this request, too.
+	for name, values := range v.r.Header {
+		if strings.HasPrefix(name, "X-Forwarded-") || name == "Forwarded" {
+			r.Header[name] = values
+		}
+	}
+	w := &keptReply{header: http.Header{}}
+	v.site.ServeHTTP(w, r)
+	return w.response(), nil
+}
+
+// keptReply keeps a reply, up to a megabyte.
+type keptReply struct {
+	header http.Header
+	status int
+	body   bytes.Buffer
+}
+
+// Header implements http.ResponseWriter.
+func (w *keptReply) Header() http.Header { return w.header }
+
+// WriteHeader implements http.ResponseWriter.
+func (w *keptReply) WriteHeader(status int) {
+	if w.status == 0 && status >= http.StatusOK {
+		w.status = status
+	}
+}
+
+// Write implements io.Writer.
+func (w *keptReply) Write(b []byte) (int, error) {
+	w.WriteHeader(http.StatusOK)
+	if w.body.Len()+len(b) > 1<<20 {
+		return 0, errTooMuch
+	}
+	return w.body.Write(b)
+}
+
+func (w *keptReply) response() *http.Response {
+	w.WriteHeader(http.StatusOK)
+	return &http.Response{Status: fmt.Sprint(w.status, " ", http.StatusText(w.status)),
+		StatusCode: w.status, Header: w.header, Body: io.NopCloser(&w.body)}
 }

@@ -31,6 +31,7 @@ type site struct {
 	url    string
 	server *httptest.Server
 	log    *logBuffer
+	api    http.HandlerFunc // what the site serves beside the portal
 }
 
 // logBuffer is a log that is read while it is written.
@@ -84,6 +85,8 @@ func siteOf(t *testing.T, e *engine.Engine) *site {
 	h := new(Handler)
 	log := new(logBuffer)
 	h.prepare(func() *engine.Engine { return e }, slog.New(slog.NewTextHandler(log, nil)))
+	served := new(site)
+	h.site = http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) { served.api(w, r) })
 	next := caddyhttp.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) error {
 		w.WriteHeader(http.StatusTeapot)
 		return nil
@@ -95,7 +98,8 @@ func siteOf(t *testing.T, e *engine.Engine) *site {
 		h.live.end()
 		server.Close()
 	})
-	return &site{t, e, server.URL, server, log}
+	*served = site{t: t, engine: e, url: server.URL, server: server, log: log, api: http.NotFound}
+	return served
 }
 
 // browser is one with its cookies, which follows redirects.

@@ -71,6 +71,7 @@ var places = []place{
 	{pattern: "POST /portal/credits", role: "owner", serve: changeCredits},
 	{pattern: "POST /portal/stripe", open: true, signed: true, serve: receiveStripe},
 	{pattern: "GET /portal/connect", role: "viewer", serve: showConnect},
+	{pattern: "POST /portal/connect", role: "viewer", serve: tryConnection},
 	{pattern: "GET /portal/members", role: "viewer", serve: showMembers},
 	{pattern: "POST /portal/members", role: "owner", serve: changeMembers},
 

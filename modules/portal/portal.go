@@ -47,6 +47,7 @@ type Handler struct {
 	mux    *http.ServeMux
 	packed http.Handler // mux, which packs what it answers
 	guard  *http.CrossOriginProtection
+	site   http.Handler // the server that serves it, nil where that is not known
 	live   liveViews
 	mu     sync.Mutex
 	local  *admin.Local
@@ -82,6 +83,7 @@ func (h *Handler) Provision(ctx caddy.Context) error {
 	if server, ok := ctx.Value(caddyhttp.ServerCtxKey).(*caddyhttp.Server); ok {
 		// A live view would keep a server that ends from ending.
 		server.RegisterOnShutdown(h.live.end)
+		h.site = server
 	}
 	return nil
 }

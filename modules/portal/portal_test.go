@@ -19,12 +19,14 @@ import (
 	"github.com/stretchr/testify/require"
 	"golang.org/x/net/html"
 
+	"github.com/fareway/fareway/modules/internal/connect"
 	"github.com/fareway/fareway/modules/internal/engine"
 	"github.com/fareway/fareway/modules/internal/engine/enginetest"
 	"github.com/fareway/fareway/modules/internal/ledger"
 	"github.com/fareway/fareway/modules/internal/people"
 	"github.com/fareway/fareway/modules/internal/requestlog"
 	"github.com/fareway/fareway/modules/portal/texts"
+	"github.com/fareway/fareway/modules/portal/views"
 )
 
 const requestOfAnn = "req_0190000000000000000000000000aaaa"
@@ -493,6 +495,11 @@ func TestEveryTextIsTranslated(t *testing.T) {
 		name := (&requestlog.Refused{By: by}).Name()
 		require.Equal(t, by == "none of these", name == "limit", by)
 		require.True(t, texts.German.Has(name), name)
+	}
+	for _, c := range connect.Clients {
+		require.True(t, c.Note == "" || texts.German.Has(views.OneLine(c.Note)), c.Note)
+		// Names of programs are the same in every language.
+		require.True(t, !strings.Contains(c.Title, " lib") || texts.German.Has(c.Title), c.Title)
 	}
 	for _, text := range slices.Concat(roles, []string{"active", "suspended", "inactive", "revoked", "expired",
 		"input", "cache read", "cache write", "output", "serves", "open", "half_open", "ejected", "rate_limited",

@@ -61,6 +61,8 @@ func TestFromTheFirstLink(t *testing.T) {
 		owner.press(`form[action="/portal/keys"] button`)
 		key = owner.of("#new-key")
 		require.True(t, strings.HasPrefix(key, "fwk_"), key)
+		owner.press(`form[action="/portal/connect"] button`)
+		require.Contains(t, owner.of("#env-openai"), key, "what is made is put in its places")
 		owner.visit("/portal/keys")
 		owner.shows("laptop")
 		require.NotContains(t, owner.text(), key)
@@ -70,7 +72,7 @@ func TestFromTheFirstLink(t *testing.T) {
 	live.visit("/portal/requests")
 	live.await(`document.querySelector("[data-live-state=open]") !== null`)
 	owner.visit("/portal/connect")
-	snippet := owner.of("#s-curl")
+	snippet := owner.of("#example-curl0")
 	require.Contains(t, snippet, s.url+"/v1/chat/completions")
 	out := s.runSnippet(t, snippet, key)
 	require.Contains(t, out, `"choices"`)
@@ -80,7 +82,14 @@ func TestFromTheFirstLink(t *testing.T) {
 	live.load(chromedp.Click("[data-live-rows] tr a", chromedp.ByQuery))
 	live.shows("The charge, step by step", "Charged", "Attempt 1: standard")
 
-	// The sums that follow are of that one request.
+	// The page sends one itself, which arrives like any other.
+	owner.await(`document.querySelector("[data-live-state=open]") !== null`)
+	owner.fill("#key", key)
+	owner.press(`main form button[value=try]`)
+	owner.shows("The request was answered", "It cost:")
+	owner.press(`main .made a`)
+	owner.shows("The charge, step by step", "Attempt 1: standard")
+
 	owner.visit("/portal/usage?by=key&days=7")
 	owner.shows("laptop")
 

@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/fareway/fareway/modules/admin"
+	"github.com/fareway/fareway/modules/internal/connect"
 	"github.com/fareway/fareway/modules/internal/people"
 	"github.com/fareway/fareway/modules/portal/texts"
 )
@@ -128,12 +129,26 @@ type Request struct {
 
 // Connect is the page for clients.
 type Connect struct {
-	URL      string // of the gateway, without a slash at the end
-	Snippets []Snippet
+	URL     string // of the gateway, without a slash at the end
+	Key     string // that clients are shown with
+	Clients []ConnectClient
+	Shapes  []connect.Shape // that may be tried
+	// Family is the shape that was chosen.
+	Family string
+	// Answer is that to a request that was sent, nil where none was. Failed is what is wrong with it, in English as
+	// clients get it.
+	Answer *connect.Answer
+	Failed string
+	Mine   bool // the request has a page for who looks
 }
 
-// Snippet is how one client is pointed at the gateway.
-type Snippet struct{ Name, Title, Text, Note string }
+// ConnectClient is how one client is pointed at the gateway.
+type ConnectClient struct {
+	connect.Client
+	Env           string // sets its variables
+	Path, Content string // of its file
+	Examples      []connect.Example
+}
 
 // Members is the page of who is in the account.
 type Members struct {
@@ -259,3 +274,6 @@ func (v *Requests) older() string {
 	q.Set("after", v.Next)
 	return Link("/portal/requests", q)
 }
+
+// OneLine is a text whose lines run on.
+func OneLine(text string) string { return strings.ReplaceAll(text, "\n", " ") }

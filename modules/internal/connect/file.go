@@ -1,4 +1,4 @@
-package command
+package connect
 
 import (
 	"crypto/sha256"
@@ -34,10 +34,11 @@ type undoNote struct {
 	Shared bool `json:"shared,omitempty"`
 }
 
-var errNothingToUndo = errors.New("there is nothing to undo")
+// ErrNothingToUndo: Write has not written the file.
+var ErrNothingToUndo = errors.New("there is nothing to undo")
 
-// readVariables reads the client's variables: the environment's, else those of its files below the home folder.
-func (c connector) readVariables(home string, getenv func(string) string) func(string) string {
+// ReadVariables reads the client's variables: the environment's, else those of its files below the home folder.
+func (c Client) ReadVariables(home string, getenv func(string) string) func(string) string {
 	return func(name string) string {
 		if value := getenv(name); value != "" {
 			return value
@@ -47,21 +48,21 @@ func (c connector) readVariables(home string, getenv func(string) string) func(s
 	}
 }
 
-func (c connector) dotEnvIn(home string) (paths []string) {
+func (c Client) dotEnvIn(home string) (paths []string) {
 	for _, file := range c.dotEnv {
 		paths = append(paths, filepath.Join(home, file))
 	}
 	return paths
 }
 
-// variableFiles are all files from which the client takes variables, whatever project it is started in: beside its
+// VariableFiles are all files from which the client takes variables, whatever project it is started in: beside its
 // settings, wherever those were moved to, and then below the home folder.
-func (c connector) variableFiles(home string, getenv func(string) string) (paths []string) {
+func (c Client) VariableFiles(home string, getenv func(string) string) (paths []string) {
 	if len(c.dotEnv) == 0 {
 		return nil
 	}
-	beside := connectFile{path: c.dotEnv[0], moved: c.file(connection{}).moved}
-	paths = append(paths, beside.locate(home, c.readVariables(home, getenv)))
+	beside := File{Path: c.dotEnv[0], moved: c.File(Gateway{}).moved}
+	paths = append(paths, beside.Locate(home, c.ReadVariables(home, getenv)))
 	return append(paths, c.dotEnvIn(home)...)
 }
 
@@ -100,9 +101,9 @@ func findAssignment(text, name string) (value string) {
 	return value
 }
 
-// locate is where the file lies. A link is followed: it is the file behind it that changes.
-func (f connectFile) locate(home string, getenv func(string) string) string {
-	path := filepath.Join(home, f.path)
+// Locate is where the file lies. A link is followed: it is the file behind it that changes.
+func (f File) Locate(home string, getenv func(string) string) string {
+	path := filepath.Join(home, f.Path)
 	for _, o := range f.moved {
 		place := strings.TrimSpace(getenv(o.variable))
 		if place == "" {
@@ -111,7 +112,7 @@ func (f connectFile) locate(home string, getenv func(string) string) string {
 		if rest, ok := strings.CutPrefix(place, "~"); ok && (rest == "" || rest[0] == '/') {
 			place = filepath.Join(home, rest)
 		}
-		path = filepath.Join(place, strings.TrimPrefix(f.path, o.replaces))
+		path = filepath.Join(place, strings.TrimPrefix(f.Path, o.replaces))
 		break
 	}
 	if real, err := filepath.EvalSymlinks(path); err == nil {
@@ -120,17 +121,17 @@ func (f connectFile) locate(home string, getenv func(string) string) string {
 	return path
 }
 
-// fileChange is what a write would do, for a file that has been read and not yet changed.
-type fileChange struct {
+// Change is what a write would do, for a file that has been read and not yet changed.
+type Change struct {
 	path    string
 	old     []byte
 	first   bool // nothing of ours is in the file
 	note    undoNote
-	content []byte
+	Content []byte // that the file is given
 }
 
-// planChange looks whether the settings can be put into the file, and how.
-func (f connectFile) planChange(path string) (p fileChange, err error) {
+// Plan looks whether the settings can be put into the file, and how.
+func (f File) Plan(path string) (p Change, err error) {
 	p.path = path
 	p.old, err = os.ReadFile(path)
 	existed := err == nil
@@ -156,10 +157,10 @@ func (f connectFile) planChange(path string) (p fileChange, err error) {
 		}
 	}
 	p.note.Format = f.format
-	if p.content, p.note.Changes, err = settings.Apply(f.format, base, f.members); err != nil {
+	if p.Content, p.note.Changes, err = settings.Apply(f.format, base, f.members); err != nil {
 		return p, byHand(path, err)
 	}
-	p.note.Written = digest(p.content)
+	p.note.Written = digest(p.Content)
 	return p, nil
 }
 
@@ -167,9 +168,9 @@ func byHand(path string, err error) error {
 	return fmt.Errorf("reading %s: %w: put the settings in by hand, without --write they are printed", path, err)
 }
 
-// write puts the settings into the file and keeps a backup of the file before the first time. The file is for its
+// Write puts the settings into the file and keeps a backup of the file before the first time. The file is for its
 // owner only from then on, for it holds a key. It returns the backup's path, "" when there was no file.
-func (p fileChange) write() (backup string, err error) {
+func (p Change) Write() (backup string, err error) {
 	if err := os.MkdirAll(filepath.Dir(p.path), 0o700); err != nil {
 		return "", fmt.Errorf("making the folder of the settings: %w", err)
 	}
@@ -185,7 +186,7 @@ func (p fileChange) write() (backup string, err error) {
 	if err := files.ReplaceFile(p.path+connectNote, b); err != nil {
 		return "", fmt.Errorf("writing down how to undo it: %w", err)
 	}
-	if err := files.ReplaceFile(p.path, p.content); err != nil {
+	if err := files.ReplaceFile(p.path, p.Content); err != nil {
 		return "", fmt.Errorf("writing the settings: %w", err)
 	}
 	if p.note.Existed {
@@ -194,18 +195,18 @@ func (p fileChange) write() (backup string, err error) {
 	return backup, nil
 }
 
-// undone is what an undo has left of the file.
-type undone struct {
-	same bool       // it is as it was before the first write
-	kept [][]string // settings of ours that somebody has changed since, which stay
+// Undone is what an undo has left of the file.
+type Undone struct {
+	Same bool       // it is as it was before the first write
+	Kept [][]string // settings of ours that somebody has changed since, which stay
 }
 
-// undo takes our settings out of the file and puts back what they replaced. All else stays as it is now, whoever has
+// Undo takes our settings out of the file and puts back what they replaced. All else stays as it is now, whoever has
 // written it since; so does a file's mode, unless it is the one that we gave it.
-func undo(path string) (u undone, err error) {
+func Undo(path string) (u Undone, err error) {
 	note, err := readNote(path)
 	if errors.Is(err, fs.ErrNotExist) {
-		return u, fmt.Errorf("%w: %s was not written by `connect --write`", errNothingToUndo, path)
+		return u, fmt.Errorf("%w: %s was not written by `connect --write`", ErrNothingToUndo, path)
 	}
 	if err != nil {
 		return u, err
@@ -213,7 +214,7 @@ func undo(path string) (u undone, err error) {
 	now, err := os.ReadFile(path)
 	switch {
 	case errors.Is(err, fs.ErrNotExist) || err == nil && digest(now) == note.Written && !note.Shared:
-		u.same = true
+		u.Same = true
 		err = note.putBack(path)
 	case err != nil:
 		return u, fmt.Errorf("reading the settings: %w", err)
@@ -225,7 +226,7 @@ func undo(path string) (u undone, err error) {
 		return u, fmt.Errorf("%s has been changed since an earlier version wrote it: "+
 			"take the settings out by hand (%s), then remove %s", path, before, path+connectNote)
 	default:
-		u.kept, err = note.takeOut(path, now)
+		u.Kept, err = note.takeOut(path, now)
 	}
 	if err == nil {
 		err = os.Remove(path + connectNote)
