@@ -53,6 +53,7 @@ type Mail struct {
 	From               string   // as in the header From
 	To                 []string // addresses; none where it is for accounts only
 	Accounts           bool     // each account's own addresses are mailed what is about it
+	Links              bool     // it mails the portal's links
 	Username, Password string
 	Timeout            time.Duration
 	CA                 string
@@ -99,6 +100,19 @@ func (m *Mail) HearOwners(event string) bool {
 	return m.Accounts && slices.Contains(accountEvents, event) && hears(m.Events, event)
 }
 
+// MailsLinks is what mails the portal's links, nil for nothing.
+func (c *Config) MailsLinks() *Mail {
+	if c.Portal == nil || c.Portal.URL == "" {
+		return nil
+	}
+	for i := range c.Alerts.Mails {
+		if c.Alerts.Mails[i].Links {
+			return &c.Alerts.Mails[i]
+		}
+	}
+	return nil
+}
+
 // Hear reports whether anybody is told of an event.
 func (a *Alerts) Hear(event string) bool {
 	for i := range a.Webhooks {
@@ -137,7 +151,7 @@ func (w Webhook) Digest() string {
 // Digest is as that of a webhook.
 func (m Mail) Digest() string {
 	return digestText(m.Name, m.Server(), string(m.TLS), m.From, strings.Join(m.To, "\n"), m.Username, m.Password,
-		strconv.FormatBool(m.Accounts), m.Timeout.String(), m.CA, strings.Join(m.Events, "\n"))
+		strconv.FormatBool(m.Accounts), strconv.FormatBool(m.Links), m.Timeout.String(), m.CA, strings.Join(m.Events, "\n"))
 }
 
 func digestText(parts ...string) string {
@@ -160,6 +174,7 @@ type printedMail struct {
 	From     string   `json:"from"`
 	To       []string `json:"to"`
 	Accounts bool     `json:"accounts"`
+	Links    bool     `json:"links"`
 	Username string   `json:"username,omitempty"`
 	Timeout  string   `json:"timeout"`
 	CA       string   `json:"ca,omitempty"`
@@ -172,8 +187,8 @@ func (w *Webhook) printed() printedWebhook {
 }
 
 func (m *Mail) printed() printedMail {
-	return printedMail{m.Server(), m.TLS, m.From, m.To, m.Accounts, m.Username, m.Timeout.String(), digestOf(m.CA),
-		m.Events}
+	return printedMail{m.Server(), m.TLS, m.From, m.To, m.Accounts, m.Links, m.Username, m.Timeout.String(),
+		digestOf(m.CA), m.Events}
 }
 
 // MarshalJSON prints it without secrets.
@@ -286,13 +301,17 @@ var mailGrammar = grammar{
 				"network."},
 		{name: "from", kind: aText(320), required: true, example: `"Fareway <fareway@example.com>"`,
 			doc: "Whom the mail is from."},
-		{name: "to", kind: aList, instead: "required, but with `accounts`", example: `["ops@example.com"]`,
+		{name: "to", kind: aList, instead: "required, but with `accounts` or `links`", example: `["ops@example.com"]`,
 			doc: "The addresses that it is for, up to 50."},
 		{name: "accounts", kind: aFlag, fallback: `false`, example: "true",
 			doc: "Whether accounts' own addresses (`fareway gateway account set-mail`) are mailed what is about their " +
 				"account, " +
 				"in words for its owner. Each account gets its own, at most 4 mails a day of one event, and nothing that is the " +
 				"operator's. `events` narrows it. One block only may have it."},
+		{name: "links", kind: aFlag, fallback: `false`, example: "true",
+			doc: "Whether the links of the portal are mailed by it, too: invitations, and new passwords, for which people can " +
+				"ask on the page for signing in, who don't run the gateway. It needs `url` in the block `portal`, for no link " +
+				"may lead where a visitor says. One block only may have it."},
 		{name: "username", kind: aText(320), instead: "nobody logs in", example: `"fareway@example.com"`,
 			doc: "Who logs in at the server."},
 		{name: "password", kind: aText(4096), secret: true, instead: "nobody logs in", example: `env("SMTP_PASSWORD")`,
@@ -322,6 +341,13 @@ func (l *loader) alerts(file *section) (a Alerts) {
 			if m.Accounts && slices.ContainsFunc(a.Mails, func(other Mail) bool { return other.Accounts }) {
 				s.fail(b.DefRange(), "Accounts mailed twice", "Another mail block above has accounts = true, and who has an "+
 					"account would get each mail from both. Leave it in one of them.")
+			}
+			if m.Links && slices.ContainsFunc(a.Mails, func(other Mail) bool { return other.Links }) {
+				s.fail(b.DefRange(), "Links mailed twice", "Another mail block above has links = true. Leave it in one of them.")
+			}
+			if m.Links && (l.config.Portal == nil || l.config.Portal.URL == "") {
+				s.fail(b.DefRange(), "Links to nowhere", "With links = true the portal's links are mailed, and they begin with "+
+					"its url: write portal { url = \"https://ai.example.com\" }.")
 			}
 			a.Mails = append(a.Mails, m)
 		}
@@ -464,6 +490,7 @@ func (s *section) mail() Mail {
 	s.pem("ca", &m.CA)
 	m.Events = s.events()
 	s.flag("accounts", &m.Accounts)
+	s.flag("links", &m.Links)
 	tls := string(m.TLS)
 	s.oneOf("tls", &tls)
 	m.TLS = MailTLS(tls)
@@ -491,9 +518,9 @@ func (s *section) mail() Mail {
 		s.fail(attr.Expr.Range(), "Too many recipients", fmt.Sprintf("There may be %d. Use a mailing list.", maxRecipients))
 	} else if list, ok := exprOf(attr).(*hclsyntax.TupleConsExpr); ok && len(list.Exprs) == 0 {
 		s.fail(list.Range(), "Nobody to mail to", "Name at least one address, as in [\"ops@example.com\"].")
-	} else if attr == nil && !m.Accounts {
+	} else if attr == nil && !m.Accounts && !m.Links {
 		s.fail(s.header, "Nobody to mail to", "Name addresses, as in to = [\"ops@example.com\"], or write "+
-			"accounts = true, for mails to the accounts' own addresses.")
+			"accounts = true, for mails to the accounts' own addresses, or links = true, for links of the portal.")
 	}
 	if m.Accounts && len(m.Events) > 0 && !slices.ContainsFunc(m.Events, m.HearOwners) {
 		s.fail(s.anyOf("events"), "Nothing for accounts", "None of these events is about an account. Those are "+

@@ -86,6 +86,8 @@ func TestEveryAttributeDecides(t *testing.T) {
 				switch rule.name { // they need another one
 				case "sha256":
 					text = "gateway {\n  plugin_dir = \"plugins\"\n}\n" + text
+				case "links":
+					text += "portal {\n  url = \"https://ai.example.com\"\n}\n"
 				case "plugin":
 					const other = "plugin = \"anthropic\"\n  config {\n    api_key = env(\"SECRET_TOKEN\")\n  }"
 					text = map[string]string{rule.example: minimal,

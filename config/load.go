@@ -271,8 +271,8 @@ func (l *loader) load() *Config {
 	l.config.DecisionLog = l.decisionLog(file)
 	l.config.Outcomes = l.outcomes(file)
 	l.config.Cache = l.cache(file)
-	l.config.Alerts = l.alerts(file)
 	l.config.Portal = l.portal(file)
+	l.config.Alerts = l.alerts(file)
 	for _, o := range l.opts.Objections {
 		at := file.header
 		for _, block := range slices.Backward(file.blocks[o.Block]) {

@@ -3,6 +3,7 @@ package admin
 import (
 	"context"
 	"errors"
+	"fmt"
 	"net/http"
 	"time"
 
@@ -21,6 +22,12 @@ type NewInvitation struct {
 	Account  string          `json:"account,omitempty"` // by name or id
 	Role     people.Role     `json:"role,omitempty"`
 	Operator people.Operator `json:"operator,omitempty"`
+	Mail     bool            `json:"mail,omitempty"` // the link is mailed to them, too
+}
+
+// NewReset is what POST /fareway/portal/people/{email}/reset takes; it may be empty.
+type NewReset struct {
+	Mail bool `json:"mail,omitempty"`
 }
 
 // PortalLink is a link to hand over: whoever has it may use it, once.
@@ -30,6 +37,10 @@ type PortalLink struct {
 	Path    string     `json:"path"`
 	Email   string     `json:"email,omitempty"`
 	Expires *time.Time `json:"expires,omitempty"`
+	// Mailed: it was mailed to Email. MailError is why it was not, where that was asked for: the link is good all the
+	// same.
+	Mailed    bool   `json:"mailed,omitempty"`
+	MailError string `json:"mail_error,omitempty"`
 }
 
 // PortalPerson is a person, with what they are in accounts.
@@ -141,11 +152,20 @@ func (a *API) invite(r *http.Request) (any, error) {
 		}
 		v.Account = account.ID
 	}
+	if in.Mail {
+		if err := a.mailsLinks(); err != nil {
+			return nil, err
+		}
+	}
 	token, v, err := p.Invite(r.Context(), v)
 	if err != nil {
 		return nil, err
 	}
-	return linkOf(at, token, v), nil
+	link := linkOf(at, token, v)
+	if in.Mail {
+		MailLink(r.Context(), a.engine, &link, &v, fmt.Sprintf)
+	}
+	return link, nil
 }
 
 func (a *API) resetPerson(r *http.Request) (any, error) {
@@ -157,11 +177,26 @@ func (a *API) resetPerson(r *http.Request) (any, error) {
 	if err != nil {
 		return nil, err
 	}
+	var in NewReset
+	if r.ContentLength != 0 {
+		if in, err = readJSON[NewReset](r); err != nil {
+			return nil, err
+		}
+	}
+	if in.Mail {
+		if err := a.mailsLinks(); err != nil {
+			return nil, err
+		}
+	}
 	token, v, err := p.InviteReset(r.Context(), person.ID, "")
 	if err != nil {
 		return nil, err
 	}
-	return linkOf(at, token, v), nil
+	link := linkOf(at, token, v)
+	if in.Mail {
+		MailLink(r.Context(), a.engine, &link, &v, fmt.Sprintf)
+	}
+	return link, nil
 }
 
 func (a *API) setPersonState(r *http.Request) (any, error) {

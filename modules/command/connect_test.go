@@ -504,7 +504,8 @@ func TestConnectHonoursTheClientsOwnFolders(t *testing.T) {
 				variables[name] = value
 			}
 			getenv := func(name string) string { return variables[name] }
-			require.Equal(t, want, c.File(connect.Gateway{Family: c.Families[0]}).Locate("/home/ann", getenv), "%s %s", client, set)
+			file := c.File(connect.Gateway{Family: c.Families[0]})
+			require.Equal(t, want, file.Locate("/home/ann", getenv), "%s %s", client, set)
 		}
 	}
 }

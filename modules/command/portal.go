@@ -47,7 +47,15 @@ func (t *target) portalLink(cmd *cobra.Command, v *admin.PortalLink) (string, er
 func printPortalLink(w io.Writer, link, what string, v *admin.PortalLink) {
 	fmt.Fprintf(w, "%s\n\n%s Whoever has the link may use it, once, until %s.\nIt is not shown again.\n", link, what,
 		human.Moment(*v.Expires))
+	switch {
+	case v.Mailed:
+		fmt.Fprintf(w, "It was mailed to %s.\n", v.Email)
+	case v.MailError != "":
+		fmt.Fprintf(w, "It could not be mailed, so hand it over yourself: %s\n", v.MailError)
+	}
 }
+
+const mailUsage = "mail the link to them, too (a mail block of the alerts with links = true)"
 
 // portalLinkCommand makes a link and prints it.
 func portalLinkCommand(cmd *cobra.Command, to *target, out *output, path string, in any,
@@ -102,6 +110,7 @@ all, support helps accounts, and read-only looks.`,
 		},
 	}
 	cmd.Flags().StringVar(&in.Account, "account", "", "the `NAME` of an account")
+	cmd.Flags().BoolVar(&in.Mail, "mail", false, mailUsage)
 	cmd.Flags().StringVar(&role, "role", "", "what they are there: owner, member or viewer (default member)")
 	cmd.Flags().StringVar(&operator, "operator", "", "what they are for the gateway: admin, support or read-only")
 	to.addFlags(cmd)
@@ -272,6 +281,7 @@ func portalResetCommand() *cobra.Command {
 	var (
 		to  target
 		out output
+		in  admin.NewReset
 	)
 	cmd := &cobra.Command{
 		Use:   "reset EMAIL",
@@ -282,11 +292,12 @@ that it reaches nobody else.`,
 		Example: "  fareway gateway portal reset ann@example.com",
 		Args:    exactly("EMAIL"),
 		RunE: func(cmd *cobra.Command, args []string) error {
-			return portalLinkCommand(cmd, &to, &out, personPath(args[0])+"/reset", nil, func(v *admin.PortalLink) string {
+			return portalLinkCommand(cmd, &to, &out, personPath(args[0])+"/reset", in, func(v *admin.PortalLink) string {
 				return "This sets a new password of " + v.Email + "."
 			})
 		},
 	}
+	cmd.Flags().BoolVar(&in.Mail, "mail", false, mailUsage)
 	to.addFlags(cmd)
 	out.addFlag(cmd)
 	return cmd

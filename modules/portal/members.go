@@ -18,15 +18,15 @@ import (
 // shownPeople is how many people a page shows.
 const shownPeople = 100
 
-func showMembers(v *visit) error { return v.membersPage("", "") }
+func showMembers(v *visit) error { return v.membersPage(nil) }
 
-func (v *visit) membersPage(link, invited string) error {
+func (v *visit) membersPage(link *views.MadeLink) error {
 	id := v.viewer.Account.ID
 	members, err := v.service.Members(v.r.Context(), id, v.r.URL.Query().Get("after"), shownPeople+1)
 	if err != nil {
 		return err
 	}
-	view := views.Members{Link: link, Invited: invited}
+	view := views.Members{Link: link}
 	if len(members) > shownPeople {
 		members = members[:shownPeople]
 		view.More = members[shownPeople-1].Email
@@ -40,8 +40,17 @@ func (v *visit) membersPage(link, invited string) error {
 	return v.show(views.MembersPage(v.page("Members"), view))
 }
 
-// invitationLink is the address of an invitation, where this browser is.
-func (v *visit) invitationLink(token string) string { return v.origin() + admin.InvitationPath + token }
+// linkOf is the link of an invitation, where this browser is. Where links are mailed, and mail asks for that, it is
+// mailed, too, and leads where the configuration says.
+func (v *visit) linkOf(token string, made *people.Invitation, mail bool) *views.MadeLink {
+	link := &views.MadeLink{PortalLink: admin.PortalLink{URL: v.origin(), Path: admin.InvitationPath + token,
+		Email: made.Email, Expires: &made.Expires}}
+	if g := v.engine.Current(); mail && g != nil && g.Config.MailsLinks() != nil {
+		admin.MailLink(v.r.Context(), v.engine, &link.PortalLink, made, v.language.Text)
+	}
+	link.Address = link.URL + link.Path
+	return link
+}
 
 func changeMembers(v *visit) error {
 	form, err := v.form()
@@ -55,7 +64,7 @@ func changeMembers(v *visit) error {
 		var made people.Invitation
 		if token, made, err = v.service.Invite(ctx, people.Invitation{Email: form.Get("email"), Account: id,
 			Role: people.Role(form.Get("role")), By: v.person.Email, Maker: v.person.ID}); err == nil {
-			return v.membersPage(v.invitationLink(token), made.Email)
+			return v.membersPage(v.linkOf(token, &made, true))
 		}
 	case "role":
 		if err = v.service.SetRole(ctx, id, person, people.Role(form.Get("role"))); err == nil {
@@ -77,7 +86,7 @@ func changeMembers(v *visit) error {
 	}
 	if text, ok := v.refusedText(err); ok {
 		v.status, v.fault = http.StatusBadRequest, text
-		return v.membersPage("", "")
+		return v.membersPage(nil)
 	}
 	return err
 }

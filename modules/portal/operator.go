@@ -75,17 +75,16 @@ func makeAccount(v *visit) error {
 	return nil
 }
 
-func showAccount(v *visit) error { return v.accountPage(v.r.PathValue("id"), "", "") }
+func showAccount(v *visit) error { return v.accountPage(v.r.PathValue("id"), nil) }
 
-func (v *visit) accountPage(id, link, invited string) error {
+func (v *visit) accountPage(id string, link *views.MadeLink) error {
 	a := account{v.api(v.engine, v.actor()), id}
 	is, err := a.read(v.r.Context())
 	if err != nil {
 		return err
 	}
 	a.id = is.ID
-	view := views.OperatorAccount{Account: is, Plans: v.plans(), May: v.powers(), Link: link,
-		Invited: invited}
+	view := views.OperatorAccount{Account: is, Plans: v.plans(), May: v.powers(), Link: link}
 	if view.Keys, view.NextKeys, err = a.keys(v.r.Context(), v.r.URL.Query().Get("keys-after")); err != nil {
 		return err
 	}
@@ -141,7 +140,7 @@ func changeAccount(v *visit) error {
 	if was := form.Get("was"); act == "plan" && was != is.Plan || act == "state" && was != is.State {
 		v.status = http.StatusConflict
 		v.fault = v.language.Text("Somebody has changed it meanwhile: nothing was done. This is how it is now.")
-		return v.accountPage(id, "", "")
+		return v.accountPage(id, nil)
 	}
 	switch act {
 	case "credit":
@@ -174,9 +173,10 @@ func changeAccount(v *visit) error {
 		}
 	case "invite":
 		var token string
-		if token, _, err = v.service.Invite(v.acting(), people.Invitation{Email: form.Get("email"), Account: id,
+		var made people.Invitation
+		if token, made, err = v.service.Invite(v.acting(), people.Invitation{Email: form.Get("email"), Account: id,
 			Role: people.RoleOwner, By: v.person.Email, Maker: v.person.ID}); err == nil {
-			return v.accountPage(id, v.invitationLink(token), form.Get("email"))
+			return v.accountPage(id, v.linkOf(token, &made, true))
 		}
 	default:
 		return errBadForm
@@ -187,7 +187,7 @@ func changeAccount(v *visit) error {
 	}
 	if text, ok := v.refusedText(err); ok {
 		v.status, v.fault = http.StatusBadRequest, text
-		return v.accountPage(id, "", "")
+		return v.accountPage(id, nil)
 	}
 	return err
 }
@@ -255,14 +255,14 @@ func showConfiguration(v *visit) error {
 	return v.show(views.ConfigurationPage(v.page("Configuration"), view))
 }
 
-func showPeople(v *visit) error { return v.peoplePage("", "") }
+func showPeople(v *visit) error { return v.peoplePage(nil) }
 
-func (v *visit) peoplePage(link, whom string) error {
+func (v *visit) peoplePage(link *views.MadeLink) error {
 	list, err := v.service.People(v.r.Context(), v.r.URL.Query().Get("after"), shownPeople+1)
 	if err != nil {
 		return err
 	}
-	view := views.OperatorPeople{Link: link, For: whom, May: v.powers()}
+	view := views.OperatorPeople{Link: link, May: v.powers()}
 	if len(list) > shownPeople {
 		list = list[:shownPeople]
 		view.Next = list[shownPeople-1].Email
@@ -305,11 +305,11 @@ func changePeople(v *visit) error {
 	switch text, ok := v.refusedText(err); {
 	case ok:
 		v.status, v.fault = http.StatusBadRequest, text
-		return v.peoplePage("", "")
+		return v.peoplePage(nil)
 	case err != nil:
 		return err
 	case token != "":
-		return v.peoplePage(v.invitationLink(token), made.Email)
+		return v.peoplePage(v.linkOf(token, &made, act == "invite"))
 	}
 	v.done("/portal/operator/people", notice)
 	return nil

@@ -34,6 +34,8 @@ var (
 var places = []place{
 	{pattern: "GET /portal/sign-in", open: true, serve: showSignIn},
 	{pattern: "POST /portal/sign-in", open: true, serve: signIn},
+	{pattern: "GET /portal/forgotten", open: true, serve: showForgotten},
+	{pattern: "POST /portal/forgotten", open: true, serve: forgetPassword},
 	{pattern: "POST /portal/sign-in/code", open: true, serve: enterCode},
 	{pattern: "POST /portal/sign-out", open: true, serve: signOut},
 	{pattern: "GET /portal/invitation/{token}", open: true, serve: showInvitation},

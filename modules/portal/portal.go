@@ -49,9 +49,11 @@ type Handler struct {
 	guard  *http.CrossOriginProtection
 	site   http.Handler // the server that serves it, nil where that is not known
 	live   liveViews
-	mu     sync.Mutex
-	local  *admin.Local
-	of     *engine.Engine // whose API it is
+	// letters has a place for each link that is made and mailed at a time for who has asked.
+	letters chan struct{}
+	mu      sync.Mutex
+	local   *admin.Local
+	of      *engine.Engine // whose API it is
 }
 
 // CaddyModule returns the Caddy module information.
@@ -90,7 +92,7 @@ func (h *Handler) Provision(ctx caddy.Context) error {
 
 func (h *Handler) prepare(e func() *engine.Engine, log *slog.Logger) {
 	h.engine, h.log, h.guard = e, log, http.NewCrossOriginProtection()
-	h.live.over = make(chan struct{})
+	h.live.over, h.letters = make(chan struct{}), make(chan struct{}, maxLetters)
 	h.mux = http.NewServeMux()
 	for _, p := range places {
 		h.mux.HandleFunc(p.pattern, func(w http.ResponseWriter, r *http.Request) { h.enter(w, r, &p) })

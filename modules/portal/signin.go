@@ -21,7 +21,7 @@ func showSignIn(v *visit) error {
 
 func (v *visit) signInPage(email, next string) error {
 	return v.show(views.SignInPage(v.page("Sign in"), views.SignIn{Email: email, Next: next,
-		Issuers: v.service.Issuers()}))
+		Issuers: v.service.Issuers(), Forgotten: v.mailsLinks()}))
 }
 
 func signIn(v *visit) error {
@@ -147,6 +147,10 @@ func acceptInvitation(v *visit) error {
 	}
 	if err != nil {
 		return err
+	}
+	if in == "" { // a second factor is asked for
+		v.done("/portal/sign-in", "new-password")
+		return nil
 	}
 	v.keep(in)
 	v.done("/portal/", "welcome")

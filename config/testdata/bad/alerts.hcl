@@ -71,6 +71,18 @@ alerts {
     accounts = true
   }
 
+  mail "links" {
+    server = "smtp.example.test"
+    from   = "fareway@example.test"
+    links  = true
+  }
+
+  mail "more links" {
+    server = "smtp.example.test"
+    from   = "fareway@example.test"
+    links  = true
+  }
+
   slack "ops" {
   }
 }

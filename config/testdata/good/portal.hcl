@@ -41,3 +41,11 @@ route "small" {
     output = 0.20
   }
 }
+
+alerts {
+  mail "links" {
+    server = "smtp.example.test"
+    from   = "fareway@example.test"
+    links  = true
+  }
+}

@@ -64,7 +64,8 @@ func TestAskReadsAStream(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			got, err := Ask(t.Context(), fakeGateway(t, 200, map[string]string{s.Path: c.body}), "fwk_key", s, http.DefaultClient.Do)
+			url := fakeGateway(t, 200, map[string]string{s.Path: c.body})
+			got, err := Ask(t.Context(), url, "fwk_key", s, http.DefaultClient.Do)
 			if c.want != "" {
 				require.ErrorContains(t, err, c.want)
 				return

@@ -221,8 +221,8 @@ console.log(reply.output_text);
 			{"ANTHROPIC_API_KEY", []string{"messages"}, outranks}, {"ANTHROPIC_MODEL", []string{"messages"}, outranks},
 			{name: "QWEN_CODE_SIMPLE", does: "would not read its settings file"},
 		},
-		Checked: "Variables that it would use in place of these were looked for in this environment and in the .env files of " +
-			"the home\nfolder; not in those of projects.",
+		Checked: "Variables that it would use in place of these were looked for in this environment and in the .env files " +
+			"of the home\nfolder; not in those of projects.",
 	},
 }
 

@@ -62,7 +62,7 @@ func forgetSessions(ctx context.Context, path string) (err error) {
 	}
 	defer func() { err = errors.Join(err, db.Close()) }()
 	for _, statement := range []string{`DELETE FROM portal_sessions`, `DELETE FROM portal_challenges`,
-		`DELETE FROM portal_invitations WHERE reset = 1 OR email = ''`,
+		`DELETE FROM portal_invitations WHERE reset <> 0 OR email = ''`,
 		// What is put back lacks the payments since then, and where it is a second gateway the first one pays, too.
 		`UPDATE portal_top_ups SET active = 0, why = 'put back from a backup' WHERE active = 1`} {
 		if _, err := db.ExecContext(ctx, statement); err != nil {

@@ -35,14 +35,32 @@ func readInvitation(row scanner) (v Invitation, err error) {
 	var reset, created, expires int64
 	err = row.Scan(&v.ID, &v.Email, &v.Account, &v.Role, &v.Operator, &reset, &v.Person, &v.By, &v.Maker, &created,
 		&expires)
-	v.Reset, v.Created, v.Expires, v.first = reset != 0, moment(created), moment(expires), v.Email == ""
+	v.Reset, v.KeepsFactors, v.first = reset != noReset, reset == resetKeeping, v.Email == ""
+	v.Created, v.Expires = moment(created), moment(expires)
 	return v, err
+}
+
+// What the column reset has.
+const (
+	noReset int64 = iota
+	resetAll
+	resetKeeping
+)
+
+func (v *Invitation) resets() int64 {
+	switch {
+	case v.KeepsFactors:
+		return resetKeeping
+	case v.Reset:
+		return resetAll
+	}
+	return noReset
 }
 
 func (t *tx) insertInvitation(v *Invitation, hash string) error {
 	_, err := t.exec(`INSERT INTO portal_invitations (id, hash, email, account, role, operator, reset, person, made_by,
 		maker, created, expires) VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12)`, v.ID, hash, v.Email, v.Account,
-		string(v.Role), string(v.Operator), flag(v.Reset), v.Person, v.By, v.Maker, nanos(v.Created),
+		string(v.Role), string(v.Operator), v.resets(), v.Person, v.By, v.Maker, nanos(v.Created),
 		nanos(v.Expires))
 	return err
 }
@@ -166,8 +184,65 @@ func (s *Service) inviteReset(ctx context.Context, person string, by Person, mos
 	return token, v, nil
 }
 
+const (
+	// forgottenFor is how long the link is good that somebody has asked for, and forgottenEvery the least time between
+	// two of one person.
+	forgottenFor   = time.Hour
+	forgottenEvery = 5 * time.Minute
+)
+
+// ForgetPassword makes the link by which a person who has a password sets a new one, for who has asked for that; it has
+// to go to the person's e-mail and nowhere else. The token is "" where there is no link to be had: nobody has this
+// e-mail, or signs in by a password with it, they run the gateway (others help those), are disabled, or got one just
+// now. Who asks isn't told which, and not by how long it takes either. The second factor stays.
+func (s *Service) ForgetPassword(ctx context.Context, email string) (token string, v Invitation, err error) {
+	if email, err = CleanEmail(email); err != nil {
+		return "", v, nil //nolint:nilerr // nobody has it
+	}
+	s.purge(ctx)
+	now, id := s.now(), newID("invitation")
+	fresh, hash := newToken()
+	ctx = ledger.WithActor(ctx, email+" via portal")
+	err = s.store.transact(ctx, func(t *tx) error {
+		token = ""
+		p, found, err := t.findPerson(`p.email = $1`, email)
+		if err != nil || !found || p.password == "" || p.Disabled || p.Operator != "" {
+			return err
+		}
+		var lately int64
+		if _, err := t.find(`SELECT count(*) FROM portal_invitations WHERE person = $1 AND reset = $2 AND created > $3`,
+			[]any{p.ID, resetKeeping, nanos(now.Add(-forgottenEvery))}, &lately); err != nil || lately > 0 {
+			return err
+		}
+		if _, err := t.exec(`DELETE FROM portal_invitations WHERE person = $1 AND reset = $2`, p.ID,
+			resetKeeping); err != nil {
+			return err
+		}
+		token = fresh
+		v = Invitation{ID: id, Email: p.Email, Reset: true, KeepsFactors: true, Person: p.ID, By: ledger.ActorOf(ctx),
+			Created: now, Expires: now.Add(forgottenFor)}
+		t.note("portal.forget_password", "", p.ID, map[string]any{"email": p.Email})
+		return t.insertInvitation(&v, hash)
+	})
+	if err != nil {
+		return "", v, err
+	}
+	return token, v, nil
+}
+
+// AdmitForgotten is a ThrottledError where too many such links were asked for from somewhere: each is counted as a
+// sign-in that has failed.
+func (s *Service) AdmitForgotten(ctx context.Context, c Client) error {
+	from := throttle{s: s, address: networkOf(c)}
+	if err := from.checkAddress(ctx); err != nil {
+		return err
+	}
+	_, _, _ = s.o.Limiter.Acquire(ctx, from.ask()) // one that is away counts for itself
+	return nil
+}
+
 func (t *tx) withdrawResets(person string) error {
-	_, err := t.exec(`DELETE FROM portal_invitations WHERE person = $1 AND reset = 1`, person)
+	_, err := t.exec(`DELETE FROM portal_invitations WHERE person = $1 AND reset <> 0`, person)
 	return err
 }
 
@@ -284,7 +359,8 @@ func (t *tx) take(v *Invitation, now time.Time) error {
 
 // Accept makes a person of who has the link of an invitation, or sets the password of one anew, and lets them in.
 // ErrSignInFirst: there is a person of this e-mail, who accepts by AcceptAs. For whoever invites may write any e-mail,
-// and has the link, too.
+// and has the link, too. The token is "" where somebody has set a new password and has to sign in with that, for they
+// have a second factor.
 func (s *Service) Accept(ctx context.Context, token string, a Acceptance, c Client) (string, Session, error) {
 	r, err := s.store.read(ctx)
 	if err != nil {
@@ -440,6 +516,9 @@ func (t *tx) reset(v *Invitation, password string, c Client, now time.Time, in *
 	if p.Disabled {
 		return fmt.Errorf("%w: ask whoever gave you the link", ErrExpired)
 	}
+	if v.KeepsFactors {
+		return t.resetPassword(&p, v, password, c, now, in)
+	}
 	for _, statement := range []string{
 		`UPDATE portal_people SET totp = '', totp_next = '' WHERE id = $1`,
 		`DELETE FROM portal_recovery WHERE person = $1`,
@@ -461,5 +540,22 @@ func (t *tx) reset(v *Invitation, password string, c Client, now time.Time, in *
 	}
 	t.note("portal.reset", "", p.ID, map[string]any{"email": p.Email, "invitation": v.ID})
 	in.Token, in.Session, err = t.startSession(&p, c, "invitation", now)
+	return err
+}
+
+// resetPassword is reset where what else somebody proves themselves with stays: who is asked for more has to sign in.
+func (t *tx) resetPassword(p *personRow, v *Invitation, password string, c Client, now time.Time, in *SignedIn) error {
+	if p.Operator != "" { // by now
+		return fmt.Errorf("%w: ask who runs this gateway for a link", ErrExpired)
+	}
+	if err := t.setPassword(p, password, ""); err != nil {
+		return err
+	}
+	t.note("portal.reset_password", "", p.ID, map[string]any{"email": p.Email, "invitation": v.ID})
+	if p.HasTOTP {
+		return nil
+	}
+	var err error
+	in.Token, in.Session, err = t.startSession(p, c, "invitation", now)
 	return err
 }

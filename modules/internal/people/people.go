@@ -194,17 +194,19 @@ type Session struct {
 // Invitation is a link that makes somebody a person, or more of one, or lets one set a password anew (Reset). Who has
 // the link may.
 type Invitation struct {
-	ID       string    `json:"id"`
-	Email    string    `json:"email"` // "": whoever accepts says it (FirstLink)
-	Account  string    `json:"account,omitempty"`
-	Role     Role      `json:"role,omitempty"` // in the account
-	Operator Operator  `json:"operator,omitempty"`
-	Reset    bool      `json:"reset,omitempty"`
-	Person   string    `json:"person,omitempty"` // of a reset
-	By       string    `json:"by"`               // who has made it
-	Maker    string    `json:"maker,omitempty"`  // the person who has, with whose right it ends; "": no person
-	Created  time.Time `json:"created"`
-	Expires  time.Time `json:"expires"`
+	ID       string   `json:"id"`
+	Email    string   `json:"email"` // "": whoever accepts says it (FirstLink)
+	Account  string   `json:"account,omitempty"`
+	Role     Role     `json:"role,omitempty"` // in the account
+	Operator Operator `json:"operator,omitempty"`
+	Reset    bool     `json:"reset,omitempty"`
+	// KeepsFactors: of a reset, only the password is new; who has a second factor is asked for it.
+	KeepsFactors bool      `json:"keeps_factors,omitempty"`
+	Person       string    `json:"person,omitempty"` // of a reset
+	By           string    `json:"by"`               // who has made it
+	Maker        string    `json:"maker,omitempty"`  // the person who has, with whose right it ends; "": no person
+	Created      time.Time `json:"created"`
+	Expires      time.Time `json:"expires"`
 
 	first bool // of the first operator: see FirstLink
 }

@@ -522,7 +522,7 @@ func OperatorAccountPage(p *Page, v OperatorAccount) templ.Component {
 				}()
 			}
 			ctx = templ.InitializeContext(ctx)
-			templ_7745c5c3_Err = LinkMade(p, v.Link, v.Invited).Render(ctx, templ_7745c5c3_Buffer)
+			templ_7745c5c3_Err = LinkMade(p, v.Link).Render(ctx, templ_7745c5c3_Buffer)
 			if templ_7745c5c3_Err != nil {
 				return templ_7745c5c3_Err
 			}
@@ -1977,7 +1977,7 @@ func OperatorPeoplePage(p *Page, v OperatorPeople) templ.Component {
 				}()
 			}
 			ctx = templ.InitializeContext(ctx)
-			templ_7745c5c3_Err = LinkMade(p, v.Link, v.For).Render(ctx, templ_7745c5c3_Buffer)
+			templ_7745c5c3_Err = LinkMade(p, v.Link).Render(ctx, templ_7745c5c3_Buffer)
 			if templ_7745c5c3_Err != nil {
 				return templ_7745c5c3_Err
 			}

@@ -34,6 +34,8 @@ type SignIn struct {
 	Email   string
 	Next    string   // where to go then, a path of the portal
 	Issuers []string // names of those of OpenID Connect
+	// Forgotten: who has forgotten their password can ask for a link.
+	Forgotten bool
 }
 
 // Code asks for the second factor.
@@ -154,8 +156,7 @@ type ConnectClient struct {
 type Members struct {
 	Members     []people.Member
 	Invitations []people.Invitation
-	Link        string // of an invitation that was just made
-	Invited     string // whom it is for
+	Link        *MadeLink
 	More        string // after whom more are
 }
 
@@ -191,8 +192,7 @@ type OperatorAccount struct {
 	Acts     []admin.Act
 	Plans    []string
 	May      Powers
-	// Link is one that was just made, for whom.
-	Link, Invited string
+	Link     *MadeLink
 }
 
 // Powers are what an operator may do.
@@ -251,8 +251,7 @@ type File struct{ Path, Text string }
 type OperatorPeople struct {
 	People []people.Person
 	Next   string
-	Link   string
-	For    string
+	Link   *MadeLink
 	May    Powers
 }
 
@@ -277,3 +276,9 @@ func (v *Requests) older() string {
 
 // OneLine is a text whose lines run on.
 func OneLine(text string) string { return strings.ReplaceAll(text, "\n", " ") }
+
+// MadeLink is a link that was just made for somebody, to hand over; nil for none.
+type MadeLink struct {
+	admin.PortalLink
+	Address string // all of it
+}

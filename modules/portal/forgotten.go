@@ -1,0 +1,71 @@
+package portal
+
+import (
+	"context"
+	"time"
+
+	"github.com/fareway/fareway/modules/admin"
+	"github.com/fareway/fareway/modules/internal/people"
+	"github.com/fareway/fareway/modules/portal/views"
+)
+
+const (
+	// maxLetters is how many links are made and mailed at a time for those who have asked, and letterTimeout how long one
+	// may take.
+	maxLetters    = 4
+	letterTimeout = 2 * time.Minute
+	// letterWait is what who asks beyond that is told to wait.
+	letterWait = 30 * time.Second
+)
+
+// mailsLinks reports whether links are mailed here.
+func (v *visit) mailsLinks() bool {
+	g := v.engine.Current()
+	return g != nil && g.Config.MailsLinks() != nil
+}
+
+func showForgotten(v *visit) error {
+	if !v.mailsLinks() {
+		return errNotFound
+	}
+	return v.show(views.ForgottenPage(v.page("Password forgotten"), false))
+}
+
+// forgetPassword mails somebody who has forgotten their password a link to set a new one. The answer is the same
+// whoever asks, and is there before anything is looked up.
+func forgetPassword(v *visit) error {
+	if !v.mailsLinks() {
+		return errNotFound
+	}
+	form, err := v.form()
+	if err != nil {
+		return err
+	}
+	if err := v.service.AdmitForgotten(v.r.Context(), v.client); err != nil {
+		return err
+	}
+	select {
+	case v.letters <- struct{}{}:
+	default:
+		return &people.ThrottledError{Wait: letterWait}
+	}
+	ctx := context.WithoutCancel(v.r.Context())
+	go func() {
+		defer func() { <-v.letters }()
+		ctx, cancel := context.WithTimeout(ctx, letterTimeout)
+		defer cancel()
+		token, made, err := v.service.ForgetPassword(ctx, form.Get("email"))
+		if err != nil {
+			v.log.Error("making a link for a forgotten password", "error", err)
+			return
+		}
+		if token == "" {
+			return
+		}
+		link := &admin.PortalLink{Path: admin.InvitationPath + token}
+		if admin.MailLink(ctx, v.engine, link, &made, v.language.Text); link.MailError != "" {
+			v.log.Error("mailing a link for a forgotten password", "person", made.Person, "error", link.MailError)
+		}
+	}()
+	return v.show(views.ForgottenPage(v.page("Password forgotten"), true))
+}
