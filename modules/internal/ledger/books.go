@@ -40,7 +40,8 @@ type Books interface {
 	// Usage sums the settled requests in groups of q.By, ordered by them: accounts by name, keys by account and name.
 	// Without groups there is one row. Requests whose detail was pruned are in it by the sums of their days: where Since
 	// or Until is in the middle of a day, those of that day are left out; and those that were pruned before there were
-	// such sums have no day, route, tokens or cost.
+	// such sums have no day, route, tokens or cost. An account may have thousands of keys: who wants pages of usage by key
+	// asks Keys for a page of them and then for the usage of these, q.Keys; the account's total is asked for without.
 	Usage(ctx context.Context, q UsageQuery, each func(UsageRow) error) error
 	// Request is the whole record of one request, running or settled.
 	Request(ctx context.Context, id string) (RequestRecord, error)
@@ -112,9 +113,9 @@ const (
 // UsageQuery narrows and groups usage. Since and Until are about the settlement.
 type UsageQuery struct {
 	Query
-	Key     string // key id
-	Route   string
-	Profile string
+	Keys    []string // ids of keys: what is of any of them; none: of all. ErrNotFound where one of them is none
+	Route   string   // "": of all
+	Profile string   // "": of all
 	By      []Dimension
 }
 

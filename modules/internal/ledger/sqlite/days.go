@@ -2,6 +2,7 @@ package sqlite
 
 import (
 	"math"
+	"slices"
 
 	"zombiezen.com/go/sqlite"
 
@@ -197,7 +198,7 @@ func sumAll(conn *sqlite.Conn) error {
 const (
 	usageOfDays = usageRows + `days AS d JOIN keys AS k ON k.n = d.key ` + usageNarrowed +
 		`) GROUP BY account, key, route, day`
-	usageRows = `INSERT INTO temp.usage_rows SELECT account, key, route, day, ` + summedUsage + `, sum(gone) FROM (
+	usageRows = `INSERT INTO temp.usage_rows SELECT account, key, route, day, '', ` + summedUsage + `, sum(gone) FROM (
 	SELECT iif(?3, k.account, 0) AS account, iif(?4, d.key, 0) AS key, iif(?5, d.route, '') AS route,
 		iif(?6, d.day, 0) AS day, parts, settled, iif(?7, requests, whole_requests) AS requests,
 		iif(?7, pending, whole_pending) AS pending,
@@ -265,7 +266,10 @@ func (u *usage) readDays() (whole bool, err error) {
 	const day = 24 * 60 * 60 * 1_000_000_000
 	since, until := u.query.Bounds()
 	first, last := int64(math.MinInt64), int64(math.MaxInt64)
-	whole = true
+	// The sums know no profile yet.
+	if whole = !u.by[ledger.ByProfile] && u.query.Profile == ""; u.query.Profile != "" {
+		return false, nil
+	}
 	if since != math.MinInt64 {
 		if first = floorDiv(since, day); first*day != since {
 			first, whole = first+1, false
@@ -276,23 +280,24 @@ func (u *usage) readDays() (whole bool, err error) {
 			whole = false
 		}
 	}
-	var account, key int64
+	var account int64
 	if u.query.Account != "" {
 		if account, err = accountNumber(u.conn, u.query.Account); err != nil {
 			return false, err
 		}
 	}
-	if u.query.Key != "" {
-		if key, err = keyNumber(u.conn, u.query.Key); err != nil {
-			return false, err
+	args := []any{first, last, u.by[ledger.ByAccount] || u.by[ledger.ByKey], u.by[ledger.ByKey], u.by[ledger.ByRoute],
+		u.by[ledger.ByDay], u.routed, account, int64(0), u.query.Route, !whole, until}
+	for _, key := range append(u.keys, make([]int64, max(0, 1-len(u.keys)))...) { // 0 for all
+		switch args[8] = key; {
+		case err != nil:
+		case account != 0:
+			err = u.readOfAccount(account, slices.Clone(args))
+		default:
+			err = run(u.conn, usageOfDays, nil, args...)
 		}
 	}
-	args := []any{first, last, u.by[ledger.ByAccount] || u.by[ledger.ByKey], u.by[ledger.ByKey], u.by[ledger.ByRoute],
-		u.by[ledger.ByDay], u.routed, account, key, u.query.Route, !whole, until}
-	if account != 0 {
-		return whole, u.readOfAccount(account, args)
-	}
-	return whole, run(u.conn, usageOfDays, nil, args...)
+	return whole, err
 }
 
 func boolToInt(b bool) int64 {

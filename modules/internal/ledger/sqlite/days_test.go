@@ -65,7 +65,7 @@ func TestDaysAreTheirRequests(t *testing.T) {
 			{ledger.ByAccount, ledger.ByRoute, ledger.ByDay, ledger.ByKey},
 		} {
 			for _, q := range []ledger.UsageQuery{
-				{}, {Query: ledger.Query{Account: account}}, {Key: key}, {Route: "small"}, {Route: "small", Key: key},
+				{}, {Query: ledger.Query{Account: account}}, {Keys: []string{key}}, {Route: "small"}, {Route: "small", Keys: []string{key}},
 				{Query: ledger.Query{Since: first.Truncate(24*time.Hour).AddDate(0, 0, 1)}},
 				{Query: ledger.Query{Until: first.Truncate(24*time.Hour).AddDate(0, 0, 1)}},
 				{Query: ledger.Query{Until: last}},

@@ -18,12 +18,14 @@ type group struct {
 	account, key int64
 	route        string
 	day          int64 // since 1970
+	profile      string
 }
 
 // usage groups settled requests.
 type usage struct {
 	conn   *sqlite.Conn
 	query  ledger.UsageQuery
+	keys   []int64 // of the query
 	by     map[ledger.Dimension]bool
 	routed bool // grouped or narrowed by route
 	prices *tariffs
@@ -69,8 +71,9 @@ func newUsage(conn *sqlite.Conn, q ledger.UsageQuery) (*usage, error) {
 		most: maxGroups,
 	}
 	for _, d := range q.By {
-		if !slices.Contains([]ledger.Dimension{ledger.ByAccount, ledger.ByKey, ledger.ByRoute, ledger.ByDay}, d) {
-			return nil, fmt.Errorf("%w: grouping by %q; there are account, key, route and day", ledger.ErrInvalid, d)
+		if !slices.Contains([]ledger.Dimension{ledger.ByAccount, ledger.ByKey, ledger.ByRoute, ledger.ByDay,
+			ledger.ByProfile}, d) {
+			return nil, fmt.Errorf("%w: grouping by %q; there are account, key, route, day and profile", ledger.ErrInvalid, d)
 		}
 		u.by[d] = true
 	}
@@ -95,12 +98,20 @@ func (u *usage) narrow(conn *sqlite.Conn) (where string, args []any, err error) 
 		}
 		where, args = where+` AND r.account = ?`, append(args, n)
 	}
-	if u.query.Key != "" {
-		n, err := keyNumber(conn, u.query.Key)
+	for _, id := range u.query.Keys {
+		n, err := keyNumber(conn, id)
 		if err != nil {
 			return "", nil, err
 		}
-		where, args = where+` AND r.key = ?`, append(args, n)
+		if !slices.Contains(u.keys, n) {
+			u.keys, args = append(u.keys, n), append(args, n)
+		}
+	}
+	if len(u.keys) > 0 {
+		where += ` AND r.key IN (?` + strings.Repeat(`, ?`, len(u.keys)-1) + `)`
+	}
+	if u.query.Profile != "" {
+		where, args = where+` AND r.profile = ?`, append(args, u.query.Profile)
 	}
 	return where, args, nil
 }
@@ -133,6 +144,9 @@ func (u *usage) countPriced(r *audit.Request) error {
 	}
 	if u.by[ledger.ByDay] {
 		g.day = book.DayOf(r.Settled)
+	}
+	if u.by[ledger.ByProfile] {
+		g.profile = r.Profile
 	}
 	if !u.routed {
 		row, err := u.sumsOf(g)
@@ -182,7 +196,7 @@ func (u *usage) sumsOf(g group) (*book.Usage, error) {
 
 const (
 	createUsageRows = `CREATE TEMP TABLE usage_rows (
-		account INTEGER NOT NULL, key INTEGER NOT NULL, route TEXT NOT NULL, day INTEGER NOT NULL,
+		account INTEGER NOT NULL, key INTEGER NOT NULL, route TEXT NOT NULL, day INTEGER NOT NULL, profile TEXT NOT NULL,
 		parts INTEGER NOT NULL, settled INTEGER NOT NULL, requests INTEGER NOT NULL, pending INTEGER NOT NULL,
 		whole_requests INTEGER NOT NULL, whole_pending INTEGER NOT NULL,
 		attempts INTEGER NOT NULL, microcents INTEGER NOT NULL, waived INTEGER NOT NULL, over INTEGER NOT NULL,
@@ -190,7 +204,7 @@ const (
 		output INTEGER, reasoning INTEGER, estimated INTEGER NOT NULL, pruned INTEGER NOT NULL
 	) STRICT`
 	insertUsageRow = `INSERT INTO temp.usage_rows
-		VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, 0)`
+		VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, 0)`
 	// summedUsage are the sums of groups. sum() of nothing but NULL is NULL: what was never reported stays so.
 	summedUsage = `sum(parts) AS parts, sum(settled) AS settled, sum(requests) AS requests,
 		sum(pending) AS pending, sum(whole_requests) AS whole_requests,
@@ -198,18 +212,18 @@ const (
 		sum(waived) AS waived, sum(over) AS over, sum(refunded) AS refunded, sum(cost) AS cost, sum(input) AS input,
 		sum(cache_read) AS cache_read, sum(cache_write) AS cache_write, sum(output) AS output,
 		sum(reasoning) AS reasoning, sum(estimated) AS estimated`
-	sumUsageRows = `SELECT a.id, a.name, k.id, k.name, u.route, u.day, u.requests, u.attempts, u.microcents, u.waived, ` +
+	sumUsageRows = `SELECT a.id, a.name, k.id, k.name, u.route, u.day, u.profile, u.requests, u.attempts, u.microcents, u.waived, ` +
 		`u.refunded, u.cost, u.pending, u.input, u.cache_read, u.cache_write, u.output, u.reasoning, u.estimated, u.over,
 		u.pruned, u.whole_requests, u.whole_pending
-		FROM (SELECT account, key, route, day, ` + summedUsage + `, sum(pruned) AS pruned
-			FROM temp.usage_rows GROUP BY account, key, route, day) AS u
+		FROM (SELECT account, key, route, day, profile, ` + summedUsage + `, sum(pruned) AS pruned
+			FROM temp.usage_rows GROUP BY account, key, route, day, profile) AS u
 		LEFT JOIN accounts AS a ON a.n = u.account LEFT JOIN keys AS k ON k.n = u.key ORDER BY `
 )
 
 // flush moves all groups to the table.
 func (u *usage) flush() error {
 	for g, s := range u.groups {
-		row := append([]any{g.account, g.key, g.route, g.day}, usageValues(s)...)
+		row := append([]any{g.account, g.key, g.route, g.day, g.profile}, usageValues(s)...)
 		if err := run(u.conn, insertUsageRow, nil, row...); err != nil {
 			return err
 		}
@@ -234,6 +248,7 @@ func (u *usage) list(each func(ledger.UsageRow) error) error {
 	for _, d := range u.query.By {
 		order = append(order, map[ledger.Dimension]string{
 			ledger.ByAccount: "a.name", ledger.ByKey: "a.name, k.name", ledger.ByRoute: "u.route", ledger.ByDay: "u.day",
+			ledger.ByProfile: "u.profile",
 		}[d])
 	}
 	order = append(order, "u.account") // one row at most when there is no dimension
@@ -241,8 +256,8 @@ func (u *usage) list(each func(ledger.UsageRow) error) error {
 		var r ledger.UsageRow
 		var day, requests, pending int64
 		t := &r.Tokens
-		readColumns(row, 0, &r.Account, &r.AccountName, &r.Key, &r.KeyName, &r.Route, &day, &r.Requests, &r.Attempts,
-			&r.Microcents, &r.Waived, &r.Refunded, &r.Cost, &r.Pending, &t.Input, &t.CacheRead, &t.CacheWrite, &t.Output,
+		readColumns(row, 0, &r.Account, &r.AccountName, &r.Key, &r.KeyName, &r.Route, &day, &r.Profile, &r.Requests,
+			&r.Attempts, &r.Microcents, &r.Waived, &r.Refunded, &r.Cost, &r.Pending, &t.Input, &t.CacheRead, &t.CacheWrite, &t.Output,
 			&t.Reasoning, &t.Estimated, &r.Over, &r.Pruned, &requests, &pending)
 		if !u.routed {
 			r.Requests, r.Pending = requests, pending
