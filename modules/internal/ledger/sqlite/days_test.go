@@ -88,6 +88,91 @@ func TestDaysAreTheirRequests(t *testing.T) {
 	}
 }
 
+// A ledger whose sums got profiles later: whatever is asked for between two steps, it is what the requests say one by
+// one, also when some of them change or are pruned meanwhile; and it verifies.
+func TestProfilesComeLater(t *testing.T) {
+	t.Parallel()
+	s := newScene(t, "")
+	s.everything()
+	within := func(run func(t *tx) error) { require.NoError(t, s.store.write(t.Context(), "test", run)) }
+	within(func(t *tx) error { return t.rollUp() })
+	conn := openForWriting(t, s.store.opts.Path)
+	exec := func(queries ...string) {
+		t.Helper()
+		for _, query := range queries {
+			require.NoError(t, run(conn, query, nil))
+		}
+	}
+	exec(`BEGIN IMMEDIATE`, `DELETE FROM days WHERE NOT pruned`, `UPDATE meta SET unprofiled = summed, profiled = ''`)
+	cells, err := newCells(conn, math.MaxInt)
+	require.NoError(t, err)
+	require.NoError(t, eachDetail(conn, ``, cells.count))
+	require.NoError(t, cells.spill())
+	exec(`COMMIT`)
+	count := func(query string) (n int64) {
+		require.NoError(t, run(conn, query, to(&n)))
+		return n
+	}
+	require.Greater(t, count(`SELECT sum(parts) FROM days WHERE profile = '?' AND key > 0`), int64(10))
+
+	by := []ledger.Dimension{ledger.ByProfile, ledger.ByKey, ledger.ByRoute, ledger.ByDay}
+	check := func() {
+		exec(`BEGIN`)
+		r, err := verify(conn, nil, nil)
+		require.NoError(t, err)
+		require.True(t, r.OK, "%s: %s", r.Entry, r.Problem)
+		var queries []ledger.UsageQuery
+		var has [][]ledger.UsageRow
+		for _, q := range []ledger.UsageQuery{{By: by}, {By: by[:1]}, {By: by[1:]}, {Profile: "max"}} {
+			queries, has = append(queries, q), append(has, usageOn(t, conn, q))
+		}
+		require.Greater(t, len(has[1]), 1, "profiles")
+		exec(`UPDATE meta SET summed = 0`)
+		require.NoError(t, sumAll(conn))
+		for i, q := range queries {
+			require.Equal(t, usageOn(t, conn, q), has[i], "%v", q)
+		}
+		exec(`ROLLBACK`)
+	}
+	check()
+	step := func() (left bool) {
+		within(func(t *tx) (err error) {
+			left, err = t.addProfiles(3)
+			return err
+		})
+		check()
+		return left
+	}
+	steps := 0
+	for step() {
+		if steps++; steps == 1 { // some are before the mark, and some behind it
+			refunded := 0
+			for _, id := range textsOf(t, conn, `SELECT id FROM requests WHERE charge > refunded`) {
+				s.correct(ledger.Correction{Request: id, Microcents: 1, Reason: "sorry"})
+				refunded++
+			}
+			require.Greater(t, refunded, 3)
+			check()
+		}
+		if steps == 2 {
+			gone, err := s.store.Prune(s.tick(), time.Unix(0, count(`SELECT avg(settled) FROM requests`)))
+			require.NoError(t, err)
+			require.Positive(t, gone)
+			require.Zero(t, count(`SELECT count(*) FROM days WHERE profile = '?' AND pruned`))
+			check()
+		}
+	}
+	require.GreaterOrEqual(t, steps, 2)
+	require.Zero(t, count(`SELECT count(*) FROM days WHERE profile = '?'`))
+	require.False(t, step(), "nothing is left")
+}
+
+func textsOf(t *testing.T, conn *sqlite.Conn, query string) (texts []string) {
+	t.Helper()
+	require.NoError(t, run(conn, query, appendTo(&texts, firstText)))
+	return texts
+}
+
 // What is not summed yet is summed after a restart, from the tables, and nothing twice.
 func TestDaysAfterARestart(t *testing.T) {
 	t.Parallel()
