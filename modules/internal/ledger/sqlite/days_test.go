@@ -115,25 +115,7 @@ func TestProfilesComeLater(t *testing.T) {
 	}
 	require.Greater(t, count(`SELECT sum(parts) FROM days WHERE profile = '?' AND key > 0`), int64(10))
 
-	by := []ledger.Dimension{ledger.ByProfile, ledger.ByKey, ledger.ByRoute, ledger.ByDay}
-	check := func() {
-		exec(`BEGIN`)
-		r, err := verify(conn, nil, nil)
-		require.NoError(t, err)
-		require.True(t, r.OK, "%s: %s", r.Entry, r.Problem)
-		var queries []ledger.UsageQuery
-		var has [][]ledger.UsageRow
-		for _, q := range []ledger.UsageQuery{{By: by}, {By: by[:1]}, {By: by[1:]}, {Profile: "max"}} {
-			queries, has = append(queries, q), append(has, usageOn(t, conn, q))
-		}
-		require.Greater(t, len(has[1]), 1, "profiles")
-		exec(`UPDATE meta SET summed = 0`)
-		require.NoError(t, sumAll(conn))
-		for i, q := range queries {
-			require.Equal(t, usageOn(t, conn, q), has[i], "%v", q)
-		}
-		exec(`ROLLBACK`)
-	}
+	check := func() { checkSums(t, conn) }
 	check()
 	step := func() (left bool) {
 		within(func(t *tx) (err error) {
@@ -165,6 +147,47 @@ func TestProfilesComeLater(t *testing.T) {
 	require.GreaterOrEqual(t, steps, 2)
 	require.Zero(t, count(`SELECT count(*) FROM days WHERE profile = '?'`))
 	require.False(t, step(), "nothing is left")
+}
+
+// checkSums: a ledger verifies, and its sums say what its requests say one by one.
+func checkSums(t *testing.T, conn *sqlite.Conn) {
+	t.Helper()
+	exec := func(query string) { require.NoError(t, run(conn, query, nil)) }
+	exec(`BEGIN`)
+	r, err := verify(conn, nil, nil)
+	require.NoError(t, err)
+	require.True(t, r.OK, "%s: %s", r.Entry, r.Problem)
+	by := []ledger.Dimension{ledger.ByProfile, ledger.ByKey, ledger.ByRoute, ledger.ByDay}
+	queries := []ledger.UsageQuery{{By: by}, {By: by[:1]}, {By: by[1:]}, {Profile: "max"}, {Profile: "max", By: by[1:2]}}
+	var has [][]ledger.UsageRow
+	for _, q := range queries {
+		has = append(has, usageOn(t, conn, q))
+	}
+	require.Greater(t, len(has[1]), 1, "profiles")
+	exec(`UPDATE meta SET summed = 0`)
+	require.NoError(t, sumAll(conn))
+	for i, q := range queries {
+		require.Equal(t, usageOn(t, conn, q), has[i], "%v", q)
+	}
+	exec(`ROLLBACK`)
+}
+
+// testdata/schema20.db.gz is what the fareway of commit 7de40936 wrote when everything had happened, with profiles.
+func TestMigrationOfDays(t *testing.T) {
+	t.Parallel()
+	path := oldLedger(t, "schema20.db.gz")
+	conn := openForWriting(t, path)
+	require.NoError(t, migrate(conn, 20))
+	checkSums(t, conn)
+	unprofiled := func() (n int64) {
+		require.NoError(t, run(conn, `SELECT count(*) FROM days WHERE profile = '?' OR profile = '' AND NOT pruned`, to(&n)))
+		return n
+	}
+	require.Positive(t, unprofiled())
+	s := newScene(t, path)
+	require.Eventually(t, func() bool { return unprofiled() == 0 }, time.Minute, time.Millisecond)
+	checkSums(t, conn)
+	require.NoError(t, s.store.Close())
 }
 
 func textsOf(t *testing.T, conn *sqlite.Conn, query string) (texts []string) {
