@@ -84,6 +84,9 @@ type LatestQuery struct {
 	// Moved is for those alone that no use made: top-ups, refunds, adjustments and allotments. They are found without a
 	// look at the charges between them.
 	Moved bool
+	// Key (an id), Route and Profile are of the requests that are looked for: a store may pass over entries that are no
+	// charges of such, and says so in Movement.Passed, but it need not: whoever asks looks at what is given.
+	Key, Route, Profile string
 	// Covered is for each with the checkpoint that covers it, which takes a look of its own.
 	Covered bool
 }
@@ -92,6 +95,9 @@ type LatestQuery struct {
 type Movement struct {
 	Entry
 	Settled *RequestRecord // without its Entries; nil of other entries, and where the detail was pruned
+	// Passed is how many entries were looked at and passed over since the one that was given before. There are only so
+	// many: one that was looked for in vain is given then, too, so that whoever asks can say that it is enough.
+	Passed int
 	// Checkpoint is the first that covers the entry; nil where none does yet, and where it was not asked for.
 	Checkpoint *Checkpoint
 }

@@ -237,6 +237,8 @@ func sumAll(conn *sqlite.Conn) error {
 }
 
 const (
+	// dayLength is that of a day, in nanoseconds.
+	dayLength = 24 * 60 * 60 * 1_000_000_000
 	// selectDay reads the rows of day ?1, of which ?2 is a route or '', ?3 a profile or '', and ?4 whether those of
 	// pruned requests alone are wanted, and ?5 whether those without a profile are not.
 	selectDay = `SELECT d.account, d.key, d.route, d.profile, d.pruned, d.parts, d.settled, d.requests, d.pending,
@@ -269,17 +271,16 @@ func (u *usage) daySource() string {
 // readDays reads the sums of whole days. It reports whether that is all that was settled up to meta.summed, and has a
 // profile where it is about profiles: where the query's times cut a day, only what was pruned is read.
 func (u *usage) readDays() (whole bool, err error) {
-	const day = 24 * 60 * 60 * 1_000_000_000
 	since, until := u.query.Bounds()
 	first, last := int64(math.MinInt64), int64(math.MaxInt64)
 	whole = true
 	if since != math.MinInt64 {
-		if first = floorDiv(since, day); first*day != since {
+		if first = floorDiv(since, dayLength); first*dayLength != since {
 			first, whole = first+1, false
 		}
 	}
 	if until != math.MaxInt64 {
-		if last = floorDiv(until, day); last*day != until {
+		if last = floorDiv(until, dayLength); last*dayLength != until {
 			whole = false
 		}
 	}
