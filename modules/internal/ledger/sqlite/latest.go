@@ -59,44 +59,49 @@ type latest struct {
 	account int64
 	key     int64 // of the query, 0 for all
 	passed  int
+	batch   int   // narrowedBatch
+	window  int64 // latestWindow
 }
 
 // Latest implements ledger.Books: it follows the links from entry to entry, as no index has the entries of an account.
 // Where it looks for requests of a key, a route or a profile, it passes over the days whose sums have none.
 func (b *books) Latest(ctx context.Context, q ledger.LatestQuery, each func(ledger.Movement) error) error {
-	err := b.list(ctx, "latest", func(conn *sqlite.Conn) (err error) {
-		l := latest{conn: conn, tariffs: newTariffs(conn), query: &q, each: each}
-		if l.account, err = accountNumber(conn, q.Account); err != nil {
-			return err
-		}
-		narrowed := q.Key+q.Route+q.Profile != "" && !q.Moved
-		if q.Key != "" {
-			if err := run(conn, `SELECT n FROM keys WHERE id = ? AND account = ?`, to(&l.key), q.Key, l.account); err != nil {
-				return err
-			}
-			if l.key == 0 {
-				return nil // it has no request
-			}
-		}
-		next, err := l.start()
-		for err == nil && next != 0 {
-			if !narrowed {
-				next, err = l.give(next, latestBatch)
-				continue
-			}
-			if next, err = l.passDays(next); err == nil && next != 0 {
-				next, err = l.giveNarrowed(next)
-			}
-		}
-		return err
+	err := b.list(ctx, "latest", func(conn *sqlite.Conn) error {
+		l := latest{conn: conn, tariffs: newTariffs(conn), query: &q, each: each, batch: narrowedBatch, window: latestWindow}
+		return l.list()
 	})
 	return wrap(err, "listing the latest entries")
+}
+
+func (l *latest) list() (err error) {
+	q := l.query
+	if l.account, err = accountNumber(l.conn, q.Account); err != nil {
+		return err
+	}
+	if q.Key != "" {
+		err := run(l.conn, `SELECT n FROM keys WHERE id = ? AND account = ?`, to(&l.key), q.Key, l.account)
+		if err != nil || l.key == 0 { // it has no request
+			return err
+		}
+	}
+	narrowed := q.Key+q.Route+q.Profile != "" && !q.Moved
+	next, err := l.start()
+	for err == nil && next != 0 {
+		if !narrowed {
+			next, err = l.give(next, latestBatch)
+			continue
+		}
+		if next, err = l.passDays(next); err == nil && next != 0 {
+			next, err = l.giveNarrowed(next)
+		}
+	}
+	return err
 }
 
 // start is the number of an entry of the account from which all that are wanted are reached, 0 for none.
 func (l *latest) start() (n int64, err error) {
 	if q := l.query; !q.Until.IsZero() {
-		if n, err = findBefore(l.conn, l.account, ledger.Nanoseconds(q.Until)); err != nil || q.Before == 0 {
+		if n, err = l.findBefore(ledger.Nanoseconds(q.Until)); err != nil || q.Before == 0 {
 			return n, err
 		}
 		reached := false
@@ -132,23 +137,23 @@ func lastBefore(conn *sqlite.Conn, until int64) (n int64, err error) {
 // findBefore is the number of the account's newest entry from before a time, as lastBefore; 0 for none. It looks for it
 // among some entries before that time. Where there is none it follows the links from a newer entry: not from the newest,
 // which a busy account has millions of links behind, but from one of the first day that has sums of the account.
-func findBefore(conn *sqlite.Conn, account, until int64) (n int64, err error) {
-	low, err := lastBefore(conn, until)
+func (l *latest) findBefore(until int64) (n int64, err error) {
+	low, err := lastBefore(l.conn, until)
 	if err != nil {
 		return 0, err
 	}
-	if err := run(conn, `SELECT n FROM entries WHERE n <= ?2 AND n > ?2 - ?3 AND account = ?1 ORDER BY n DESC LIMIT 1`,
-		to(&n), account, low, latestWindow); err != nil || n != 0 {
+	if err := run(l.conn, `SELECT n FROM entries WHERE n <= ?2 AND n > ?2 - ?3 AND account = ?1 ORDER BY n DESC LIMIT 1`,
+		to(&n), l.account, low, l.window); err != nil || n != 0 {
 		return n, err
 	}
-	from, err := firstOfNextDay(conn, account, low, until)
+	from, err := firstOfNextDay(l.conn, l.account, low, until)
 	if err == nil && from == 0 {
-		err = run(conn, `SELECT coalesce(last, 0) FROM balances WHERE n = ?`, to(&from), account)
+		err = run(l.conn, `SELECT coalesce(last, 0) FROM balances WHERE n = ?`, to(&from), l.account)
 	}
 	if err != nil {
 		return 0, err
 	}
-	return n, run(conn, chainUpTo, to(&n), account, low, from)
+	return n, run(l.conn, chainUpTo, to(&n), l.account, low, from)
 }
 
 // firstOfNextDay is the number of an entry of the account behind number low, of the first day from a time on that has
@@ -213,7 +218,7 @@ func (l *latest) passDays(n int64) (int64, error) {
 		case has && day >= today:
 			return n, nil
 		case has:
-			earlier, err := findBefore(l.conn, l.account, (day+1)*dayLength)
+			earlier, err := l.findBefore((day + 1) * dayLength)
 			return min(earlier, n), err
 		}
 	}
@@ -222,7 +227,7 @@ func (l *latest) passDays(n int64) (int64, error) {
 // giveNarrowed gives what is looked for among a batch of entries from number n on, and the last of them, and returns
 // where the next one begins, 0 for nowhere.
 func (l *latest) giveNarrowed(n int64) (next int64, err error) {
-	query, args := narrowedOfAccount, []any{l.account, n, narrowedBatch, l.key, l.query.Profile}
+	query, args := narrowedOfAccount, []any{l.account, n, l.batch, l.key, l.query.Profile}
 	switch ofRequests := l.key != 0 || l.query.Profile != ""; {
 	case l.query.Route == "":
 		query += ofRequest
