@@ -82,7 +82,7 @@ func (a account) key(ctx context.Context, id string) (k admin.Key, err error) {
 }
 
 // usage are its sums, or those of some of its keys.
-func (a account) usage(ctx context.Context, since time.Time, by string, keys ...string) (rows []admin.Usage, err error) {
+func (a account) usage(ctx context.Context, since time.Time, by string, keys ...string) ([]admin.Usage, error) {
 	q := url.Values{"account": {a.id}, "since": {since.UTC().Format(time.RFC3339)}, "key": keys}
 	if by != "" {
 		q.Set("by", by)

@@ -47,7 +47,8 @@ func filled(t *testing.T, requests int64) string {
 	for _, pragma := range []string{`synchronous = off`, `cache_size = -400000`, `journal_mode = off`} {
 		require.NoError(t, sqlitex.ExecuteTransient(conn, `PRAGMA `+pragma, nil)) // not within the script's transaction
 	}
-	require.NoError(t, sqlitex.ExecuteScript(conn, fmt.Sprintf(`CREATE TEMP TABLE fill AS SELECT %d AS requests, %d AS step, %d AS first;`, requests, int64(year)/requests,
+	require.NoError(t, sqlitex.ExecuteScript(conn, fmt.Sprintf(
+		`CREATE TEMP TABLE fill AS SELECT %d AS requests, %d AS step, %d AS first;`, requests, int64(year)/requests,
 		start.Add(-year).UnixNano())+fill, nil))
 	t.Logf("%d requests written in %s", requests, time.Since(start).Round(time.Second))
 	return data
@@ -56,7 +57,7 @@ func filled(t *testing.T, requests int64) string {
 var older = regexp.MustCompile(`href="([^"]*after=[^"]*)"`)
 
 // TestSoakPages asks for each page that has a list or a sum, with ten million requests in the store, and says how long
-// each takes: the first page of a list, and the hundredth. It needs 10 GB on the disk.
+// each takes: the first page of a list, and the hundredth. It needs 5 GB on the disk.
 func TestSoakPages(t *testing.T) { //nolint:paralleltest // it measures
 	const most = 200 * time.Millisecond
 	s := newSiteOf(t, new(config.Portal), engine.Options{OpenPeople: stores.OpenPeople, DataDir: filled(t, 10_000_000)})

@@ -11,10 +11,10 @@ import (
 )
 
 // days are sums of requests by day, to be compared with those that a ledger keeps. A ledger may have more of them,
-// by key, route and profile, than memory holds. So each number of a day is multiplied by a random number that its key,
-// route, profile and column stand for, and all of them are added up, modulo 2^128: the sums of requests are multiplied in the same
-// way as the requests' own numbers, so that both come to the same. Where a ledger's are others, they do so with
-// a chance of 1 in 2^64.
+// by key, route and profile, than memory holds. So each number of a day is multiplied by a random number that its
+// key, route, profile and column stand for, and all of them are added up, modulo 2^128: the sums of requests are
+// multiplied in the same way as the requests' own numbers, so that both come to the same. Where a ledger's are
+// others, they do so with a chance of 1 in 2^64.
 type days struct {
 	seed    maphash.Seed
 	sums    map[int64]wide // by day

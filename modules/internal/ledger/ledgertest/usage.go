@@ -107,7 +107,8 @@ func testUsage(t *testing.T, open Open) {
 		require.ErrorIs(t, f.store.Usage(ctx, ledger.UsageQuery{By: []ledger.Dimension{"moon"}}, each), ledger.ErrInvalid)
 		require.ErrorIs(t, f.store.Usage(ctx, ledger.UsageQuery{Query: ledger.Query{Account: "acct_0"}}, each),
 			ledger.ErrNotFound)
-		require.ErrorIs(t, f.store.Usage(ctx, ledger.UsageQuery{Keys: []string{server.ID, "key_0"}}, each), ledger.ErrNotFound)
+		require.ErrorIs(t, f.store.Usage(ctx, ledger.UsageQuery{Keys: []string{server.ID, "key_0"}}, each),
+			ledger.ErrNotFound)
 	})
 }
 

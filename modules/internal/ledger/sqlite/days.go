@@ -73,10 +73,9 @@ func (u *unsummed) count(conn *sqlite.Conn, e *ended) error {
 	if !u.whole {
 		return nil
 	}
-	u.r = audit.Request{AccountNumber: e.key.account, KeyNumber: e.key.n, Entry: e.entry, RequestRecord: ledger.RequestRecord{
-		Endpoint: e.Endpoint, Profile: e.Profile, Microcents: e.Charge, Waived: e.Waived, Over: e.Over, Pending: e.pending, Settled: e.settled,
-		Attempts: u.r.Attempts[:0],
-	}}
+	r := ledger.RequestRecord{Endpoint: e.Endpoint, Profile: e.Profile, Microcents: e.Charge, Waived: e.Waived,
+		Over: e.Over, Pending: e.pending, Settled: e.settled, Attempts: u.r.Attempts[:0]}
+	u.r = audit.Request{AccountNumber: e.key.account, KeyNumber: e.key.n, Entry: e.entry, RequestRecord: r}
 	for i := range e.Attempts {
 		u.r.Attempts = append(u.r.Attempts, e.Attempts[i].AttemptRecord)
 	}
@@ -142,9 +141,9 @@ func (t *tx) addRequest(request string, pruned bool, sign int64) error {
 	return addToDays(t.conn, cells, pruned, sign)
 }
 
-const addDay = `INSERT INTO days (day, account, key, route, profile, pruned, parts, settled, requests, pending, whole_requests,
-		whole_pending, attempts, microcents, waived, over, refunded, cost, input, cache_read, cache_write, output,
-		reasoning, estimated)
+const addDay = `INSERT INTO days (day, account, key, route, profile, pruned, parts, settled, requests, pending,
+		whole_requests, whole_pending, attempts, microcents, waived, over, refunded, cost, input, cache_read, cache_write,
+		output, reasoning, estimated)
 	VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?) ON CONFLICT DO UPDATE SET
 	parts = parts + excluded.parts, settled = settled + excluded.settled,
 	requests = requests + excluded.requests, pending = pending + excluded.pending,
@@ -321,9 +320,9 @@ func (u *usage) addDay(day int64, row *sqlite.Stmt) error {
 	var account, key int64
 	var route, profile string
 	var pruned bool
-	readColumns(row, 0, &account, &key, &route, &profile, &pruned, &s.Parts, &s.Settled, &s.Requests, &s.Pending, &s.Wholes,
-		&s.WholesPending, &s.Attempts, &s.Charge, &s.Waived, &s.Over, &s.Refunded, &s.Cost, &s.Input, &s.CacheRead,
-		&s.CacheWrite, &s.Output, &s.Reasoning, &s.Estimated)
+	readColumns(row, 0, &account, &key, &route, &profile, &pruned, &s.Parts, &s.Settled, &s.Requests, &s.Pending,
+		&s.Wholes, &s.WholesPending, &s.Attempts, &s.Charge, &s.Waived, &s.Over, &s.Refunded, &s.Cost, &s.Input,
+		&s.CacheRead, &s.CacheWrite, &s.Output, &s.Reasoning, &s.Estimated)
 	to, err := u.sumsOf(u.groupOf(group{account, key, route, day, profile}))
 	if err != nil {
 		return err

@@ -135,7 +135,8 @@ func TestProfilesComeLater(t *testing.T) {
 			}
 			require.Greater(t, refunded, 3)
 			check()
-			gone, err := s.store.Prune(s.tick(), time.Unix(0, count(`SELECT settled FROM requests ORDER BY settled LIMIT 1 OFFSET 7`)))
+			before := count(`SELECT settled FROM requests ORDER BY settled LIMIT 1 OFFSET 7`)
+			gone, err := s.store.Prune(s.tick(), time.Unix(0, before))
 			require.NoError(t, err)
 			require.Greater(t, gone, int64(3))
 			require.Zero(t, count(`SELECT count(*) FROM days WHERE profile = '?' AND pruned`))
@@ -227,7 +228,8 @@ func TestDaysAfterARestart(t *testing.T) {
 	require.NoError(t, err)
 	require.True(t, r.OK, "%s: %s", r.Entry, r.Problem)
 	require.NoError(t, s.store.read(t.Context(), "test", func(conn *sqlite.Conn) error {
-		return run(conn, `SELECT summed, (SELECT sum(requests) FROM days WHERE key > 0) FROM meta`, func(row *sqlite.Stmt) error {
+		const query = `SELECT summed, (SELECT sum(requests) FROM days WHERE key > 0) FROM meta`
+		return run(conn, query, func(row *sqlite.Stmt) error {
 			require.Positive(t, row.ColumnInt64(0))
 			require.EqualValues(t, 3, row.ColumnInt64(1))
 			return nil

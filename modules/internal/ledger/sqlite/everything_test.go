@@ -106,7 +106,8 @@ func (s *scene) hold(id string, routes ...string) {
 		if i == 0 {
 			a.Worst = microcents
 			_, err = s.store.Hold(ctx, ledger.Hold{
-				Request: id, Account: s.owner, Key: s.key, Endpoint: "chat", Profile: sceneProfile(id), Microcents: microcents, Tokens: 1,
+				Request: id, Account: s.owner, Key: s.key, Endpoint: "chat", Profile: sceneProfile(id),
+				Microcents: microcents, Tokens: 1,
 				Attempt: a,
 			})
 		} else {

@@ -105,7 +105,8 @@ func (l *latest) start() (n int64, err error) {
 			return n, err
 		}
 		reached := false
-		if err := run(l.conn, `SELECT seq >= ? FROM entries WHERE n = ?`, to(&reached), q.Before-1, n); err != nil || reached {
+		err := run(l.conn, `SELECT seq >= ? FROM entries WHERE n = ?`, to(&reached), q.Before-1, n)
+		if err != nil || reached {
 			return n, err
 		}
 		// A clock was set back in between.
@@ -134,9 +135,9 @@ func lastBefore(conn *sqlite.Conn, until int64) (n int64, err error) {
 	return low, nil
 }
 
-// findBefore is the number of the account's newest entry from before a time, as lastBefore; 0 for none. It looks for it
-// among some entries before that time. Where there is none it follows the links from a newer entry: not from the newest,
-// which a busy account has millions of links behind, but from one of the first day that has sums of the account.
+// findBefore is the number of the account's newest entry from before a time, as lastBefore; 0 for none. It looks for
+// it among some entries before that time. Where there is none it follows the links from a newer entry: not from the
+// newest, which a busy account has millions of links behind, but from one of the first day that has sums of it.
 func (l *latest) findBefore(until int64) (n int64, err error) {
 	low, err := lastBefore(l.conn, until)
 	if err != nil {
@@ -185,8 +186,8 @@ func firstOfNextDay(conn *sqlite.Conn, account, low, since int64) (n int64, err 
 	if err != nil {
 		return 0, err
 	}
-	return n, run(conn, `SELECT n FROM entries WHERE n > ?2 AND n <= ?3 AND account = ?1 ORDER BY n LIMIT 1`, to(&n), account,
-		max(begin, low), end)
+	return n, run(conn, `SELECT n FROM entries WHERE n > ?2 AND n <= ?3 AND account = ?1 ORDER BY n LIMIT 1`, to(&n),
+		account, max(begin, low), end)
 }
 
 // passDays is the entry with number n, or where its day's sums have nothing of what is looked for, the account's newest

@@ -21,12 +21,12 @@ func differing(of, where, against, group string) string {
 	for i, c := range sumColumns {
 		having[i] = `sum(iif(` + against + `, -1, 1) * coalesce(` + c + `, 0)) <> 0`
 	}
-	return `SELECT ` + of + ` FROM days WHERE day = ?1 AND ` + where + ` GROUP BY ` + group + ` HAVING min(parts) < 1 OR ` +
-		strings.Join(having, ` OR `) + ` LIMIT 1`
+	return `SELECT ` + of + ` FROM days WHERE day = ?1 AND ` + where + ` GROUP BY ` + group +
+		` HAVING min(parts) < 1 OR ` + strings.Join(having, ` OR `) + ` LIMIT 1`
 }
 
-// differingTotals are queries for what the sums of a day that are sums of others say wrongly: each gives the account, or
-// 0 where it is about all of them.
+// differingTotals are queries for what the sums of a day that are sums of others say wrongly: each gives the account,
+// or 0 where it is about all of them.
 var differingTotals = []string{
 	`SELECT d.account FROM days AS d LEFT JOIN keys AS k ON k.n = d.key
 		WHERE d.day = ?1 AND d.key <> 0 AND k.account IS NOT d.account LIMIT 1`,
@@ -45,8 +45,8 @@ func verifyDayTotals(conn *sqlite.Conn) error {
 				return err
 			}
 			err = firstOf(summed("days", "the sums of a day", rowsOf(conn, query, firstNumber, day)), func(account int64) error {
-				return audit.Disagree("day/"+book.DateOf(day), "the sums of account number %d (0: of all) are not what those of its "+
-					"keys come to", account)
+				return audit.Disagree("day/"+book.DateOf(day), "the sums of account number %d (0: of all) are not what those "+
+					"of its keys come to", account)
 			})
 		}
 	}

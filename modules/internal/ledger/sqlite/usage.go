@@ -247,8 +247,8 @@ const (
 		sum(cache_read) AS cache_read, sum(cache_write) AS cache_write, sum(output) AS output,
 		sum(reasoning) AS reasoning, sum(estimated) AS estimated`
 	sumUsageRows = `SELECT a.id, a.name, k.id, k.name, u.route, u.day, u.profile, u.requests, u.attempts, u.microcents,
-		u.waived, u.refunded, u.cost, u.pending, u.input, u.cache_read, u.cache_write, u.output, u.reasoning, u.estimated, u.over,
-		u.pruned, u.whole_requests, u.whole_pending
+		u.waived, u.refunded, u.cost, u.pending, u.input, u.cache_read, u.cache_write, u.output, u.reasoning, u.estimated,
+		u.over, u.pruned, u.whole_requests, u.whole_pending
 		FROM (SELECT account, key, route, day, profile, ` + summedUsage + `, sum(pruned) AS pruned
 			FROM temp.usage_rows GROUP BY account, key, route, day, profile) AS u
 		LEFT JOIN accounts AS a ON a.n = u.account LEFT JOIN keys AS k ON k.n = u.key ORDER BY `
