@@ -49,6 +49,8 @@ type SettledRequest struct {
 const (
 	usualLatest, mostLatest = 50, 200
 	maxLooked               = 2000
+	// maxPassed is how many a store passes over for a page: those are cheaper.
+	maxPassed = 30_000
 )
 
 var errEnough = errors.New("enough")
@@ -86,12 +88,14 @@ func (b *booksAPI) latest(r *http.Request) (any, error) {
 		}
 	}
 	f := latestFilter{v.Get("kind"), v.Get("key"), v.Get("route"), v.Get("profile"), v.Get("status")}
-	page, looked := Latest{Movements: []Movement{}}, 0
+	q.Key, q.Route, q.Profile, q.Moved = f.key, f.route, f.profile, f.kind != "" && !ledger.EntryKind(f.kind).ByUse()
+	page, looked, passed := Latest{Movements: []Movement{}}, 0, 0
 	err = b.books.Latest(r.Context(), q, func(m ledger.Movement) error {
-		if len(page.Movements) == limit || looked == maxLooked {
+		if len(page.Movements) == limit || looked == maxLooked || passed >= maxPassed {
 			return errEnough
 		}
 		looked++
+		passed += m.Passed
 		page.Next = placeOf(&m.Entry)
 		page.Reached = new(m.Created.UTC())
 		if f.has(&m) {

@@ -219,6 +219,7 @@ func TestAdminMoneyRefusals(t *testing.T) {
 		"usage by day twice": {"GET", "/fareway/usage?by=day,day", nil, 400, "twice"},
 		"usage of nobody":    {"GET", "/fareway/usage?account=nobody", nil, 404, "no account"},
 		"usage of no key":    {"GET", "/fareway/usage?key=key_0", nil, 404, "fareway gateway key list"},
+		"usage of many keys": {"GET", "/fareway/usage?" + strings.Repeat("&key=first", 201), nil, 400, "200 at most"},
 		"usage of another's key": {"GET", "/fareway/usage?account=bob&key=" + made.Key.ID, nil, 404,
 			"the account has no key"},
 		"since that is none": {"GET", "/fareway/ledger/entries?since=today", nil, 400, "RFC 3339"},

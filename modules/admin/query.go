@@ -55,8 +55,11 @@ func queryTime(r *http.Request, name string) (time.Time, error) {
 // dimensions are what usage can be grouped by, in the order of its columns.
 var dimensions = []ledger.Dimension{ledger.ByDay, ledger.ByAccount, ledger.ByKey, ledger.ByRoute}
 
-// usageQuery reads query's, and key (an id, or a name with account), route, and by (dimensions with commas; without
-// it there is one sum of everything).
+// mostKeys is of how many keys, one by one, usage is asked for at once.
+const mostKeys = 200
+
+// usageQuery reads query's, and key (an id, or a name with account; several: of any of them), route, and by (dimensions
+// with commas; without it there is one sum of everything).
 func (b *booksAPI) usageQuery(r *http.Request) (ledger.UsageQuery, error) {
 	var q ledger.UsageQuery
 	var err error
@@ -64,12 +67,18 @@ func (b *booksAPI) usageQuery(r *http.Request) (ledger.UsageQuery, error) {
 		return q, err
 	}
 	values := r.URL.Query()
-	if name := values.Get("key"); name != "" {
+	if n := len(values["key"]); n > mostKeys {
+		return q, problem(http.StatusBadRequest, "%d keys: ask for %d at most, or for all by leaving key out", n, mostKeys)
+	}
+	for _, name := range values["key"] {
+		if name == "" {
+			continue
+		}
 		key, err := b.key(r.Context(), q.Account, name)
 		if err != nil {
 			return q, err
 		}
-		q.Key = key.ID
+		q.Keys = append(q.Keys, key.ID)
 	}
 	q.Route = values.Get("route")
 	q.By, err = ParseDimensions(values.Get("by"))

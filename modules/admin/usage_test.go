@@ -1,6 +1,7 @@
 package admin
 
 import (
+	"fmt"
 	"testing"
 	"time"
 
@@ -49,6 +50,7 @@ func TestAdminUsage(t *testing.T) {
 	}
 	for query, charges := range map[string]int64{
 		"?account=ann": 3, "?account=bob&by=key": 1, "?key=" + ann.Key.ID: 3, "?account=ann&key=first": 3, "?route=deep": 4,
+		"?key=" + ann.Key.ID + "&key=" + bob.Key.ID: 4, "?by=key&key=" + ann.Key.ID + "&key=" + ann.Key.ID: 3, "?key=": 4,
 		"?since=" + today + "T00:00:00Z": 4, "?since=2026-01-01T00:00:00Z&until=2026-01-02T00:00:00Z": 0, "?route=other": 0,
 	} {
 		var sum int64
@@ -56,6 +58,37 @@ func TestAdminUsage(t *testing.T) {
 			sum += u.Microcents
 		}
 		require.Equal(t, charges*enginetest.ExampleCharge, sum, query)
+	}
+}
+
+// The latest entries of an account, of a kind or of requests of a key, a route and a profile.
+func TestAdminLatest(t *testing.T) {
+	t.Parallel()
+	c, e := running(t)
+	ann, bob := enginetest.NewCustomer(t, e, "ann"), enginetest.NewCustomer(t, e, "bob")
+	for i := range 5 {
+		ann.Settle(t, e, fmt.Sprintf("req_%d", i), enginetest.OK(), enginetest.Proven())
+		require.NoError(t, c.Call(t.Context(), "POST", "/fareway/credits",
+			NewCredit{Account: "ann", Credits: 1, Reference: fmt.Sprint("r", i), Reason: "x"}, new(Correction)))
+	}
+	for query, want := range map[string]int{
+		"": 11, "&kind=charge": 5, "&kind=top_up": 6, "&kind=refund": 0, "&kind=odd": 0, "&key=" + ann.Key.ID: 5,
+		"&key=" + bob.Key.ID: 0, "&key=key_none": 0, "&route=deep": 5, "&route=rare": 0, "&profile=balanced": 0,
+		"&profile=max": 5, "&kind=top_up&route=deep": 0, "&status=ok&key=" + ann.Key.ID: 5, "&status=failed": 0,
+	} {
+		for _, limit := range []int{2, 50} {
+			got := 0
+			for path := fmt.Sprintf("/fareway/ledger/latest?account=ann&limit=%d%s", limit, query); path != ""; {
+				var page Latest
+				require.NoError(t, c.Call(t.Context(), "GET", path, nil, &page))
+				require.LessOrEqual(t, len(page.Movements), limit)
+				got += len(page.Movements)
+				if path = ""; page.Next != "" {
+					path = fmt.Sprintf("/fareway/ledger/latest?account=ann&limit=%d%s&after=%s", limit, query, page.Next)
+				}
+			}
+			require.Equal(t, want, got, query)
+		}
 	}
 }
 

@@ -93,7 +93,11 @@ ann      first  deep          2   1,900   1,400  2.670000  0.000000  0.000000  0
 		`waived_microcents,over_microcents,refunded_microcents,cost_microcents,margin_microcents,pending,pruned
 ann,`+ann.Account.ID+`,2,2,1900,,,1400,128,2670000,0,0,0,890000,1780000,0,0
 `, out)
-	row := runJSON[admin.Usage](t, "usage", "--by", "account", "--data", data)
+	row := runJSON[admin.Usage](t, "usage", "--key", ann.Key.ID, "--key", ann.Key.ID, "--data", data)
+	require.EqualValues(t, 2670000, row.Microcents, "of either key")
+	_, err = run(t, "usage", "--key", ann.Key.ID, "--key", "key_none", "--data", data)
+	require.ErrorContains(t, err, "key_none")
+	row = runJSON[admin.Usage](t, "usage", "--by", "account", "--data", data)
 	require.EqualValues(t, 2670000, row.Microcents, "one row is one line")
 	out, err = run(t, "usage", "--since", "2020-01-01", "--until", "2020-02-01", "--data", data)
 	require.NoError(t, err)

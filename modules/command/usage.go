@@ -17,7 +17,7 @@ type usageReport struct {
 	target
 	output
 	filter listFilter
-	key    string
+	keys   []string
 	route  string
 	by     []string
 	csv    bool
@@ -70,7 +70,8 @@ does. With --json it prints JSON lines, or one object for a request.`,
 	cmd.Flags().StringSliceVar(&u.by, "by", []string{"account"},
 		"group by `WHAT`: account, key, route or day, or several with commas")
 	u.filter.addFlags(cmd)
-	cmd.Flags().StringVar(&u.key, "key", "", "only the key with this `ID`; with --account, its name will do")
+	cmd.Flags().StringArrayVar(&u.keys, "key", nil,
+		"only the key with this `ID`; with --account, its name will do; may be given again, for more")
 	cmd.Flags().StringVar(&u.route, "route", "", "only attempts on the route `NAME`")
 	cmd.Flags().BoolVar(&u.csv, "csv", false, "print CSV, with amounts in microcents")
 	u.target.addFlags(cmd)
@@ -112,10 +113,9 @@ func (u *usageReport) sums(cmd *cobra.Command) error {
 		return err
 	}
 	query.Set("by", strings.Join(u.by, ","))
-	for name, value := range map[string]string{"key": u.key, "route": u.route} {
-		if value != "" {
-			query.Set(name, value)
-		}
+	query["key"] = u.keys
+	if u.route != "" {
+		query.Set("route", u.route)
 	}
 	return u.read(cmd, func(c *admin.Client) error {
 		w := cmd.OutOrStdout()

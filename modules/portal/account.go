@@ -81,13 +81,30 @@ func (a account) key(ctx context.Context, id string) (k admin.Key, err error) {
 	return k, err
 }
 
-// usage are its sums.
-func (a account) usage(ctx context.Context, since time.Time, by string) (rows []admin.Usage, err error) {
-	q := url.Values{"account": {a.id}, "since": {since.UTC().Format(time.RFC3339)}}
+// usage are its sums, or those of some of its keys.
+func (a account) usage(ctx context.Context, since time.Time, by string, keys ...string) ([]admin.Usage, error) {
+	q := url.Values{"account": {a.id}, "since": {since.UTC().Format(time.RFC3339)}, "key": keys}
 	if by != "" {
 		q.Set("by", by)
 	}
 	return readUsage(ctx, a.Client, q)
+}
+
+// usageOfKeys are the sums of keys, by their ids.
+func (a account) usageOfKeys(ctx context.Context, since time.Time, keys []admin.Key) (map[string]admin.Usage, error) {
+	used := make(map[string]admin.Usage, len(keys))
+	if len(keys) == 0 {
+		return used, nil
+	}
+	ids := make([]string, len(keys))
+	for i := range keys {
+		ids[i] = keys[i].ID
+	}
+	rows, err := a.usage(ctx, since, "key", ids...)
+	for i := range rows {
+		used[rows[i].KeyID] = rows[i]
+	}
+	return used, err
 }
 
 // readUsage reads sums of settled requests.
@@ -202,13 +219,9 @@ func (v *visit) keysPage(made *admin.Key, name string) error {
 	if err != nil {
 		return err
 	}
-	used := map[string]admin.Usage{}
-	rows, err := a.usage(v.r.Context(), v.engine.Now().UTC().Truncate(24*time.Hour).AddDate(0, 0, -29), "key")
+	used, err := a.usageOfKeys(v.r.Context(), v.engine.Now().UTC().Truncate(24*time.Hour).AddDate(0, 0, -29), keys)
 	if err != nil {
 		return err
-	}
-	for _, u := range rows {
-		used[u.KeyID] = u
 	}
 	return v.show(views.KeysPage(v.page("Keys"), views.Keys{Keys: keys, Next: next, Used: used, Made: made,
 		Name: name}))
@@ -360,24 +373,45 @@ func (v *visit) usageAsked() (days int, by string) {
 func showUsage(v *visit) error {
 	days, by := v.usageAsked()
 	a, begin := v.ofAccount(), v.engine.Now().UTC().Truncate(24*time.Hour).AddDate(0, 0, 1-days)
-	rows, err := a.usage(v.r.Context(), begin, by)
-	if err != nil {
-		return err
-	}
+	view := views.Usage{Days: days, By: by, Chart: views.Chart{Title: v.language.Text("Credits charged")}}
 	total, err := a.usage(v.r.Context(), begin, "")
 	if err != nil {
 		return err
 	}
-	view := views.Usage{Days: days, By: by, Rows: rows, Chart: views.Chart{Title: v.language.Text("Credits charged")}}
 	if len(total) > 0 {
 		view.Total = total[0]
 	}
+	if by == "key" {
+		view.Rows, view.Next, err = a.pageOfUsage(v.r.Context(), begin, v.r.URL.Query().Get("after"))
+	} else {
+		view.Rows, err = a.usage(v.r.Context(), begin, by)
+	}
+	if err != nil {
+		return err
+	}
 	if by == "day" {
-		view.Chart.Bars = v.dayBars(begin, rows)
+		view.Chart.Bars = v.dayBars(begin, view.Rows)
 	} else {
 		slices.SortStableFunc(view.Rows, func(x, y admin.Usage) int { return cmp.Compare(y.Microcents, x.Microcents) })
 	}
 	return v.show(views.UsagePage(v.page("Usage"), view))
+}
+
+// pageOfUsage are the sums of a page of its keys, also of those that were not used. next is as with keys.
+func (a account) pageOfUsage(ctx context.Context, since time.Time, after string) (rows []admin.Usage, next string,
+	err error,
+) {
+	keys, next, err := a.keys(ctx, after)
+	if err != nil {
+		return nil, "", err
+	}
+	used, err := a.usageOfKeys(ctx, since, keys)
+	for i := range keys {
+		row := used[keys[i].ID]
+		row.Key, row.KeyID = keys[i].Name, keys[i].ID
+		rows = append(rows, row)
+	}
+	return rows, next, err
 }
 
 func downloadUsage(v *visit) error {

@@ -40,7 +40,8 @@ type Books interface {
 	// Usage sums the settled requests in groups of q.By, ordered by them: accounts by name, keys by account and name.
 	// Without groups there is one row. Requests whose detail was pruned are in it by the sums of their days: where Since
 	// or Until is in the middle of a day, those of that day are left out; and those that were pruned before there were
-	// such sums have no day, route, tokens or cost.
+	// such sums have no day, route, tokens or cost. An account may have thousands of keys: who wants pages of usage by key
+	// asks Keys for a page of them and then for the usage of these, q.Keys; the account's total is asked for without.
 	Usage(ctx context.Context, q UsageQuery, each func(UsageRow) error) error
 	// Request is the whole record of one request, running or settled.
 	Request(ctx context.Context, id string) (RequestRecord, error)
@@ -83,6 +84,9 @@ type LatestQuery struct {
 	// Moved is for those alone that no use made: top-ups, refunds, adjustments and allotments. They are found without a
 	// look at the charges between them.
 	Moved bool
+	// Key (an id), Route and Profile are of the requests that are looked for: a store may pass over entries that are no
+	// charges of such, and says so in Movement.Passed, but it need not: whoever asks looks at what is given.
+	Key, Route, Profile string
 	// Covered is for each with the checkpoint that covers it, which takes a look of its own.
 	Covered bool
 }
@@ -91,6 +95,9 @@ type LatestQuery struct {
 type Movement struct {
 	Entry
 	Settled *RequestRecord // without its Entries; nil of other entries, and where the detail was pruned
+	// Passed is how many entries were looked at and passed over since the one that was given before. There are only so
+	// many: one that was looked for in vain is given then, too, so that whoever asks can say that it is enough.
+	Passed int
 	// Checkpoint is the first that covers the entry; nil where none does yet, and where it was not asked for.
 	Checkpoint *Checkpoint
 }
@@ -112,9 +119,9 @@ const (
 // UsageQuery narrows and groups usage. Since and Until are about the settlement.
 type UsageQuery struct {
 	Query
-	Key     string // key id
-	Route   string
-	Profile string
+	Keys    []string // ids of keys: what is of any of them; none: of all. ErrNotFound where one of them is none
+	Route   string   // "": of all
+	Profile string   // "": of all
 	By      []Dimension
 }
 

@@ -36,10 +36,16 @@ INSERT INTO requests (id, account, key, owner, endpoint, profile, hold, status, 
 INSERT INTO attempts (request, seq, route, provider, model, price_version, outcome, input, output, estimated, created)
   SELECT printf('req_%012x%012x', at / 1000000, i), 1, route, 'up', route || '-1', 1, 'finished', 950, 700, 0, at - 1000000000
   FROM settled;
-INSERT INTO days (day, key, route, pruned, parts, settled, requests, pending, whole_requests, whole_pending, attempts, microcents,
+INSERT INTO days (day, account, key, route, profile, pruned, parts, settled, requests, pending, whole_requests, whole_pending, attempts, microcents,
     waived, over, refunded, cost, input, output, estimated)
-  SELECT at / 86400000000000 AS day, key, route, 0, count(*), count(*), count(*), 0, count(*), 0, count(*), 1335000 * count(*), 0,
+  SELECT at / 86400000000000 AS day, account, key, route, 'balanced', 0, count(*), count(*), count(*), 0, count(*), 0, count(*), 1335000 * count(*), 0,
     0, 0, 0, 950 * count(*), 700 * count(*), 0 FROM settled GROUP BY day, key, route;
+INSERT INTO days (day, account, key, route, profile, pruned, parts, settled, requests, pending, whole_requests, whole_pending,
+    attempts, microcents, waived, over, refunded, cost, input, output, estimated)
+  SELECT at / 86400000000000 AS day, account, 0, route, 'balanced', 0, count(*), count(*), count(*), 0, count(*), 0, count(*),
+    1335000 * count(*), 0, 0, 0, 0, 950 * count(*), 700 * count(*), 0 FROM settled GROUP BY day, account, route
+  UNION ALL SELECT at / 86400000000000 AS day, 0, 0, route, 'balanced', 0, count(*), count(*), count(*), 0, count(*), 0, count(*),
+    1335000 * count(*), 0, 0, 0, 0, 950 * count(*), 700 * count(*), 0 FROM settled GROUP BY day, route;
 INSERT INTO balances (n, credits, head, last, entries, requests, spent, tokens)
   SELECT account, 1000000, randomblob(32), max(n), 1 + count(*), count(*), 1335000 * count(*), 1650 * count(*) FROM settled
   GROUP BY account;

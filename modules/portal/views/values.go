@@ -84,8 +84,9 @@ type Usage struct {
 	Days  int // back from now
 	By    string
 	Rows  []admin.Usage
+	Next  string // by key, the id of the key behind which the next page begins; "" where there is none
 	Chart Chart
-	Total admin.Usage
+	Total admin.Usage // of all pages
 }
 
 // Chart is bars over labels. Text says a value.

@@ -53,6 +53,7 @@ var excuses = [...]struct {
 	why  string
 }{
 	{regexp.MustCompile(` Meta\.(LastEntry|Requests) `), "of rows, or for progress"},
+	{regexp.MustCompile(` Meta\.Unprofiled\.Entry `), "it says nothing where all requests have their profile"},
 	{regexp.MustCompile(` Meta\.ByAccount `), "how the store names entries, which nobody can write"},
 	{regexp.MustCompile(` EntryRows\[\d+\]\.(Account|Since) `), "its account's"},
 	{regexp.MustCompile(` RequestRows\[\d+\]\.(Account|Key|Running|Entries) `), "its account's and key's, or not filled"},

@@ -1,6 +1,7 @@
 package audit
 
 import (
+	"cmp"
 	"errors"
 	"hash/maphash"
 	"math/bits"
@@ -10,10 +11,10 @@ import (
 )
 
 // days are sums of requests by day, to be compared with those that a ledger keeps. A ledger may have more of them,
-// by key and route, than memory holds. So each number of a day is multiplied by a random number that its key, route
-// and column stand for, and all of them are added up, modulo 2^128: the sums of requests are multiplied in the same
-// way as the requests' own numbers, so that both come to the same. Where a ledger's are others, they do so with
-// a chance of 1 in 2^64.
+// by key, route and profile, than memory holds. So each number of a day is multiplied by a random number that its
+// key, route, profile and column stand for, and all of them are added up, modulo 2^128: the sums of requests are
+// multiplied in the same way as the requests' own numbers, so that both come to the same. Where a ledger's are
+// others, they do so with a chance of 1 in 2^64.
 type days struct {
 	seed    maphash.Seed
 	sums    map[int64]wide // by day
@@ -59,22 +60,24 @@ func (d *days) divide(r *Request) map[string]*book.Usage {
 	return d.rows
 }
 
-// count adds a request.
-func (d *days) count(r *Request) {
+// count adds a request that has a profile in the sums.
+func (d *days) count(r *Request, profile string) {
 	for route, usage := range d.divide(r) {
-		d.row(book.DayOf(r.Settled), r.KeyNumber, route, usage)
+		d.row(book.DayOf(r.Settled), r.KeyNumber, route, profile, usage)
 	}
 }
 
-// row adds what requests come to. No two of day, key, route and column have the same bytes, however a
+// row adds what requests come to. No two of day, key, route, profile and column have the same bytes, however a
 // route is called.
-func (d *days) row(day, key int64, route string, u *book.Usage) {
+func (d *days) row(day, key int64, route, profile string, u *book.Usage) {
 	var h maphash.Hash
 	h.SetSeed(d.seed)
 	maphash.WriteComparable(&h, day)
 	maphash.WriteComparable(&h, key)
 	maphash.WriteComparable(&h, len(route))
 	_, _ = h.WriteString(route)
+	maphash.WriteComparable(&h, len(profile))
+	_, _ = h.WriteString(profile)
 	sum := d.sums[day]
 	for i, n := range u.Columns() {
 		_ = h.WriteByte(byte(i))
@@ -111,7 +114,7 @@ func (v *verification) verifyDays() error {
 		}
 	}
 	err := each(v.Days(), func(row Day) error {
-		if kept.row(row.Day, row.Key, row.Route, &row.Usage); row.Parts < 1 {
+		if kept.row(row.Day, row.Key, row.Route, row.Profile, &row.Usage); row.Parts < 1 {
 			differ(row.Day)
 		}
 		return nil
@@ -135,18 +138,18 @@ func (v *verification) verifyDays() error {
 // differingDay names the first sum of a day that is not what its requests make.
 func (v *verification) differingDay(day int64) error {
 	type cell struct {
-		key   int64
-		route string
+		key            int64
+		route, profile string
 	}
 	kept, found := map[cell]wide{}, map[cell]wide{}
 	add := func(to map[cell]wide, c cell, u *book.Usage) {
 		one := v.days.part()
-		one.row(day, c.key, c.route, u)
+		one.row(day, c.key, c.route, c.profile, u)
 		to[c] = to[c].plus(one.sums[day])
 	}
 	err := each(v.Days(), func(row Day) error {
 		if row.Day == day {
-			add(kept, cell{row.Key, row.Route}, &row.Usage)
+			add(kept, cell{row.Key, row.Route, row.Profile}, &row.Usage)
 		}
 		return nil
 	})
@@ -157,7 +160,7 @@ func (v *verification) differingDay(day int64) error {
 			}
 			_ = v.price(r) // verifyRequest says where one is missing
 			for route, usage := range v.days.divide(r) {
-				add(found, cell{r.KeyNumber, route}, usage)
+				add(found, cell{r.KeyNumber, route, v.head.Unprofiled.ProfileOf(r)}, usage)
 			}
 			return nil
 		})
@@ -170,8 +173,8 @@ func (v *verification) differingDay(day int64) error {
 		for c := range cells {
 			_, inKept := kept[c]
 			_, inFound := found[c]
-			if (!inKept || !inFound || kept[c] != found[c]) &&
-				(first == nil || c.key < first.key || c.key == first.key && c.route < first.route) {
+			if (!inKept || !inFound || kept[c] != found[c]) && (first == nil || cmp.Or(cmp.Compare(c.key, first.key),
+				cmp.Compare(c.route, first.route), cmp.Compare(c.profile, first.profile)) < 0) {
 				first = &c
 			}
 		}
@@ -180,7 +183,7 @@ func (v *verification) differingDay(day int64) error {
 		return Disagree("day/"+book.DateOf(day), "a sum of its requests is of none of them")
 	}
 	return Disagree("day/"+book.DateOf(day), "the sums of its requests with key number %d and route %q are not what "+
-		"these make", first.key, first.route)
+		"these make, with profile %q", first.key, first.route, first.profile)
 }
 
 // verifyPrunedDays compares what was written down of pruned requests with the sums of their days, key by key.

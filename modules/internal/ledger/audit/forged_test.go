@@ -143,7 +143,8 @@ func TestFindings(t *testing.T) {
 			"days: they say that they go up to entry 1000 of the journal, which is no settlement"},
 		"a sum of days of no request": {func() {
 			is := rows.DayRows[0]
-			rows.DayRows = append(rows.DayRows, audit.Day{Day: is.Day, Key: is.Key, Route: is.Route})
+			rows.DayRows = append(rows.DayRows, audit.Day{Day: is.Day, Key: is.Key, Route: is.Route,
+				Profile: is.Profile})
 		}, ": a sum of its requests is of none of them"},
 		"a hold of no account, with a key that does not exist": {func() {
 			h := rows.HoldRows[0]

@@ -227,17 +227,20 @@ func TestPartsThatPanic(t *testing.T) {
 	}
 }
 
-// Each column of a day's sums has a multiplier of its own, whatever routes are called.
+// Each column of a day's sums has a multiplier of its own, whatever routes and profiles are called.
 func TestColumnsOfDays(t *testing.T) {
 	t.Parallel()
 	d := newDays()
 	seen := map[wide]string{}
-	for _, route := range []string{"", "\x00", "a", "a\x00", "a\x00\x00", "a\x00\x01", "a\x00\x01\x02", "aa"} {
-		for i, u := range []book.Usage{{Parts: 1}, {Settled: 1}, {Requests: 1}, {Pending: 1}, {Wholes: 1}} {
-			one, what := d.part(), fmt.Sprintf("%q, column %d", route, i)
-			one.row(1, 1, route, &u)
-			require.Empty(t, seen[one.sums[1]], what)
-			seen[one.sums[1]] = what
+	names := []string{"", "\x00", "a", "a\x00", "a\x00\x00", "a\x00\x01", "a\x00\x01\x02", "aa"}
+	for i, u := range []book.Usage{{Parts: 1}, {Settled: 1}, {Requests: 1}, {Pending: 1}, {Wholes: 1}} {
+		for _, route := range names {
+			for _, profile := range names {
+				one, what := d.part(), fmt.Sprintf("%q, %q, column %d", route, profile, i)
+				one.row(1, 1, route, profile, &u)
+				require.Empty(t, seen[one.sums[1]], what)
+				seen[one.sums[1]] = what
+			}
 		}
 	}
 }

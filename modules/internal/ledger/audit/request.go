@@ -18,7 +18,7 @@ func (v *verification) verifyRequests(first, end string) error {
 		v.attempts += int64(len(r.Attempts))
 		err := v.verifyRequest(r, v.price(r))
 		if r.Entry <= v.head.Summed {
-			v.days.count(r)
+			v.days.count(r, v.head.Unprofiled.ProfileOf(r))
 		}
 		return v.note(err)
 	})

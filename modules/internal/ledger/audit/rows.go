@@ -127,9 +127,28 @@ type Head struct {
 	// Rows are how many Holds there are, Held is what they hold and Marks the sum of their marks.
 	Rows, Held, Marks int64
 	Summed            int64 // the place of the last charge whose request is in the sums of days; -1: there are no sums
+	Unprofiled        Unprofiled
 	Trail             book.Trail
 	Checkpoints       int64
 	Checkpoint        ledger.Digest // of the last
+}
+
+// Unprofiled says which requests are in the sums of days without their profile, as UnknownProfile: a ledger that got
+// sums by profile later adds it to those of before bit by bit, in the order of their ids.
+type Unprofiled struct {
+	Entry int64   // those whose charge lies up to here, and those without one
+	After *string // and whose ids are behind this one; nil: none
+}
+
+// UnknownProfile is none that a request can have.
+const UnknownProfile = "?"
+
+// ProfileOf is a request's profile in the sums of days.
+func (u *Unprofiled) ProfileOf(r *Request) string {
+	if u.After != nil && r.Entry <= u.Entry && r.ID > *u.After {
+		return UnknownProfile
+	}
+	return r.Profile
 }
 
 // Price is a version of a route's price.
@@ -218,10 +237,10 @@ type EntrySum struct{ Account, Entries, Spent, Refunded int64 }
 // RequestSum is what settled requests of a key come to. Pending are those of them that wait, of days only.
 type RequestSum struct{ Account, Key, Requests, Tokens, Charge, Waived, Refunded, Pending int64 }
 
-// Day is what the requests of a key came to on a day (book.DayOf) by a route.
+// Day is what the requests of a key came to on a day (book.DayOf) by a route and with a profile.
 type Day struct {
-	Day, Key int64
-	Route    string
+	Day, Key       int64
+	Route, Profile string
 	book.Usage
 }
 

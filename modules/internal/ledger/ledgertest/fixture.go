@@ -1,6 +1,7 @@
 package ledgertest
 
 import (
+	"cmp"
 	"context"
 	"crypto/sha256"
 	"fmt"
@@ -86,6 +87,7 @@ type fixture struct {
 	account ledger.Account
 	key     ledger.Key
 	version map[string]int64
+	profile string // of new holds; "": balanced
 	n       atomic.Int64
 
 	closed  bool
@@ -245,7 +247,7 @@ func (f *fixture) newHold(route string, microcents int64) ledger.Hold {
 		Account:    f.account.ID,
 		Key:        f.key.ID,
 		Endpoint:   "chat",
-		Profile:    "balanced",
+		Profile:    cmp.Or(f.profile, "balanced"),
 		Microcents: microcents,
 		Attempt:    f.attempt(id, 1, route),
 	}

@@ -3,6 +3,7 @@ package ledgertest
 import (
 	"context"
 	"errors"
+	"maps"
 	"slices"
 	"testing"
 	"time"
@@ -57,6 +58,7 @@ func testLatest(t *testing.T, open Open) {
 		require.Equal(t, moved, of(ledger.LatestQuery{Moved: true}))
 		require.Equal(t, moved[1:], of(ledger.LatestQuery{Moved: true, Before: moved[0].Seq}))
 		require.Equal(t, moved, of(ledger.LatestQuery{Moved: true, Until: want[0].Created.Add(1)}))
+		f.testNarrowed(a, want)
 		f.testCovered(a, want)
 		require.Empty(t, of(ledger.LatestQuery{Until: start.AddDate(-1, 0, 0)}))
 		require.Empty(t, of(ledger.LatestQuery{Since: start.AddDate(9, 0, 0)}))
@@ -110,6 +112,52 @@ func testLatest(t *testing.T, open Open) {
 		require.Len(t, f.latest(ledger.LatestQuery{Account: quiet.ID}), 1)
 		require.Equal(t, want, pages)
 	})
+}
+
+// testNarrowed: of what is looked for nothing is missing, whatever a store passes over, and it says how many.
+func (f *fixture) testNarrowed(a ledger.Account, all []ledger.Entry) {
+	charged := map[ledger.LatestQuery]int{}
+	has := func(q ledger.LatestQuery, r *ledger.RequestRecord) bool {
+		return r != nil && (q.Key == "" || r.Key == q.Key) && (q.Profile == "" || r.Profile == q.Profile) &&
+			(q.Route == "" || slices.ContainsFunc(r.Attempts, func(t ledger.AttemptRecord) bool { return t.Route == q.Route }))
+	}
+	everything := f.latest(ledger.LatestQuery{Account: a.ID})
+	queries := map[ledger.LatestQuery]bool{{Route: "none"}: true, {Profile: "none"}: true, {Key: "key_none"}: true}
+	for _, m := range everything {
+		if r := m.Settled; r != nil {
+			for _, t := range r.Attempts {
+				queries[ledger.LatestQuery{Key: r.Key, Route: t.Route, Profile: r.Profile}] = true
+				queries[ledger.LatestQuery{Route: t.Route}] = true
+			}
+			queries[ledger.LatestQuery{Key: r.Key}], queries[ledger.LatestQuery{Profile: r.Profile}] = true, true
+		}
+	}
+	for q := range queries {
+		q.Account = a.ID
+		find := func(list []ledger.Movement) (found []string) {
+			for _, m := range list {
+				if has(q, m.Settled) {
+					found = append(found, m.Request)
+				}
+			}
+			return found
+		}
+		want := find(everything)
+		charged[q] = len(want)
+		given := f.latest(q)
+		require.Equal(f.t, want, find(given), "%+v", q)
+		looked := len(given)
+		for _, m := range given {
+			looked += m.Passed
+		}
+		require.LessOrEqual(f.t, looked, len(all))
+		for i, m := range given { // as a page goes on
+			q.Before, q.Until = m.Seq, m.Created.Add(1)
+			require.Equal(f.t, find(given[i+1:]), find(f.latest(q)), "%+v", q)
+		}
+	}
+	require.Contains(f.t, slices.Collect(maps.Values(charged)), 0)
+	require.Positive(f.t, slices.Max(slices.Collect(maps.Values(charged))))
 }
 
 // testCovered: each entry comes with the first of the checkpoints that list it.

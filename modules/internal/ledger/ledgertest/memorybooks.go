@@ -259,13 +259,14 @@ func (m *memory) Audit(_ context.Context, q ledger.Query, each func(ledger.Act) 
 // Usage implements ledger.Books.
 func (m *memory) Usage(_ context.Context, q ledger.UsageQuery, each func(ledger.UsageRow) error) error {
 	for _, d := range q.By {
-		if !slices.Contains([]ledger.Dimension{ledger.ByAccount, ledger.ByKey, ledger.ByRoute, ledger.ByDay}, d) {
+		if !slices.Contains([]ledger.Dimension{ledger.ByAccount, ledger.ByKey, ledger.ByRoute, ledger.ByDay,
+			ledger.ByProfile}, d) {
 			return ledger.ErrInvalid
 		}
 	}
 	known := true
 	rows, err := collect(m, q.Account, func() []ledger.UsageRow {
-		known = q.Key == "" || m.keys[q.Key] != nil
+		known = !slices.ContainsFunc(q.Keys, func(id string) bool { return m.keys[id] == nil })
 		records, names := slices.Clone(m.pruned), map[string]string{}
 		for _, s := range m.settled {
 			records = append(records, m.recordOf(s))
@@ -279,7 +280,8 @@ func (m *memory) Usage(_ context.Context, q ledger.UsageQuery, each func(ledger.
 		all, gone := usageOf(records, names, q), usageOf(m.pruned, names, q)
 		for i := range all {
 			for _, p := range gone {
-				if p.Account == all[i].Account && p.Key == all[i].Key && p.Route == all[i].Route && p.Day == all[i].Day {
+				if p.Account == all[i].Account && p.Key == all[i].Key && p.Route == all[i].Route &&
+					p.Day == all[i].Day && p.Profile == all[i].Profile {
 					all[i].Pruned = p.Requests
 				}
 			}
@@ -290,7 +292,7 @@ func (m *memory) Usage(_ context.Context, q ledger.UsageQuery, each func(ledger.
 				order = cmp.Or(order, map[ledger.Dimension]int{
 					ledger.ByAccount: cmp.Compare(a.AccountName, b.AccountName), ledger.ByRoute: cmp.Compare(a.Route, b.Route),
 					ledger.ByKey: cmp.Compare(a.AccountName+"/"+a.KeyName, b.AccountName+"/"+b.KeyName),
-					ledger.ByDay: cmp.Compare(a.Day, b.Day),
+					ledger.ByDay: cmp.Compare(a.Day, b.Day), ledger.ByProfile: cmp.Compare(a.Profile, b.Profile),
 				}[d])
 			}
 			return order

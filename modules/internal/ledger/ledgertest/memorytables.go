@@ -151,7 +151,7 @@ func (t *Tables) sumDays(m *memory) {
 	for i := range t.RequestRows {
 		r := &t.RequestRows[i]
 		_ = divider.Count(&r.RequestRecord, func(route string) (*book.Usage, error) {
-			day := audit.Day{Day: book.DayOf(r.Settled), Key: r.KeyNumber, Route: route}
+			day := audit.Day{Day: book.DayOf(r.Settled), Key: r.KeyNumber, Route: route, Profile: r.Profile}
 			if days[day] == nil {
 				days[day] = &book.Usage{}
 			}

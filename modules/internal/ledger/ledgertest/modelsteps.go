@@ -7,6 +7,7 @@ import (
 	"github.com/stretchr/testify/require"
 	"pgregory.net/rapid"
 
+	"github.com/fareway/fareway/config"
 	"github.com/fareway/fareway/modules/internal/ledger"
 	"github.com/fareway/fareway/plugins/llm"
 )
@@ -33,7 +34,8 @@ func (r *run) hold() {
 	id := fmt.Sprintf("%s-%d", rapid.SampledFrom([]string{"req_4", "req_5", "req_6"}).Draw(r.T, "id"), r.f.n.Add(1))
 	attempts, created := []ledger.AttemptRecord(nil), r.now().UTC()
 	h := ledger.Hold{
-		Request: id, Account: k.owner.ID, Key: k.ID, Endpoint: "chat", Profile: "max",
+		Request: id, Account: k.owner.ID, Key: k.ID, Endpoint: "chat",
+		Profile:    rapid.SampledFrom(config.ProfileNames()).Draw(r.T, "profile"),
 		Microcents: r.near("microcents", r.left(k)...), Tokens: r.near("tokens", r.left(k)...),
 	}
 	if !r.sometimes("without an attempt", 3) {
@@ -59,8 +61,9 @@ func (r *run) hold() {
 	}
 	q := &request{owner: k.owner, key: k, beside: map[string]bool{}, references: map[string]string{},
 		RequestRecord: ledger.RequestRecord{
-			ID: id, Account: k.owner.ID, Key: k.ID, Endpoint: "chat", Profile: "max", Owner: r.f.options.BootID, Running: true,
-			Held: h.Microcents, Created: created, Attempts: attempts,
+			ID: id, Account: k.owner.ID, Key: k.ID, Endpoint: "chat", Profile: h.Profile, Owner: r.f.options.BootID,
+			Running: true,
+			Held:    h.Microcents, Created: created, Attempts: attempts,
 		}}
 	r.requests = append(r.requests, q)
 	require.Equal(r, r.balance(k.owner), b)

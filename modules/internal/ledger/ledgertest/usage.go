@@ -30,6 +30,7 @@ func testUsage(t *testing.T, open Open) {
 			if k.ID == other.ID {
 				f.account = second
 			}
+			f.profile = []string{"balanced", "max"}[day%2]
 			tried := f.hold("fraction", 1_000_000)
 			f.begin(tried, 2, "cached")
 			f.begin(tried, 3, "fraction")
@@ -66,20 +67,25 @@ func testUsage(t *testing.T, open Open) {
 		first.ID: first.Name, second.ID: second.Name, laptop.ID: "laptop", server.ID: "server", other.ID: "laptop",
 	}
 
-	a, k, r, d := ledger.ByAccount, ledger.ByKey, ledger.ByRoute, ledger.ByDay
+	a, k, r, d, p := ledger.ByAccount, ledger.ByKey, ledger.ByRoute, ledger.ByDay, ledger.ByProfile
 	narrow := map[string]ledger.UsageQuery{
-		"everything": {},
-		"an account": {Query: ledger.Query{Account: first.ID}},
-		"a key":      {Key: server.ID},
-		"a route":    {Route: "cached"},
+		"everything":    {},
+		"an account":    {Query: ledger.Query{Account: first.ID}},
+		"a key":         {Keys: []string{server.ID}},
+		"two keys":      {Keys: []string{server.ID, other.ID}},
+		"key twice":     {Keys: []string{server.ID, server.ID}},
+		"a route":       {Route: "cached"},
+		"a profile":     {Profile: "max"},
+		"another's key": {Query: ledger.Query{Account: first.ID}, Keys: []string{other.ID}},
 		"a time": {Query: ledger.Query{Since: time.Date(2026, 12, 2, 0, 0, 0, 0, time.UTC),
 			Until: time.Date(2026, 12, 3, 0, 0, 0, 0, time.UTC)}},
 		"all of these": {Query: ledger.Query{Account: first.ID, Since: time.Date(2026, 12, 2, 0, 0, 0, 0, time.UTC)},
-			Key: server.ID, Route: "unit"},
+			Keys: []string{server.ID, laptop.ID}, Route: "unit", Profile: "balanced"},
 		"nothing": {Query: ledger.Query{Since: time.Date(2036, 12, 2, 0, 0, 0, 0, time.UTC)}},
 	}
 	for name, q := range narrow {
-		for _, q.By = range [][]ledger.Dimension{nil, {a}, {k}, {r}, {d}, {a, d}, {d, a}, {r, d}, {k, r}, {a, k, r, d}} {
+		for _, q.By = range [][]ledger.Dimension{nil, {a}, {k}, {r}, {d}, {p}, {a, d}, {d, a}, {r, d}, {k, r}, {p, r},
+			{d, p}, {k, p}, {a, p, d}, {a, k, r, d, p}} {
 			t.Run("usage of "+name, func(t *testing.T) {
 				rows := f.usage(q)
 				if len(q.By) == 0 && len(rows) == 1 && rows[0].Attempts == 0 {
@@ -101,7 +107,8 @@ func testUsage(t *testing.T, open Open) {
 		require.ErrorIs(t, f.store.Usage(ctx, ledger.UsageQuery{By: []ledger.Dimension{"moon"}}, each), ledger.ErrInvalid)
 		require.ErrorIs(t, f.store.Usage(ctx, ledger.UsageQuery{Query: ledger.Query{Account: "acct_0"}}, each),
 			ledger.ErrNotFound)
-		require.ErrorIs(t, f.store.Usage(ctx, ledger.UsageQuery{Key: "key_0"}, each), ledger.ErrNotFound)
+		require.ErrorIs(t, f.store.Usage(ctx, ledger.UsageQuery{Keys: []string{server.ID, "key_0"}}, each),
+			ledger.ErrNotFound)
 	})
 }
 
@@ -205,7 +212,8 @@ func (u *usageRows) routed() bool { return u.by(ledger.ByRoute) || u.query.Route
 
 func (u *usageRows) wants(r *ledger.RequestRecord) bool {
 	q := &u.query
-	return !r.Running && within(q.Query, r.Account, r.Settled) && (q.Key == "" || r.Key == q.Key)
+	return !r.Running && within(q.Query, r.Account, r.Settled) && (len(q.Keys) == 0 || slices.Contains(q.Keys, r.Key)) &&
+		(q.Profile == "" || r.Profile == q.Profile)
 }
 
 // add counts a request in the groups of its attempts; one without an attempt is of no route, and not lost.
@@ -256,6 +264,9 @@ func (u *usageRows) row(r *ledger.RequestRecord, route string) *ledger.UsageRow 
 	}
 	if u.by(ledger.ByDay) {
 		group.Day = r.Settled.UTC().Format(time.DateOnly)
+	}
+	if u.by(ledger.ByProfile) {
+		group.Profile = r.Profile
 	}
 	if u.rows[group] == nil {
 		u.rows[group] = new(group)

@@ -15,8 +15,8 @@ import (
 
 // group is what a row of usage is about; what is not grouped by is zero.
 type group struct {
-	account, key, route string
-	day                 int64
+	account, key, route, profile string
+	day                          int64
 }
 
 // usage groups settled requests.
@@ -39,8 +39,10 @@ type sums struct {
 func (s *Store) Usage(ctx context.Context, q ledger.UsageQuery, each func(ledger.UsageRow) error) error {
 	u := &usage{query: q, by: map[ledger.Dimension]bool{}, groups: map[group]*sums{}}
 	for _, d := range q.By {
-		if !slices.Contains([]ledger.Dimension{ledger.ByAccount, ledger.ByKey, ledger.ByRoute, ledger.ByDay}, d) {
-			return fmt.Errorf("summing usage: %w: grouping by %q; there are account, key, route and day", ledger.ErrInvalid, d)
+		if !slices.Contains([]ledger.Dimension{ledger.ByAccount, ledger.ByKey, ledger.ByRoute, ledger.ByDay,
+			ledger.ByProfile}, d) {
+			return fmt.Errorf("summing usage: %w: grouping by %q; there are account, key, route, day and profile",
+				ledger.ErrInvalid, d)
 		}
 		u.by[d] = true
 	}
@@ -58,17 +60,22 @@ func (s *Store) Usage(ctx context.Context, q ledger.UsageQuery, each func(ledger
 			args = append(args, q.Account)
 			where += fmt.Sprintf(` AND r.account = $%d`, len(args))
 		}
-		if q.Key != "" {
-			found := ""
-			err := queryRows(ctx, tx, to(&found), `SELECT key FROM keys WHERE key = $1`, q.Key)
-			if err == nil && found == "" {
-				err = fmt.Errorf("%w: key %q; keys are named by their id, which begins with key_", ledger.ErrNotFound, q.Key)
+		if len(q.Keys) > 0 {
+			missing := ""
+			err := queryRows(ctx, tx, to(&missing), `SELECT asked FROM unnest($1::text[]) AS asked
+				WHERE NOT EXISTS (SELECT 1 FROM keys WHERE key = asked) LIMIT 1`, q.Keys)
+			if err == nil && missing != "" {
+				err = fmt.Errorf("%w: key %q; keys are named by their id, which begins with key_", ledger.ErrNotFound, missing)
 			}
 			if err != nil {
 				return err
 			}
-			args = append(args, q.Key)
-			where += fmt.Sprintf(` AND r.key = $%d`, len(args))
+			args = append(args, q.Keys)
+			where += fmt.Sprintf(` AND r.key = ANY($%d)`, len(args))
+		}
+		if q.Profile != "" {
+			args = append(args, q.Profile)
+			where += fmt.Sprintf(` AND r.profile = $%d`, len(args))
 		}
 		if err := s.eachDetail(ctx, tx, where, u.count, args...); err != nil {
 			return err
@@ -107,6 +114,9 @@ func (u *usage) groupOf(account, key string, day int64) (g group) {
 // count adds a request to its group, or to those of its routes.
 func (u *usage) count(d *detail) error {
 	g := u.groupOf(d.Account, d.Key, book.DayOf(d.Settled))
+	if u.by[ledger.ByProfile] {
+		g.profile = d.Profile
+	}
 	if !u.routed {
 		u.sumsOf(g).Count(&d.RequestRecord)
 		return nil
@@ -137,7 +147,8 @@ func (u *usage) countPruned(ctx context.Context, tx pgx.Tx) error {
 			return err
 		}
 		if !u.covers(day) || u.query.Account != "" && account != u.query.Account ||
-			u.query.Key != "" && key != u.query.Key || u.query.Route != "" && route != u.query.Route {
+			len(u.query.Keys) > 0 && !slices.Contains(u.query.Keys, key) || u.query.Profile != "" ||
+			u.query.Route != "" && route != u.query.Route {
 			return nil
 		}
 		g := u.groupOf(account, key, day)
@@ -186,7 +197,7 @@ func (u *usage) list(ctx context.Context, tx pgx.Tx, each func(ledger.UsageRow) 
 	for g, s := range u.groups {
 		r := ledger.UsageRow{
 			Account: g.account, AccountName: names[g.account], Key: g.key, KeyName: names[g.key], Route: g.route,
-			Requests: s.Requests, Attempts: s.Attempts, Microcents: s.Charge, Waived: s.Waived, Over: s.Over,
+			Profile: g.profile, Requests: s.Requests, Attempts: s.Attempts, Microcents: s.Charge, Waived: s.Waived, Over: s.Over,
 			Refunded: s.Refunded, Cost: s.Cost, Pending: s.Pending, Pruned: s.pruned,
 		}
 		t := &r.Tokens
@@ -221,6 +232,8 @@ func (u *usage) compare(a, b ledger.UsageRow) int {
 			order = cmp.Compare(a.Route, b.Route)
 		case ledger.ByDay:
 			order = cmp.Compare(a.Day, b.Day)
+		case ledger.ByProfile:
+			order = cmp.Compare(a.Profile, b.Profile)
 		}
 		if order != 0 {
 			return order

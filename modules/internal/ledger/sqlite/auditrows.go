@@ -57,8 +57,9 @@ func scanInto[T any](into func(*T) []any) func(*sqlite.Stmt) T {
 func (r auditRows) Head() (h audit.Head, err error) {
 	err = run(r.conn, `SELECT (SELECT coalesce(max(n), 0) FROM entries), (SELECT count(*) FROM attempts),
 		(SELECT CAST(total(requests) AS INTEGER) FROM balances), nullif(pruned_before, 0), holds, held, marks, summed, acts,
-		trail, checkpoints, checkpoint FROM meta`, to(&h.LastEntry, &h.Attempts, &h.Requests, &h.Pruned, &h.Rows, &h.Held,
-		&h.Marks, &h.Summed, &h.Trail.Acts, &h.Trail.Head, &h.Checkpoints, &h.Checkpoint))
+		trail, checkpoints, checkpoint, unprofiled, profiled FROM meta`, to(&h.LastEntry, &h.Attempts, &h.Requests,
+		&h.Pruned, &h.Rows, &h.Held, &h.Marks, &h.Summed, &h.Trail.Acts, &h.Trail.Head, &h.Checkpoints, &h.Checkpoint,
+		&h.Unprofiled.Entry, &h.Unprofiled.After))
 	return h, err
 }
 
@@ -286,17 +287,18 @@ func (r auditRows) PrunedDays() iter.Seq2[audit.RequestSum, error] {
 	return r.sums("pruned", "pruned requests", `SELECT coalesce(k.account, 0),
 		d.key, sum(d.settled), 0, sum(d.microcents), sum(d.waived),
 		sum(d.refunded), sum(abs(d.pending) + abs(d.whole_pending))
-		FROM days AS d LEFT JOIN keys AS k ON k.n = d.key WHERE d.pruned GROUP BY 1, 2 ORDER BY 1, 2`)
+		FROM days AS d LEFT JOIN keys AS k ON k.n = d.key WHERE d.pruned AND d.key <> 0 GROUP BY 1, 2 ORDER BY 1, 2`)
 }
 
 // Days implements audit.Rows.
 func (r auditRows) Days() iter.Seq2[audit.Day, error] {
-	return rowsOf(r.conn, `SELECT day, key, route, parts, settled, requests, pending, whole_requests, whole_pending,
-		attempts, microcents, waived, over, refunded, cost, input, cache_read, cache_write, output, reasoning, estimated
-		FROM days WHERE NOT pruned ORDER BY day`, scanInto(func(d *audit.Day) []any {
-		return []any{&d.Day, &d.Key, &d.Route, &d.Parts, &d.Settled, &d.Requests, &d.Pending, &d.Wholes, &d.WholesPending,
-			&d.Attempts, &d.Charge, &d.Waived, &d.Over, &d.Refunded, &d.Cost, &d.Input, &d.CacheRead, &d.CacheWrite,
-			&d.Output, &d.Reasoning, &d.Estimated}
+	return rowsOf(r.conn, `SELECT day, key, route, profile, parts, settled, requests, pending, whole_requests,
+		whole_pending, attempts, microcents, waived, over, refunded, cost, input, cache_read, cache_write, output,
+		reasoning, estimated
+		FROM days WHERE NOT pruned AND key <> 0 ORDER BY day`, scanInto(func(d *audit.Day) []any {
+		return []any{&d.Day, &d.Key, &d.Route, &d.Profile, &d.Parts, &d.Settled, &d.Requests, &d.Pending, &d.Wholes,
+			&d.WholesPending, &d.Attempts, &d.Charge, &d.Waived, &d.Over, &d.Refunded, &d.Cost, &d.Input, &d.CacheRead,
+			&d.CacheWrite, &d.Output, &d.Reasoning, &d.Estimated}
 	}))
 }
 

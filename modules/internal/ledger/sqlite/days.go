@@ -1,7 +1,10 @@
 package sqlite
 
 import (
+	"cmp"
+	"maps"
 	"math"
+	"slices"
 
 	"zombiezen.com/go/sqlite"
 
@@ -17,6 +20,8 @@ const (
 	// andUnsummed narrows requests AS r to those that are in no sum yet.
 	andUnsummed = ` AND r.id IN (SELECT e.request FROM entries AS e WHERE e.n > (SELECT summed FROM meta)
 		AND e.kind = 'charge') AND r.entry > (SELECT summed FROM meta)`
+	// andUnprofiled narrows them to those that are in the sums without their profile.
+	andUnprofiled = ` AND r.id > (SELECT profiled FROM meta) AND coalesce(r.entry, 0) <= (SELECT unprofiled FROM meta)`
 )
 
 // unsummed are the settlements that are in no sum of a day yet: those behind meta.summed in the journal. The writer
@@ -29,17 +34,30 @@ type unsummed struct {
 	r     audit.Request // the one that is counted
 }
 
-// newCells counts requests by day, key and route, in memory.
-func newCells(conn *sqlite.Conn) *usage {
-	return &usage{
-		conn: conn, by: map[ledger.Dimension]bool{ledger.ByKey: true, ledger.ByDay: true, ledger.ByRoute: true},
-		routed: true, prices: newTariffs(conn), groups: map[group]*book.Usage{}, most: math.MaxInt,
+// newCells counts requests by day, key, route and profile, as the sums of days have them. In memory there are no more
+// groups than most; then spill is called, which has to clear them.
+func newCells(conn *sqlite.Conn, most int) (*usage, error) {
+	cells := &usage{
+		conn: conn, by: map[ledger.Dimension]bool{ledger.ByKey: true, ledger.ByDay: true, ledger.ByRoute: true,
+			ledger.ByProfile: true},
+		routed: true, prices: newTariffs(conn), groups: map[group]*sums{}, most: most,
 	}
+	cells.spill = func() error { return addToDays(conn, cells, false, 1) }
+	return cells, readUnprofiled(conn, &cells.unprofiled)
+}
+
+// readUnprofiled reads which requests are in the sums without their profile.
+func readUnprofiled(conn *sqlite.Conn, u *audit.Unprofiled) error {
+	return run(conn, `SELECT unprofiled, profiled FROM meta`, to(&u.Entry, &u.After))
 }
 
 // load begins with what the tables have, where the journal ends at lastEntry.
 func (u *unsummed) load(conn *sqlite.Conn, lastEntry int64) error {
-	*u = unsummed{cells: newCells(conn), whole: true}
+	cells, err := newCells(conn, math.MaxInt)
+	if err != nil {
+		return err
+	}
+	*u = unsummed{cells: cells, whole: true}
 	return run(conn, `SELECT summed, EXISTS (SELECT 1 FROM entries WHERE n > summed AND kind = 'charge') FROM meta`,
 		func(row *sqlite.Stmt) error {
 			if row.ColumnBool(1) {
@@ -55,10 +73,9 @@ func (u *unsummed) count(conn *sqlite.Conn, e *ended) error {
 	if !u.whole {
 		return nil
 	}
-	u.r = audit.Request{AccountNumber: e.key.account, KeyNumber: e.key.n, RequestRecord: ledger.RequestRecord{
-		Endpoint: e.Endpoint, Microcents: e.Charge, Waived: e.Waived, Over: e.Over, Pending: e.pending, Settled: e.settled,
-		Attempts: u.r.Attempts[:0],
-	}}
+	r := ledger.RequestRecord{Endpoint: e.Endpoint, Profile: e.Profile, Microcents: e.Charge, Waived: e.Waived,
+		Over: e.Over, Pending: e.pending, Settled: e.settled, Attempts: u.r.Attempts[:0]}
+	u.r = audit.Request{AccountNumber: e.key.account, KeyNumber: e.key.n, Entry: e.entry, RequestRecord: r}
 	for i := range e.Attempts {
 		u.r.Attempts = append(u.r.Attempts, e.Attempts[i].AttemptRecord)
 	}
@@ -73,7 +90,10 @@ func (t *tx) rollUp() error {
 	}
 	cells := t.unsummed.cells
 	if !t.unsummed.whole {
-		cells = newCells(t.conn)
+		var err error
+		if cells, err = newCells(t.conn, math.MaxInt); err != nil {
+			return err
+		}
 		if err := eachDetail(t.conn, `WHERE true`+andUnsummed, cells.count); err != nil {
 			return err
 		}
@@ -84,7 +104,6 @@ func (t *tx) rollUp() error {
 	if err := run(t.conn, moveSummed, nil); err != nil {
 		return err
 	}
-	clear(cells.groups)
 	t.unsummed.cells, t.unsummed.whole, t.unsummed.n = cells, true, 0
 	return nil
 }
@@ -112,17 +131,20 @@ func (t *tx) resum(request string, change func() error) error {
 
 // addRequest adds a request to the sums of its day, or takes it away.
 func (t *tx) addRequest(request string, pruned bool, sign int64) error {
-	cells := newCells(t.conn)
+	cells, err := newCells(t.conn, math.MaxInt)
+	if err != nil {
+		return err
+	}
 	if err := eachDetail(t.conn, `WHERE r.id = ?`, cells.count, request); err != nil {
 		return err
 	}
 	return addToDays(t.conn, cells, pruned, sign)
 }
 
-const addDay = `INSERT INTO days (day, key, route, pruned, parts, settled, requests, pending, whole_requests,
-		whole_pending, attempts, microcents, waived, over, refunded, cost, input, cache_read, cache_write, output,
-		reasoning, estimated)
-	VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?) ON CONFLICT DO UPDATE SET
+const addDay = `INSERT INTO days (day, account, key, route, profile, pruned, parts, settled, requests, pending,
+		whole_requests, whole_pending, attempts, microcents, waived, over, refunded, cost, input, cache_read, cache_write,
+		output, reasoning, estimated)
+	VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?) ON CONFLICT DO UPDATE SET
 	parts = parts + excluded.parts, settled = settled + excluded.settled,
 	requests = requests + excluded.requests, pending = pending + excluded.pending,
 	whole_requests = whole_requests + excluded.whole_requests, whole_pending = whole_pending + excluded.whole_pending,
@@ -135,17 +157,36 @@ const addDay = `INSERT INTO days (day, key, route, pruned, parts, settled, reque
 	output = coalesce(output + excluded.output, output, excluded.output),
 	reasoning = coalesce(reasoning + excluded.reasoning, reasoning, excluded.reasoning)`
 
-// addToDays adds cells to the sums, or takes them away: sign is 1 or -1.
+// withTotals adds to what keys came to what that is by account, and in the whole ledger.
+func withTotals(ofKeys map[group]*sums) map[group]*sums {
+	all := maps.Clone(ofKeys)
+	for g, s := range ofKeys {
+		for _, account := range [...]int64{g.account, 0} {
+			g.account, g.key = account, 0
+			if all[g] == nil {
+				all[g] = &sums{}
+			}
+			all[g].Add(&s.Usage)
+		}
+	}
+	return all
+}
+
+// addToDays adds cells to the sums, or takes them away: sign is 1 or -1. Nothing else writes sums. The cells are gone
+// then.
 func addToDays(conn *sqlite.Conn, cells *usage, pruned bool, sign int64) error {
-	for g, s := range cells.groups {
-		row := append([]any{g.day, g.key, g.route, pruned}, usageValues(s)...)
-		for i := range row[4:] {
-			switch v := row[4+i].(type) {
+	all := withTotals(cells.groups)
+	clear(cells.groups)
+	for _, g := range slices.SortedFunc(maps.Keys(all), compareGroups) { // which lie in that order
+		place := []any{g.day, g.account, g.key, g.route, g.profile, pruned}
+		row := append(slices.Clone(place), usageValues(&all[g].Usage)...)
+		for i := len(place); i < len(row); i++ {
+			switch v := row[i].(type) {
 			case int64:
-				row[4+i] = sign * v
+				row[i] = sign * v
 			case *int64:
 				if v != nil {
-					row[4+i] = sign * *v
+					row[i] = sign * *v
 				}
 			}
 		}
@@ -155,14 +196,20 @@ func addToDays(conn *sqlite.Conn, cells *usage, pruned bool, sign int64) error {
 		if sign > 0 {
 			continue
 		}
-		if err := run(conn, removeDay, nil, g.day, g.key, g.route, pruned); err != nil {
+		if err := run(conn, removeDay, nil, place...); err != nil {
 			return err
 		}
 	}
 	return nil
 }
 
-const removeDay = `DELETE FROM days WHERE day = ? AND key = ? AND route = ? AND pruned = ? AND parts = 0`
+func compareGroups(a, b group) int {
+	return cmp.Or(cmp.Compare(a.day, b.day), cmp.Compare(a.account, b.account), cmp.Compare(a.key, b.key),
+		cmp.Compare(a.route, b.route), cmp.Compare(a.profile, b.profile))
+}
+
+const removeDay = `DELETE FROM days WHERE day = ? AND account = ? AND key = ? AND route = ? AND profile = ?
+	AND pruned = ? AND parts = 0`
 
 // sumAll fills in the sums of days of a ledger that has none.
 func sumAll(conn *sqlite.Conn) error {
@@ -171,128 +218,137 @@ func sumAll(conn *sqlite.Conn) error {
 	if err != nil || summed {
 		return err
 	}
-	u, err := newUsage(conn, ledger.UsageQuery{By: []ledger.Dimension{ledger.ByKey, ledger.ByDay, ledger.ByRoute}})
-	if err == nil {
-		err = eachDetail(conn, ``, u.count)
-	}
-	if err == nil {
-		err = u.flush()
-	}
 	for _, query := range []string{
-		`DELETE FROM days WHERE NOT pruned`,
-		`INSERT INTO days SELECT day, key, route, 0, ` + summedUsage + ` FROM temp.usage_rows GROUP BY day, key, route`,
-		`DROP TABLE temp.usage_rows`, moveSummed,
+		`DELETE FROM days WHERE NOT pruned`, `UPDATE meta SET unprofiled = 0, profiled = NULL`, moveSummed,
 	} {
-		if err == nil {
-			err = run(conn, query, nil)
+		if err := run(conn, query, nil); err != nil {
+			return err
 		}
+	}
+	cells, err := newCells(conn, maxGroups)
+	if err == nil {
+		err = eachDetail(conn, ``, cells.count)
+	}
+	if err == nil {
+		err = cells.spill()
 	}
 	return err
 }
 
-// The sums of whole days from the first on and before the second, in the groups that are asked for: ?3 to ?6 are
-// whether by account or key, by key, by route, and by day; ?7 whether a request counts on each of its routes; ?8 to
-// ?10 narrow to an account, a key (by their numbers; 0: all) and a route (”), ?11 to what was pruned. What has no day
-// was pruned before the last pruning's bound.
 const (
-	usageOfDays = usageRows + `days AS d JOIN keys AS k ON k.n = d.key ` + usageNarrowed +
-		`) GROUP BY account, key, route, day`
-	usageRows = `INSERT INTO temp.usage_rows SELECT account, key, route, day, ` + summedUsage + `, sum(gone) FROM (
-	SELECT iif(?3, k.account, 0) AS account, iif(?4, d.key, 0) AS key, iif(?5, d.route, '') AS route,
-		iif(?6, d.day, 0) AS day, parts, settled, iif(?7, requests, whole_requests) AS requests,
-		iif(?7, pending, whole_pending) AS pending,
-		whole_requests, whole_pending, attempts, microcents, waived, over, refunded, cost, input, cache_read, cache_write,
-		output, reasoning, estimated, iif(pruned, iif(?7, requests, whole_requests), 0) AS gone
-	FROM `
-	usageNarrowed = `WHERE d.day >= ?1 AND d.day < ?2 AND (?8 = 0 OR k.account = ?8) AND (?9 = 0 OR d.key = ?9)
-		AND (?10 = '' OR d.route = ?10) AND (pruned OR NOT ?11)
-		AND (d.day <> -200000 OR ?12 >= (SELECT pruned_before FROM meta))`
-	// ofOne, where a whole statement is about one group, needs no sort.
-	ofOne = `) HAVING count(*) > 0`
-	// ofOneDay and ofOneKey look an account's keys up, among those of all accounts, on a day and on temp.usage_days.
-	ofOneDay = `keys AS k CROSS JOIN days AS d ON d.day = ?1 AND d.key = k.n `
-	ofOneKey = `keys AS k CROSS JOIN temp.usage_days AS t CROSS JOIN days AS d ON d.day = t.day AND d.key = k.n `
-	// createUsageDays are the days that have sums, from the first on and before the second: of each only a row is read.
-	createUsageDays = `CREATE TEMP TABLE usage_days AS WITH RECURSIVE t(day) AS (
-		SELECT min(day) FROM days WHERE day >= ?1
-		UNION ALL SELECT (SELECT min(day) FROM days WHERE day > t.day) FROM t WHERE t.day < ?2
-	) SELECT day FROM t WHERE day < ?2`
+	// dayLength is that of a day, in nanoseconds.
+	dayLength = 24 * 60 * 60 * 1_000_000_000
+	// selectDay reads the rows of day ?1, of which ?2 is a route or '', ?3 a profile or '', and ?4 whether those of
+	// pruned requests alone are wanted, and ?5 whether those without a profile are not.
+	selectDay = `SELECT d.account, d.key, d.route, d.profile, d.pruned, d.parts, d.settled, d.requests, d.pending,
+		d.whole_requests, d.whole_pending, d.attempts, d.microcents, d.waived, d.over, d.refunded, d.cost, d.input,
+		d.cache_read, d.cache_write, d.output, d.reasoning, d.estimated FROM `
+	dayNarrowed = ` AND (?2 = '' OR d.route = ?2) AND (?3 = '' OR d.profile = ?3) AND (d.pruned OR NOT ?4)
+		AND NOT (?5 AND d.profile = '` + audit.UnknownProfile + `')`
+	// nextDay is the first day from ?1 on and before ?2 that has sums, or NULL.
+	nextDay = `SELECT min(day) FROM days WHERE day >= ?1 AND day < ?2`
 )
 
-// readOfAccount is usageOfDays for one account, with its arguments: day by day or, where keys are asked for and no
-// days, key by key. What is read is what the account has, and what is sorted at once is little.
-func (u *usage) readOfAccount(account int64, args []any) error {
-	if err := run(u.conn, createUsageDays, nil, args[0], args[1]); err != nil {
-		return err
+// daySource says which rows of a day have what is asked for, ?6 is the account: those of keys only where it is about
+// keys, for an account may have thousands.
+func (u *usage) daySource() string {
+	switch {
+	case len(u.keys) > 0:
+		return `temp.usage_keys AS u CROSS JOIN days AS d ON d.account = u.account AND d.key = u.key
+			WHERE d.day = ?1 AND (?6 = 0 OR d.account = ?6)`
+	case u.by[ledger.ByKey] && u.account != 0:
+		return `days AS d WHERE d.day = ?1 AND d.account = ?6 AND d.key > 0`
+	case u.by[ledger.ByKey]:
+		return `days AS d WHERE d.day = ?1 AND d.account > ?6 AND d.key > 0`
+	case u.by[ledger.ByAccount] && u.account == 0:
+		return `days AS d WHERE d.day = ?1 AND d.account > ?6 AND d.key = 0`
+	default:
+		return `days AS d WHERE d.day = ?1 AND d.account = ?6 AND d.key = 0`
 	}
-	end := ofOne
-	if u.by[ledger.ByRoute] {
-		end = `) GROUP BY route`
-	}
-	var each []int64
-	read := func(query, list string, set func(n int64), listArgs ...any) error {
-		err := run(u.conn, list, appendTo(&each, func(row *sqlite.Stmt) int64 { return row.ColumnInt64(0) }), listArgs...)
-		for _, n := range each {
-			if err != nil {
-				break
-			}
-			set(n)
-			err = run(u.conn, query, nil, args...)
-		}
-		return err
-	}
-	var err error
-	if u.by[ledger.ByKey] && !u.by[ledger.ByDay] {
-		key := args[8]
-		err = read(usageRows+ofOneKey+usageNarrowed+` AND k.n = ?9`+end, `SELECT n FROM keys WHERE account = ?1 AND
-			(?2 = 0 OR n = ?2)`, func(n int64) { args[8] = n }, account, key)
-	} else {
-		if u.by[ledger.ByKey] {
-			end = `) GROUP BY key, route`
-		}
-		err = read(usageRows+ofOneDay+usageNarrowed+` AND k.account = ?8`+end, `SELECT day FROM temp.usage_days`,
-			func(n int64) { args[0], args[1] = n, n+1 })
-	}
-	if err != nil {
-		return err
-	}
-	return run(u.conn, `DROP TABLE temp.usage_days`, nil)
 }
 
-// readDays reads the sums of whole days. It reports whether that is all that was settled up to meta.summed: where the
-// query's times cut a day, only what was pruned is read.
+// readDays reads the sums of whole days. It reports whether that is all that was settled up to meta.summed, and has a
+// profile where it is about profiles: where the query's times cut a day, only what was pruned is read.
 func (u *usage) readDays() (whole bool, err error) {
-	const day = 24 * 60 * 60 * 1_000_000_000
 	since, until := u.query.Bounds()
 	first, last := int64(math.MinInt64), int64(math.MaxInt64)
 	whole = true
 	if since != math.MinInt64 {
-		if first = floorDiv(since, day); first*day != since {
+		if first = floorDiv(since, dayLength); first*dayLength != since {
 			first, whole = first+1, false
 		}
 	}
 	if until != math.MaxInt64 {
-		if last = floorDiv(until, day); last*day != until {
+		if last = floorDiv(until, dayLength); last*dayLength != until {
 			whole = false
 		}
 	}
+	if len(u.keys) > 0 {
+		if err := u.listKeys(); err != nil {
+			return false, err
+		}
+	}
+	prunedBefore := int64(0)
+	if err := run(u.conn, `SELECT pruned_before FROM meta`, to(&prunedBefore)); err != nil {
+		return false, err
+	}
+	query := selectDay + u.daySource() + dayNarrowed
+	for {
+		next := int64(math.MaxInt64)
+		if err := run(u.conn, nextDay, func(row *sqlite.Stmt) error {
+			if !row.ColumnIsNull(0) {
+				next = row.ColumnInt64(0)
+			}
+			return nil
+		}, first, last); err != nil || next == math.MaxInt64 {
+			return whole, err
+		}
+		first = next + 1
+		if next == book.Undated && until < prunedBefore {
+			continue // it was pruned before the last pruning's bound, and nobody knows when it was settled
+		}
+		if err := run(u.conn, query, func(row *sqlite.Stmt) error { return u.addDay(next, row) }, next, u.query.Route,
+			u.query.Profile, !whole, u.profiled(), u.account); err != nil {
+			return false, err
+		}
+	}
+}
+
+// addDay adds a row of a day to its group.
+func (u *usage) addDay(day int64, row *sqlite.Stmt) error {
+	var s sums
 	var account, key int64
-	if u.query.Account != "" {
-		if account, err = accountNumber(u.conn, u.query.Account); err != nil {
-			return false, err
+	var route, profile string
+	var pruned bool
+	readColumns(row, 0, &account, &key, &route, &profile, &pruned, &s.Parts, &s.Settled, &s.Requests, &s.Pending,
+		&s.Wholes, &s.WholesPending, &s.Attempts, &s.Charge, &s.Waived, &s.Over, &s.Refunded, &s.Cost, &s.Input,
+		&s.CacheRead, &s.CacheWrite, &s.Output, &s.Reasoning, &s.Estimated)
+	to, err := u.sumsOf(u.groupOf(group{account, key, route, day, profile}))
+	if err != nil {
+		return err
+	}
+	to.Add(&s.Usage)
+	switch {
+	case pruned && u.routed:
+		to.pruned += s.Requests
+	case pruned:
+		to.pruned += s.Wholes
+	}
+	return nil
+}
+
+// listKeys writes down the keys that are asked for, in the order in which their sums lie.
+func (u *usage) listKeys() error {
+	if err := run(u.conn, `CREATE TEMP TABLE usage_keys (account INTEGER, key INTEGER, PRIMARY KEY (account, key))
+		WITHOUT ROWID`, nil); err != nil {
+		return err
+	}
+	for _, n := range u.keys {
+		if err := run(u.conn, `INSERT INTO temp.usage_keys SELECT account, n FROM keys WHERE n = ?`, nil, n); err != nil {
+			return err
 		}
 	}
-	if u.query.Key != "" {
-		if key, err = keyNumber(u.conn, u.query.Key); err != nil {
-			return false, err
-		}
-	}
-	args := []any{first, last, u.by[ledger.ByAccount] || u.by[ledger.ByKey], u.by[ledger.ByKey], u.by[ledger.ByRoute],
-		u.by[ledger.ByDay], u.routed, account, key, u.query.Route, !whole, until}
-	if account != 0 {
-		return whole, u.readOfAccount(account, args)
-	}
-	return whole, run(u.conn, usageOfDays, nil, args...)
+	return nil
 }
 
 func boolToInt(b bool) int64 {

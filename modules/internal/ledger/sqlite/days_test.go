@@ -1,6 +1,7 @@
 package sqlite
 
 import (
+	"math"
 	"testing"
 	"time"
 
@@ -15,20 +16,13 @@ func usageOn(t *testing.T, conn *sqlite.Conn, q ledger.UsageQuery) (rows []ledge
 	t.Helper()
 	u, err := newUsage(conn, q)
 	require.NoError(t, err)
-	where, args, err := u.narrow(conn)
-	require.NoError(t, err)
-	whole, err := u.readDays()
-	require.NoError(t, err)
-	if whole {
-		where += andUnsummed
-	}
-	require.NoError(t, eachDetail(conn, where, u.count, args...))
-	require.NoError(t, u.flush())
+	require.NoError(t, u.sum())
 	require.NoError(t, u.list(func(r ledger.UsageRow) error {
 		rows = append(rows, r)
 		return nil
 	}))
 	require.NoError(t, run(conn, `DROP TABLE temp.usage_rows`, nil))
+	require.NoError(t, run(conn, `DROP TABLE IF EXISTS temp.usage_keys`, nil))
 	return rows
 }
 
@@ -62,10 +56,12 @@ func TestDaysAreTheirRequests(t *testing.T) {
 		var all []asked
 		for _, by := range [][]ledger.Dimension{
 			nil, {ledger.ByAccount}, {ledger.ByKey}, {ledger.ByRoute}, {ledger.ByDay}, {ledger.ByRoute, ledger.ByDay},
-			{ledger.ByAccount, ledger.ByRoute, ledger.ByDay, ledger.ByKey},
+			{ledger.ByProfile}, {ledger.ByProfile, ledger.ByKey, ledger.ByDay},
+			{ledger.ByAccount, ledger.ByRoute, ledger.ByDay, ledger.ByKey, ledger.ByProfile},
 		} {
 			for _, q := range []ledger.UsageQuery{
-				{}, {Query: ledger.Query{Account: account}}, {Key: key}, {Route: "small"}, {Route: "small", Key: key},
+				{}, {Query: ledger.Query{Account: account}}, {Keys: []string{key}}, {Route: "small"},
+				{Route: "small", Keys: []string{key}}, {Profile: "max"}, {Profile: "budget", Route: "small"},
 				{Query: ledger.Query{Since: first.Truncate(24*time.Hour).AddDate(0, 0, 1)}},
 				{Query: ledger.Query{Until: first.Truncate(24*time.Hour).AddDate(0, 0, 1)}},
 				{Query: ledger.Query{Until: last}},
@@ -80,7 +76,8 @@ func TestDaysAreTheirRequests(t *testing.T) {
 		require.NoError(t, run(conn, change, nil))
 		if conn.Changes() > 0 {
 			require.NoError(t, run(conn, `DELETE FROM days WHERE NOT pruned`, nil))
-			cells := newCells(conn)
+			cells, err := newCells(conn, math.MaxInt)
+			require.NoError(t, err)
 			require.NoError(t, eachDetail(conn, `WHERE coalesce(r.entry, 0) <= (SELECT summed FROM meta)`, cells.count))
 			require.NoError(t, addToDays(conn, cells, false, 1))
 		}
@@ -89,6 +86,113 @@ func TestDaysAreTheirRequests(t *testing.T) {
 		}
 		require.NoError(t, run(conn, `ROLLBACK`, nil))
 	}
+}
+
+// A ledger whose sums got profiles later: whatever is asked for between two steps, it is what the requests say one by
+// one, also when some of them change or are pruned meanwhile; and it verifies.
+func TestProfilesComeLater(t *testing.T) {
+	t.Parallel()
+	s := newScene(t, "")
+	s.everything()
+	within := func(run func(t *tx) error) { require.NoError(t, s.store.write(t.Context(), "test", run)) }
+	within(func(t *tx) error { return t.rollUp() })
+	conn := openForWriting(t, s.store.opts.Path)
+	exec := func(queries ...string) {
+		t.Helper()
+		for _, query := range queries {
+			require.NoError(t, run(conn, query, nil))
+		}
+	}
+	exec(`BEGIN IMMEDIATE`, `DELETE FROM days WHERE NOT pruned`, `UPDATE meta SET unprofiled = summed, profiled = ''`)
+	cells, err := newCells(conn, math.MaxInt)
+	require.NoError(t, err)
+	require.NoError(t, eachDetail(conn, ``, cells.count))
+	require.NoError(t, cells.spill())
+	exec(`COMMIT`)
+	count := func(query string) (n int64) {
+		require.NoError(t, run(conn, query, to(&n)))
+		return n
+	}
+	require.Greater(t, count(`SELECT sum(parts) FROM days WHERE profile = '?' AND key > 0`), int64(10))
+
+	check := func() { checkSums(t, conn) }
+	check()
+	step := func() (left bool) {
+		within(func(t *tx) (err error) {
+			left, err = t.addProfiles(3)
+			return err
+		})
+		check()
+		return left
+	}
+	steps := 0
+	for step() {
+		if steps++; steps == 1 { // some are before the mark, and some behind it
+			refunded := 0
+			for _, id := range textsOf(t, conn, `SELECT id FROM requests WHERE charge > refunded`) {
+				s.correct(ledger.Correction{Request: id, Microcents: 1, Reason: "sorry"})
+				refunded++
+			}
+			require.Greater(t, refunded, 3)
+			check()
+			before := count(`SELECT settled FROM requests ORDER BY settled LIMIT 1 OFFSET 7`)
+			gone, err := s.store.Prune(s.tick(), time.Unix(0, before))
+			require.NoError(t, err)
+			require.Greater(t, gone, int64(3))
+			require.Zero(t, count(`SELECT count(*) FROM days WHERE profile = '?' AND pruned`))
+			check()
+		}
+	}
+	require.GreaterOrEqual(t, steps, 2)
+	require.Zero(t, count(`SELECT count(*) FROM days WHERE profile = '?'`))
+	require.False(t, step(), "nothing is left")
+}
+
+// checkSums: a ledger verifies, and its sums say what its requests say one by one.
+func checkSums(t *testing.T, conn *sqlite.Conn) {
+	t.Helper()
+	exec := func(query string) { require.NoError(t, run(conn, query, nil)) }
+	exec(`BEGIN`)
+	r, err := verify(conn, nil, nil)
+	require.NoError(t, err)
+	require.True(t, r.OK, "%s: %s", r.Entry, r.Problem)
+	by := []ledger.Dimension{ledger.ByProfile, ledger.ByKey, ledger.ByRoute, ledger.ByDay}
+	queries := []ledger.UsageQuery{{By: by}, {By: by[:1]}, {By: by[1:]}, {Profile: "max"}, {Profile: "max", By: by[1:2]}}
+	var has [][]ledger.UsageRow
+	for _, q := range queries {
+		has = append(has, usageOn(t, conn, q))
+	}
+	require.Greater(t, len(has[1]), 1, "profiles")
+	exec(`UPDATE meta SET summed = 0`)
+	require.NoError(t, sumAll(conn))
+	for i, q := range queries {
+		require.Equal(t, usageOn(t, conn, q), has[i], "%v", q)
+	}
+	exec(`ROLLBACK`)
+}
+
+// testdata/schema20.db.gz is what the fareway of commit 7de40936 wrote when everything had happened, with profiles.
+func TestMigrationOfDays(t *testing.T) {
+	t.Parallel()
+	path := oldLedger(t, "schema20.db.gz")
+	conn := openForWriting(t, path)
+	require.NoError(t, migrate(conn, 20))
+	checkSums(t, conn)
+	unprofiled := func() (n int64) {
+		require.NoError(t, run(conn, `SELECT count(*) FROM days WHERE profile = '?' OR profile = '' AND NOT pruned`, to(&n)))
+		return n
+	}
+	require.Positive(t, unprofiled())
+	s := newScene(t, path)
+	require.Eventually(t, func() bool { return unprofiled() == 0 }, time.Minute, time.Millisecond)
+	checkSums(t, conn)
+	require.NoError(t, s.store.Close())
+}
+
+func textsOf(t *testing.T, conn *sqlite.Conn, query string) (texts []string) {
+	t.Helper()
+	require.NoError(t, run(conn, query, appendTo(&texts, firstText)))
+	return texts
 }
 
 // What is not summed yet is summed after a restart, from the tables, and nothing twice.
@@ -124,7 +228,8 @@ func TestDaysAfterARestart(t *testing.T) {
 	require.NoError(t, err)
 	require.True(t, r.OK, "%s: %s", r.Entry, r.Problem)
 	require.NoError(t, s.store.read(t.Context(), "test", func(conn *sqlite.Conn) error {
-		return run(conn, `SELECT summed, (SELECT sum(requests) FROM days) FROM meta`, func(row *sqlite.Stmt) error {
+		const query = `SELECT summed, (SELECT sum(requests) FROM days WHERE key > 0) FROM meta`
+		return run(conn, query, func(row *sqlite.Stmt) error {
 			require.Positive(t, row.ColumnInt64(0))
 			require.EqualValues(t, 3, row.ColumnInt64(1))
 			return nil

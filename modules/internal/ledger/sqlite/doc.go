@@ -98,14 +98,19 @@
 // found through their links, those of a request through its row, and those of one that was pruned by reading the whole
 // journal.
 //
-// Usage reads the sums of days (schema/15.sql, days.go), by key and route, and one by one only the requests behind
-// meta.summed, the entry up to which settlements are in a sum. The writer counts settlements as it makes them and adds
-// some thousands of them at once, in a transaction that moves meta.summed with them, so that a crash leaves both or
-// neither; what its memory has lost is read again from the tables. A receipt, a closing, a refund and a pruning change
-// the sums in their own transaction, after what is unsummed.
+// Usage reads the sums of days (schema/21.sql, days.go), by key, route and profile, and one by one only the
+// requests behind meta.summed, the entry up to which settlements are in a sum. The writer counts settlements as it
+// makes them and adds some thousands of them at once, in a transaction that moves meta.summed with them, so that a
+// crash leaves both or neither; what its memory has lost is read again from the tables. A receipt, a closing, a
+// refund and a pruning change the sums in their own transaction, after what is unsummed. Beside the sums of keys
+// lie those of their accounts and of the whole ledger, so that a year of an account with thousands of keys is some
+// hundred rows; they lie by day first, so that what is added to today's is in few pages. A ledger whose sums knew
+// no profile gets it from a chore (profiles.go), some hundred requests at a time; what it has not come to is read
+// one by one where it is asked for.
 //
-// Verification is package audit's: this one gives it the rows (auditrows.go), and looks at its version, its witness,
-// its pages and its schema (verify.go). It relies on nothing that it can recompute, and on the kept checkpoints for
-// what nobody can. What it does not see when it is changed is listed, with the reasons, in verify_columns_test.go and
-// in SECURITY.md. Pruned requests leave behind what they came to, so that the counters can still be recomputed.
+// Verification is package audit's: this one gives it the rows (auditrows.go), and looks at its version, its
+// witness, its pages, its schema (verify.go) and the sums of days that are sums of others (totals.go). It relies on
+// nothing that it can recompute, and on the kept checkpoints for what nobody can. What it does not see when it is
+// changed is listed, with the reasons, in verify_columns_test.go and in SECURITY.md. Pruned requests leave behind
+// what they came to, so that the counters can still be recomputed.
 package sqlite

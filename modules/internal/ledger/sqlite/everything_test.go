@@ -85,6 +85,12 @@ func (s *scene) topUp(credits int64, reference string) {
 	require.True(s.t, applied)
 }
 
+// sceneProfile is the profile of a request.
+func sceneProfile(id string) string {
+	profiles := config.ProfileNames()
+	return profiles[len(id)%len(profiles)]
+}
+
 // hold begins a request on routes, one attempt after the other.
 func (s *scene) hold(id string, routes ...string) {
 	ctx := s.tick()
@@ -100,7 +106,8 @@ func (s *scene) hold(id string, routes ...string) {
 		if i == 0 {
 			a.Worst = microcents
 			_, err = s.store.Hold(ctx, ledger.Hold{
-				Request: id, Account: s.owner, Key: s.key, Endpoint: "chat", Profile: "max", Microcents: microcents, Tokens: 1,
+				Request: id, Account: s.owner, Key: s.key, Endpoint: "chat", Profile: sceneProfile(id),
+				Microcents: microcents, Tokens: 1,
 				Attempt: a,
 			})
 		} else {

@@ -80,9 +80,10 @@ var movedTables = []movedTable{
 		JOIN accounts AS a ON a.n = r.account JOIN attempts AS t ON t.request = w.request AND t.seq = w.seq WHERE true`,
 		[]string{"account = a.id", "w.request", "w.seq", "w.provider", "w.route", "w.created",
 			"reference = coalesce(w.reference, '')", "t.provider_key"}},
-	// Which tokens counted is kept by key, and comes into the first of its rows.
+	// Which tokens counted is kept by key, and comes into the first of its rows. There they know no profile.
 	{"pruned", "d.day, d.key, d.route", `(SELECT *, row_number() OVER (PARTITION BY key ORDER BY day, route) = 1 AS first
-		FROM days WHERE pruned) AS d JOIN keys AS k ON k.n = d.key JOIN accounts AS a ON a.n = k.account
+		FROM (SELECT day, key, route, ` + summedUsage + ` FROM days WHERE pruned AND key > 0 GROUP BY day, key, route))
+		AS d JOIN keys AS k ON k.n = d.key JOIN accounts AS a ON a.n = k.account
 		JOIN pruned AS p ON p.key = d.key WHERE true`, []string{"account = a.id", "key = k.id", "d.day", "d.route",
 		"d.parts", "d.settled", "d.requests", "d.pending", "d.whole_requests", "d.whole_pending", "d.attempts",
 		"d.microcents", "d.waived", "d.over", "d.refunded", "d.cost", "d.input", "d.cache_read", "d.cache_write", "d.output",
@@ -125,7 +126,7 @@ func (t *movedTable) counted() string {
 	case "heads": // at least one for each
 		return "checkpoints"
 	case "pruned":
-		return "days WHERE pruned"
+		return "days WHERE pruned AND key > 0"
 	}
 	name, _, _ := strings.Cut(t.from, " ")
 	return name

@@ -41,7 +41,7 @@ func TestOpenRefuses(t *testing.T) {
 			require.NoError(t, err)
 			require.NoError(t, s.Close())
 			script(t, path, `UPDATE meta SET version = 99`)
-		}, "schema version 99 and this fareway knows up to 20; run the newer fareway", ErrVersion},
+		}, "schema version 99 and this fareway knows up to 21; run the newer fareway", ErrVersion},
 		"another program's database": {func(t *testing.T, path string) {
 			script(t, path, `CREATE TABLE recipes (id INTEGER)`)
 		}, "another program's database", ErrVersion},

@@ -85,7 +85,7 @@ func TestOpenBooksRefuses(t *testing.T) {
 		text string
 	}{
 		"empty.db": {ErrVersion, "the database is empty"},
-		"old.db": {ErrVersion, "it has schema version 1 and this fareway reads version 20; start the gateway " +
+		"old.db": {ErrVersion, "it has schema version 1 and this fareway reads version 21; start the gateway " +
 			"on it once"},
 		"newer.db":           {ErrVersion, "run the newer fareway"},
 		"other.db":           {ErrVersion, "another program's database"},

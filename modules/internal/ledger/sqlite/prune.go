@@ -2,11 +2,14 @@ package sqlite
 
 import (
 	"context"
+	"errors"
+	"math"
 	"time"
 
 	"zombiezen.com/go/sqlite"
 
 	"github.com/fareway/fareway/modules/internal/ledger"
+	"github.com/fareway/fareway/modules/internal/ledger/audit"
 	"github.com/fareway/fareway/modules/internal/ledger/book"
 )
 
@@ -60,7 +63,15 @@ func (t *tx) prune(ctx context.Context, before int64, ids []string) (removed int
 	if err := t.rollUp(); err != nil {
 		return 0, err
 	}
-	cells := newCells(t.conn)
+	kept, err := newCells(t.conn, math.MaxInt)
+	if err != nil {
+		return 0, err
+	}
+	gone, err := newCells(t.conn, math.MaxInt)
+	if err != nil {
+		return 0, err
+	}
+	gone.unprofiled = audit.Unprofiled{} // nobody adds their profile later
 	for _, id := range ids {
 		// As the request is now: a refund may have come since it was found.
 		err := t.exec(`INSERT INTO pruned (key, requests, tokens, charge, waived, refunded)
@@ -75,7 +86,9 @@ func (t *tx) prune(ctx context.Context, before int64, ids []string) (removed int
 			continue
 		}
 		removed++
-		if err := eachDetail(t.conn, `WHERE r.id = ?`, cells.count, id); err != nil {
+		if err := eachDetail(t.conn, `WHERE r.id = ?`, func(r *audit.Request) error {
+			return errors.Join(kept.count(r), gone.count(r))
+		}, id); err != nil {
 			return 0, err
 		}
 		if err := t.exec(`DELETE FROM attempts WHERE request = ?`, id); err != nil {
@@ -85,10 +98,10 @@ func (t *tx) prune(ctx context.Context, before int64, ids []string) (removed int
 			return 0, err
 		}
 	}
-	if err := addToDays(t.conn, cells, false, -1); err != nil {
+	if err := addToDays(t.conn, kept, false, -1); err != nil {
 		return 0, err
 	}
-	return removed, addToDays(t.conn, cells, true, 1)
+	return removed, addToDays(t.conn, gone, true, 1)
 }
 
 // movePrunedBefore records since when every request has to be there.

@@ -17,6 +17,7 @@ import (
 
 	"github.com/fareway/fareway/modules/internal/files"
 	"github.com/fareway/fareway/modules/internal/ledger"
+	"github.com/fareway/fareway/modules/internal/ledger/audit"
 	"github.com/fareway/fareway/modules/internal/spool"
 )
 
@@ -88,6 +89,8 @@ type Store struct {
 	writer  *writer
 	readers *pool
 
+	stopProfiles func() // see startProfiles
+
 	pinged atomic.Int64 // of db.failures, those that Ping has seen the end of
 
 	closing  sync.Once
@@ -102,7 +105,7 @@ func Open(opts Options) (_ *Store, err error) {
 	if opts.Path, err = resolve(opts.Path); err != nil {
 		return nil, err
 	}
-	s := &Store{opts: opts, lease: newFileLease(opts.Path)}
+	s := &Store{opts: opts, lease: newFileLease(opts.Path), stopProfiles: func() {}}
 	defer func() {
 		if err != nil {
 			err = errors.Join(err, s.Close())
@@ -147,8 +150,18 @@ func (s *Store) open() error {
 	s.readers = newPool(s.opts.Path, readers, s.opts.WaitTimeout)
 	s.db.renew = s.readers.renew
 	s.books = newBooks(s.opts.Path, s.opts.log, s.opts.WaitTimeout, s.opts.Observe, s.read)
+	var without audit.Unprofiled
+	if err := readUnprofiled(s.db.conn, &without); err != nil {
+		return failure(err)
+	}
 	s.writer = startWriter(s.db, s.opts.WaitTimeout)
-	return s.bookPowerCut()
+	if err := s.bookPowerCut(); err != nil {
+		return err
+	}
+	if without.After != nil {
+		s.startProfiles()
+	}
+	return nil
 }
 
 // create makes the file before SQLite does, so that only its owner can read it; SQLite gives the same
@@ -171,6 +184,7 @@ func (s *Store) Close() error {
 		if s.books != nil {
 			s.books.close()
 		}
+		s.stopProfiles()
 		if s.writer != nil {
 			s.writer.close()
 		}

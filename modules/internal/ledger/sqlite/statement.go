@@ -206,6 +206,10 @@ func readColumns(row *sqlite.Stmt, col int, into ...any) {
 			*p = columnHash(row, col)
 		case **int64:
 			*p = columnCount(row, col)
+		case **string:
+			if *p = nil; !row.ColumnIsNull(col) {
+				*p = new(row.ColumnText(col))
+			}
 		case *int:
 			*p = row.ColumnInt(col)
 		case *float64:

@@ -63,7 +63,7 @@ func verifyAs(conn *sqlite.Conn, readers []*sqlite.Conn, t traces, how ledger.Ve
 	l := audit.Ledger{
 		Rows: newAuditRows(conn), Form: func() error { return verifyVersion(conn) },
 		Loss:    func() (*ledger.Loss, string, error) { return findLoss(conn, t) },
-		Storage: verifyPages, Schema: func() error { return verifySchema(conn) },
+		Storage: verifyStorage, Schema: func() error { return verifySchema(conn) },
 	}
 	for _, reader := range readers {
 		l.Beside = append(l.Beside, newAuditRows(reader))
@@ -193,11 +193,19 @@ func FindLoss(ctx context.Context, database string) (loss *ledger.Loss, err erro
 	return loss, nil
 }
 
-// verifyPages lets SQLite look for damage in the file and for rows that break what the schema demands.
-func verifyPages(rows audit.Rows) error {
+// verifyStorage looks at the file's pages, and at the sums of days that are sums of others.
+func verifyStorage(rows audit.Rows) error {
 	of, _ := rows.(auditRows)
+	if err := verifyPages(of.conn); err != nil {
+		return err
+	}
+	return verifyDayTotals(of.conn)
+}
+
+// verifyPages lets SQLite look for damage in the file and for rows that break what the schema demands.
+func verifyPages(conn *sqlite.Conn) error {
 	var text string
-	err := run(of.conn, `PRAGMA integrity_check(1)`, to(&text))
+	err := run(conn, `PRAGMA integrity_check(1)`, to(&text))
 	if err == nil && text != "ok" {
 		err = audit.Disagree("database", "%s", text)
 	}
