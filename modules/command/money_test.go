@@ -95,6 +95,8 @@ ann,`+ann.Account.ID+`,2,2,1900,,,1400,128,2670000,0,0,0,890000,1780000,0,0
 `, out)
 	row := runJSON[admin.Usage](t, "usage", "--by", "account", "--data", data)
 	require.EqualValues(t, 2670000, row.Microcents, "one row is one line")
+	_, err = run(t, "usage", "--profile", "maximum", "--data", data)
+	require.ErrorContains(t, err, `profile "maximum": a profile is one of budget, balanced, max`)
 	out, err = run(t, "usage", "--since", "2020-01-01", "--until", "2020-02-01", "--data", data)
 	require.NoError(t, err)
 	require.Equal(t, "Nothing was used.\n", out)
@@ -103,6 +105,23 @@ ann,`+ann.Account.ID+`,2,2,1900,,,1400,128,2670000,0,0,0,890000,1780000,0,0
 	require.NoError(t, err)
 	require.Regexp(t, `charged +1,335,000 +1\.335000\n`, out)
 	require.EqualValues(t, 1335000, runJSON[admin.Request](t, "usage", "req_1", "--data", data).Microcents)
+}
+
+func TestCommandUsageByProfile(t *testing.T) {
+	t.Parallel()
+	data, _, _ := books(t)
+	out, err := run(t, "usage", "--by", "profile", "--csv", "--data", data)
+	require.NoError(t, err)
+	require.Equal(t, `profile,requests,attempts,input,cache_read,cache_write,output,reasoning,microcents,`+
+		`waived_microcents,over_microcents,refunded_microcents,cost_microcents,margin_microcents,pending,pruned
+max,2,2,1900,,,1400,128,2670000,0,0,0,890000,1780000,0,0
+`, out)
+	out, err = run(t, "usage", "--by", "day,profile", "--profile", "max", "--data", data)
+	require.NoError(t, err)
+	require.Regexp(t, `(?m)^DAY +PROFILE +REQUESTS .*\n20\S+ +max +2 `, out)
+	out, err = run(t, "usage", "--by", "account", "--profile", "budget", "--data", data)
+	require.NoError(t, err)
+	require.Equal(t, "Nothing was used.\n", out)
 }
 
 func TestCommandStatement(t *testing.T) {

@@ -16,11 +16,12 @@ import (
 type usageReport struct {
 	target
 	output
-	filter listFilter
-	key    string
-	route  string
-	by     []string
-	csv    bool
+	filter  listFilter
+	key     string
+	route   string
+	profile string
+	by      []string
+	csv     bool
 }
 
 func usageCommand() *cobra.Command {
@@ -28,9 +29,9 @@ func usageCommand() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "usage [REQUEST]",
 		Short: "Sums what was used, charged and earned; or shows one request's arithmetic",
-		Long: `Sums settled requests by account, key, route or day (in UTC), or by several: tokens,
-what was charged, what that cost the operator (a route's cost in the configuration)
-and the margin, which is what was charged less refunds and cost. Amounts are in
+		Long: `Sums settled requests by account, key, route, profile or day (in UTC), or by several:
+tokens, what was charged, what that cost the operator (a route's cost in the
+configuration) and the margin, which is what was charged less refunds and cost. Amounts are in
 credits with six decimals, which are microcents.
 
 Grouped by route, a request counts on each route that it was tried on, and what it
@@ -51,6 +52,7 @@ pruned it says so, and what the movements of money still have of it, with status
 It asks the gateway that runs, and reads the files in the data folder when none
 does. With --json it prints JSON lines, or one object for a request.`,
 		Example: "  fareway gateway usage --by account,day --since 30d\n" +
+			"  fareway gateway usage --by profile --since 30d\n" +
 			"  fareway gateway usage --by route --account ann --since 2026-11-01 --until 2026-12-01 --csv\n" +
 			"  fareway gateway usage req_0123456789abcdef",
 		Args: cobra.ArbitraryArgs,
@@ -68,10 +70,11 @@ does. With --json it prints JSON lines, or one object for a request.`,
 		},
 	}
 	cmd.Flags().StringSliceVar(&u.by, "by", []string{"account"},
-		"group by `WHAT`: account, key, route or day, or several with commas")
+		"group by `WHAT`: account, key, route, profile or day, or several with commas")
 	u.filter.addFlags(cmd)
 	cmd.Flags().StringVar(&u.key, "key", "", "only the key with this `ID`; with --account, its name will do")
 	cmd.Flags().StringVar(&u.route, "route", "", "only attempts on the route `NAME`")
+	cmd.Flags().StringVar(&u.profile, "profile", "", "only requests that ran with the `PROFILE` budget, balanced or max")
 	cmd.Flags().BoolVar(&u.csv, "csv", false, "print CSV, with amounts in microcents")
 	u.target.addFlags(cmd)
 	u.addFromFlag(cmd)
@@ -81,7 +84,7 @@ does. With --json it prints JSON lines, or one object for a request.`,
 
 // request prints one request.
 func (u *usageReport) request(cmd *cobra.Command, id string) error {
-	for _, name := range [...]string{"by", "account", "since", "until", "key", "route", "csv"} {
+	for _, name := range [...]string{"by", "account", "since", "until", "key", "route", "profile", "csv"} {
 		if cmd.Flags().Changed(name) {
 			return fmt.Errorf("--%s is for sums: leave it out, or leave out the request %s", name, id)
 		}
@@ -105,14 +108,14 @@ func (u *usageReport) sums(cmd *cobra.Command) error {
 		return fmt.Errorf("--%w", err)
 	}
 	if len(by) == 0 {
-		return errors.New("--by is empty: name account, key, route or day")
+		return errors.New("--by is empty: name account, key, route, profile or day")
 	}
 	query, err := u.filter.query()
 	if err != nil {
 		return err
 	}
 	query.Set("by", strings.Join(u.by, ","))
-	for name, value := range map[string]string{"key": u.key, "route": u.route} {
+	for name, value := range map[string]string{"key": u.key, "route": u.route, "profile": u.profile} {
 		if value != "" {
 			query.Set(name, value)
 		}

@@ -351,7 +351,7 @@ func (v *visit) usageAsked() (days int, by string) {
 		days = 30
 	}
 	by = q.Get("by")
-	if !slices.Contains([]string{"day", "key", "route"}, by) {
+	if !slices.Contains(views.UsageBy, by) {
 		by = "day"
 	}
 	return days, by
@@ -406,7 +406,7 @@ func downloadUsage(v *visit) error {
 		return number(*n)
 	}
 	for _, r := range rows {
-		write(r.Day+r.Key+r.Route, number(r.Requests), count(r.Tokens.Input), count(r.Tokens.CacheRead),
+		write(r.Day+r.Key+r.Route+r.Profile, number(r.Requests), count(r.Tokens.Input), count(r.Tokens.CacheRead),
 			count(r.Tokens.CacheWrite), count(r.Tokens.Output), number(r.Microcents), number(r.Refunded), number(r.Waived))
 	}
 	w.Flush()

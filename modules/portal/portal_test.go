@@ -25,6 +25,7 @@ import (
 	"github.com/fareway/fareway/modules/internal/people"
 	"github.com/fareway/fareway/modules/internal/requestlog"
 	"github.com/fareway/fareway/modules/portal/texts"
+	"github.com/fareway/fareway/modules/portal/views"
 )
 
 const requestOfAnn = "req_0190000000000000000000000000aaaa"
@@ -104,6 +105,18 @@ func TestJourney(t *testing.T) {
 	out := b.post("/portal/sign-out")
 	require.Contains(t, out.body, "You are signed out.")
 	require.Contains(t, b.get("/portal/keys").Request.URL.Path, "/portal/sign-in")
+}
+
+// TestUsageByProfile: the sums of a page, and of its CSV, by the profile that requests ran with.
+func TestUsageByProfile(t *testing.T) {
+	t.Parallel()
+	s := newSite(t)
+	ann := enginetest.NewCustomer(t, s.engine, "ann")
+	ann.Settle(t, s.engine, requestOfAnn, enginetest.OK(), enginetest.Proven())
+	b := s.member("ann@example.com", ann.Account.ID, people.RoleViewer)
+	require.Contains(t, b.get("/portal/usage?by=profile&days=7").body, `<th scope="row">max</th>`)
+	require.Regexp(t, `^profile,requests,.*\nmax,1,950,,,700,1335000,0,0\n$`,
+		b.get("/portal/usage.csv?by=profile&days=7").body)
 }
 
 // TestPlacesAreForWhoMay goes to every place as everybody.
@@ -496,7 +509,7 @@ func TestEveryTextIsTranslated(t *testing.T) {
 	}
 	for _, text := range slices.Concat(roles, []string{"active", "suspended", "inactive", "revoked", "expired",
 		"input", "cache read", "cache write", "output", "serves", "open", "half_open", "ejected", "rate_limited",
-		"out_of_quota", "refused", "not_ready"}) {
+		"out_of_quota", "refused", "not_ready"}, views.UsageBy) {
 		require.True(t, texts.German.Has(text), text)
 	}
 }
