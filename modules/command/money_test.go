@@ -124,6 +124,32 @@ max,2,2,1900,,,1400,128,2670000,0,0,0,890000,1780000,0,0
 	require.Equal(t, "Nothing was used.\n", out)
 }
 
+// TestCommandUsageAsFocus: the rows come to what the sums say, and a month is all of it.
+func TestCommandUsageAsFocus(t *testing.T) {
+	t.Parallel()
+	data, e, ann := books(t)
+	month := e.Now().UTC().Format("2006-01")
+	out, err := run(t, "usage", "--focus", "--month", month, "--account", "ann", "--issuer", "=Acme", "--data", data)
+	require.NoError(t, err)
+	rows, err := csv.NewReader(strings.NewReader(out)).ReadAll()
+	require.NoError(t, err)
+	require.Len(t, rows, 2)
+	row := map[string]string{}
+	for i, name := range rows[0] {
+		row[name] = rows[1][i]
+	}
+	require.Equal(t, "0.0267", row["BilledCost"], "2.67 credits")
+	require.Equal(t, "3300", row["ConsumedQuantity"])
+	require.Equal(t, []string{ann.Account.ID, "ann", ann.Key.ID, "first"}, []string{row["BillingAccountId"],
+		row["BillingAccountName"], row["SubAccountId"], row["SubAccountName"]})
+	require.Equal(t, "'=Acme", row["ProviderName"], "no cell is a formula")
+	sums := runJSON[admin.Usage](t, "usage", "--month", month, "--data", data)
+	require.EqualValues(t, 2_670_000, sums.Microcents)
+	out, err = run(t, "usage", "--focus", "--month", "2020-01", "--data", data)
+	require.NoError(t, err)
+	require.Equal(t, 1, strings.Count(out, "\n"), "columns, and no row")
+}
+
 func TestCommandStatement(t *testing.T) {
 	t.Parallel()
 	data, e, ann := books(t)

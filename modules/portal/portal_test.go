@@ -119,6 +119,29 @@ func TestUsageByProfile(t *testing.T) {
 		b.get("/portal/usage.csv?by=profile&days=7").body)
 }
 
+// TestFocus: members have their account's usage as FOCUS has it, and nobody else's in it.
+func TestFocus(t *testing.T) {
+	t.Parallel()
+	s := newSite(t)
+	ann, bob := enginetest.NewCustomer(t, s.engine, "ann"), enginetest.NewCustomer(t, s.engine, "bob")
+	ann.Settle(t, s.engine, requestOfAnn, enginetest.OK(), enginetest.Proven())
+	bob.Settle(t, s.engine, "req_bob", enginetest.OK(), enginetest.Proven())
+	b := s.member("ann@example.com", ann.Account.ID, people.RoleViewer)
+	month := s.engine.Now().UTC().Format("2006-01")
+	for page, path := range map[string]string{"/portal/usage?days=7": "/portal/usage/focus?days=7",
+		"/portal/statements/" + month: "/portal/statements/" + month + "/focus"} {
+		require.Contains(t, b.get(page).body, `href="`+path+`" download>FOCUS (CSV)</a>`)
+		a := b.get(path)
+		require.Equal(t, "text/csv; charset=utf-8", a.Header.Get("Content-Type"))
+		require.Contains(t, a.Header.Get("Content-Disposition"), `attachment; filename="usage-focus-`)
+		require.Regexp(t, `^BilledCost,.*\n0\.01335,`+ann.Account.ID+`,ann,USD,.*,Usage,.*\n$`, a.body)
+		require.Contains(t, a.body, strings.TrimPrefix(s.url, "https://"), "who sells it")
+	}
+	none := b.get("/portal/statements/2020-01/focus")
+	require.Equal(t, http.StatusNotFound, none.StatusCode)
+	require.Empty(t, none.Header.Get("Content-Disposition"))
+}
+
 // TestPlacesAreForWhoMay goes to every place as everybody.
 func TestPlacesAreForWhoMay(t *testing.T) {
 	t.Parallel()
