@@ -183,7 +183,7 @@ func (v *visit) attention(a admin.Account, h views.Home) (list []views.Attention
 	if a.Limits != nil && a.Limits.SpendCapCredits > 0 {
 		if limit := a.Limits.SpendCapCredits * ledger.MicrocentsPerCredit; a.Period.SpentMicrocents*10 >= limit*9 {
 			list = append(list, views.Attention{Text: t.Text("%s of the cap of %s credits are spent in this period: requests "+
-				"beyond it are refused, whatever the balance is.", t.Credits(a.Period.SpentMicrocents), t.Credits(limit))})
+				"beyond it are refused, whatever the balance is.", v.credits(a.Period.SpentMicrocents), v.credits(limit))})
 		}
 	}
 	if v.engine.Ready() != nil {

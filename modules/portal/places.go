@@ -44,6 +44,7 @@ var places = []place{
 	{pattern: "GET /portal/oidc/{name}/callback", open: true, serve: finishOIDC},
 
 	{pattern: "POST /portal/account", self: true, ledgerless: true, serve: selectAccount},
+	{pattern: "POST /portal/amounts", self: true, ledgerless: true, serve: selectAmounts},
 	{pattern: "GET /portal/security", self: true, ledgerless: true, serve: showSecurity},
 	{pattern: "POST /portal/security", self: true, ledgerless: true, serve: changeSecurity},
 	{pattern: "GET /portal/confirm", self: true, ledgerless: true, serve: showConfirm},
