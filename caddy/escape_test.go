@@ -74,6 +74,7 @@ var runsWith = map[string][]string{
 var more = [][]string{
 	{"statement", "acme", time.Now().UTC().Format("2006-01")},
 	{"usage"}, {"usage", "--by", "key", "--csv"}, {"usage", "REFUSED"}, {"usage", "--json"},
+	{"usage", "--focus", "--since", "2020-01-01"},
 	{"usage", "REQUEST", "--json"},
 	{"status", "--json"}, {"models", "up", pasted}, {"plugin", "list", "--json"}, {"plugin", "info", "bad", "--json"},
 	{"explain", "REQUEST", "--json"}, {"explain", "REFUSED"}, {"ledger", "audit", "--json"}, {"alert", "list", "--json"},

@@ -7,6 +7,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/fareway/fareway/config"
 	"github.com/fareway/fareway/modules/internal/ledger"
 )
 
@@ -53,13 +54,13 @@ func queryTime(r *http.Request, name string) (time.Time, error) {
 }
 
 // dimensions are what usage can be grouped by, in the order of its columns.
-var dimensions = []ledger.Dimension{ledger.ByDay, ledger.ByAccount, ledger.ByKey, ledger.ByRoute}
+var dimensions = []ledger.Dimension{ledger.ByDay, ledger.ByAccount, ledger.ByKey, ledger.ByRoute, ledger.ByProfile}
 
 // mostKeys is of how many keys, one by one, usage is asked for at once.
 const mostKeys = 200
 
-// usageQuery reads query's, and key (an id, or a name with account; several: of any of them), route, and by (dimensions
-// with commas; without it there is one sum of everything).
+// usageQuery reads query's, and key (an id, or a name with account; several: of any of them), route, profile, and by
+// (dimensions with commas; without it there is one sum of everything).
 func (b *booksAPI) usageQuery(r *http.Request) (ledger.UsageQuery, error) {
 	var q ledger.UsageQuery
 	var err error
@@ -81,6 +82,11 @@ func (b *booksAPI) usageQuery(r *http.Request) (ledger.UsageQuery, error) {
 		q.Keys = append(q.Keys, key.ID)
 	}
 	q.Route = values.Get("route")
+	q.Profile = values.Get("profile")
+	if q.Profile != "" && !slices.Contains(config.ProfileNames(), q.Profile) {
+		return q, problem(http.StatusBadRequest, "profile %q: a profile is one of %s", q.Profile,
+			strings.Join(config.ProfileNames(), ", "))
+	}
 	q.By, err = ParseDimensions(values.Get("by"))
 	return q, err
 }
@@ -95,8 +101,8 @@ func ParseDimensions(text string) ([]ledger.Dimension, error) {
 		d := ledger.Dimension(name)
 		switch {
 		case !slices.Contains(dimensions, d):
-			return nil, problem(http.StatusBadRequest, "by %q: usage is grouped by account, key, route or day, or by several "+
-				"with commas", name)
+			return nil, problem(http.StatusBadRequest, "by %q: usage is grouped by account, key, route, profile or day, or "+
+				"by several with commas", name)
 		case slices.Contains(by, d):
 			return nil, problem(http.StatusBadRequest, "by %q is there twice", name)
 		}

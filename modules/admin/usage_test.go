@@ -1,7 +1,9 @@
 package admin
 
 import (
+	"context"
 	"fmt"
+	"net/http/httptest"
 	"testing"
 	"time"
 
@@ -89,6 +91,62 @@ func TestAdminLatest(t *testing.T) {
 			}
 			require.Equal(t, want, got, query)
 		}
+	}
+}
+
+// askedBooks keeps what usage it was asked for, and has one row of it.
+type askedBooks struct {
+	ledger.Books
+	asked ledger.UsageQuery
+}
+
+// Usage implements ledger.Books.
+func (b *askedBooks) Usage(_ context.Context, q ledger.UsageQuery, each func(ledger.UsageRow) error) error {
+	b.asked = q
+	return each(ledger.UsageRow{Profile: "max", Requests: 1})
+}
+
+// TestAdminUsageAsksForProfiles: what is asked of the API is asked of the ledger, and the profile comes back.
+func TestAdminUsageAsksForProfiles(t *testing.T) {
+	t.Parallel()
+	books := new(askedBooks)
+	api := &booksAPI{books: books}
+	var rows []any
+	r := httptest.NewRequestWithContext(t.Context(), "GET", "/fareway/usage?by=profile,day&profile=max", nil)
+	require.NoError(t, api.usage(r, func(v any) error {
+		rows = append(rows, v)
+		return nil
+	}))
+	require.Equal(t, ledger.UsageQuery{Profile: "max", By: []ledger.Dimension{ledger.ByProfile, ledger.ByDay}}, books.asked)
+	require.Equal(t, []any{Usage{Profile: "max", Requests: 1}}, rows)
+}
+
+// TestAdminUsageByProfile: sums by the profile that requests ran with come to the whole.
+func TestAdminUsageByProfile(t *testing.T) {
+	t.Parallel()
+	c, e := running(t)
+	ann := enginetest.NewCustomer(t, e, "ann")
+	ann.Settle(t, e, "req_1", enginetest.OK(), enginetest.Proven())
+	_, err := e.Store().Hold(t.Context(), ledger.Hold{Request: "req_2", Account: ann.Account.ID, Key: ann.Key.ID,
+		Endpoint: "chat", Profile: "budget", Microcents: 5_000_000, Attempt: ledger.Attempt{
+			ID: ledger.AttemptID("req_2", 1), Route: "deep", Provider: "up", Model: "deep-1", PriceVersion: 1,
+			Worst: 5_000_000}})
+	require.NoError(t, err)
+	used := enginetest.Proven()
+	used.Attempt = ledger.AttemptID("req_2", 1)
+	_, err = e.Store().Settle(t.Context(), ledger.Settlement{Request: "req_2", Status: 200, Reason: "ok",
+		Results: []ledger.Result{used}})
+	require.NoError(t, err)
+	by := listOf[Usage](t, c, "/fareway/usage?by=profile")
+	require.Len(t, by, 2)
+	require.Equal(t, []string{"budget", "max"}, []string{by[0].Profile, by[1].Profile})
+	require.EqualValues(t, 2*enginetest.ExampleCharge, by[0].Microcents+by[1].Microcents)
+	for profile, requests := range map[string]int64{"max": 1, "budget": 1, "balanced": 0} {
+		var n int64
+		for _, u := range listOf[Usage](t, c, "/fareway/usage?account=ann&profile="+profile) {
+			n += u.Requests
+		}
+		require.Equal(t, requests, n, profile)
 	}
 }
 

@@ -34,6 +34,7 @@ type Usage struct {
 	Key       string `json:"key,omitempty"` // name
 	KeyID     string `json:"key_id,omitempty"`
 	Route     string `json:"route,omitempty"`
+	Profile   string `json:"profile,omitempty"` // absent of what was pruned before there were sums by profile, too
 
 	Requests int64  `json:"requests"` // by route, those that were tried on it
 	Attempts int64  `json:"attempts"`
@@ -54,6 +55,7 @@ type Usage struct {
 func viewUsage(u ledger.UsageRow) Usage {
 	return Usage{
 		Day: u.Day, Account: u.AccountName, AccountID: u.Account, Key: u.KeyName, KeyID: u.Key, Route: u.Route,
+		Profile:  u.Profile,
 		Requests: u.Requests, Attempts: u.Attempts, Tokens: viewTokens(u.Tokens), Pending: u.Pending, Pruned: u.Pruned,
 		Microcents: u.Microcents, Waived: u.Waived, Over: u.Over, Refunded: u.Refunded, Cost: u.Cost,
 		Margin: u.Microcents - u.Refunded - u.Cost,

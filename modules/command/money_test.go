@@ -99,6 +99,8 @@ ann,`+ann.Account.ID+`,2,2,1900,,,1400,128,2670000,0,0,0,890000,1780000,0,0
 	require.ErrorContains(t, err, "key_none")
 	row = runJSON[admin.Usage](t, "usage", "--by", "account", "--data", data)
 	require.EqualValues(t, 2670000, row.Microcents, "one row is one line")
+	_, err = run(t, "usage", "--profile", "maximum", "--data", data)
+	require.ErrorContains(t, err, `profile "maximum": a profile is one of budget, balanced, max`)
 	out, err = run(t, "usage", "--since", "2020-01-01", "--until", "2020-02-01", "--data", data)
 	require.NoError(t, err)
 	require.Equal(t, "Nothing was used.\n", out)
@@ -107,6 +109,49 @@ ann,`+ann.Account.ID+`,2,2,1900,,,1400,128,2670000,0,0,0,890000,1780000,0,0
 	require.NoError(t, err)
 	require.Regexp(t, `charged +1,335,000 +1\.335000\n`, out)
 	require.EqualValues(t, 1335000, runJSON[admin.Request](t, "usage", "req_1", "--data", data).Microcents)
+}
+
+func TestCommandUsageByProfile(t *testing.T) {
+	t.Parallel()
+	data, _, _ := books(t)
+	out, err := run(t, "usage", "--by", "profile", "--csv", "--data", data)
+	require.NoError(t, err)
+	require.Equal(t, `profile,requests,attempts,input,cache_read,cache_write,output,reasoning,microcents,`+
+		`waived_microcents,over_microcents,refunded_microcents,cost_microcents,margin_microcents,pending,pruned
+max,2,2,1900,,,1400,128,2670000,0,0,0,890000,1780000,0,0
+`, out)
+	out, err = run(t, "usage", "--by", "day,profile", "--profile", "max", "--data", data)
+	require.NoError(t, err)
+	require.Regexp(t, `(?m)^DAY +PROFILE +REQUESTS .*\n20\S+ +max +2 `, out)
+	out, err = run(t, "usage", "--by", "account", "--profile", "budget", "--data", data)
+	require.NoError(t, err)
+	require.Equal(t, "Nothing was used.\n", out)
+}
+
+// TestCommandUsageAsFocus: the rows come to what the sums say, and a month is all of it.
+func TestCommandUsageAsFocus(t *testing.T) {
+	t.Parallel()
+	data, e, ann := books(t)
+	month := e.Now().UTC().Format("2006-01")
+	out, err := run(t, "usage", "--focus", "--month", month, "--account", "ann", "--issuer", "=Acme", "--data", data)
+	require.NoError(t, err)
+	rows, err := csv.NewReader(strings.NewReader(out)).ReadAll()
+	require.NoError(t, err)
+	require.Len(t, rows, 2)
+	row := map[string]string{}
+	for i, name := range rows[0] {
+		row[name] = rows[1][i]
+	}
+	require.Equal(t, "0.0267", row["BilledCost"], "2.67 credits")
+	require.Equal(t, "3300", row["ConsumedQuantity"])
+	require.Equal(t, []string{ann.Account.ID, "ann", ann.Key.ID, "first"}, []string{row["BillingAccountId"],
+		row["BillingAccountName"], row["SubAccountId"], row["SubAccountName"]})
+	require.Equal(t, "'=Acme", row["ProviderName"], "no cell is a formula")
+	sums := runJSON[admin.Usage](t, "usage", "--month", month, "--data", data)
+	require.EqualValues(t, 2_670_000, sums.Microcents)
+	out, err = run(t, "usage", "--focus", "--month", "2020-01", "--data", data)
+	require.NoError(t, err)
+	require.Equal(t, 1, strings.Count(out, "\n"), "columns, and no row")
 }
 
 func TestCommandStatement(t *testing.T) {

@@ -41,6 +41,10 @@ var usageGroups = map[ledger.Dimension]usageGroup{
 		[]string{"ROUTE"}, func(u admin.Usage) []string { return []string{orDash(u.Route)} },
 		[]string{"route"}, func(u admin.Usage) []string { return []string{u.Route} },
 	},
+	ledger.ByProfile: {
+		[]string{"PROFILE"}, func(u admin.Usage) []string { return []string{orDash(u.Profile)} },
+		[]string{"profile"}, func(u admin.Usage) []string { return []string{u.Profile} },
+	},
 }
 
 // groupsOf are the groups to show, in the order that was asked for. By account and key is by key.

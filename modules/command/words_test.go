@@ -27,9 +27,17 @@ func TestCommandWords(t *testing.T) {
 		"connect codex --write=perhaps":         {`--write "perhaps": write true or false`},
 		"connect codex --undo --write":          {"--undo and --write do not go together", "takes out what --write has put"},
 		"connect --undo --probe":                {"--undo and --probe do not go together"},
-		"usage --csv --json":                    {"--csv and --json do not go together"},
-		"ledger export --json --format csv":     {"--json and --format do not go together"},
-		"account show ann -x":                   {"`fareway gateway account show --help` shows what there is"},
+		"usage --focus --csv --month 2026-11":   {"--focus and --csv do not go together"},
+		"usage --focus --by day":                {"--focus and --by do not go together", "by day, key and route"},
+		"usage --month 2026-11 --since 30d":     {"--month and --since do not go together"},
+		"usage --month november":                {`--month "november"`, "as in 2026-11"},
+		"usage --focus":                         {"--focus needs a beginning: --month 2026-11"},
+		"usage --focus --since 2026-11-20T10:00:00Z": {"--since is in the middle of a day, at 2026-11-20 10:00:00 UTC",
+			"whole days of UTC, as in 2026-11-20"},
+		"usage --issuer acme":               {"--issuer is for --focus"},
+		"usage --csv --json":                {"--csv and --json do not go together"},
+		"ledger export --json --format csv": {"--json and --format do not go together"},
+		"account show ann -x":               {"`fareway gateway account show --help` shows what there is"},
 	} {
 		_, err := run(t, append(strings.Fields(command), "--data", data)...)
 		for _, want := range wants {

@@ -200,7 +200,7 @@ func (v *visit) attention(a admin.Account, h views.Home) (list []views.Attention
 	if a.Limits != nil && a.Limits.SpendCapCredits > 0 {
 		if limit := a.Limits.SpendCapCredits * ledger.MicrocentsPerCredit; a.Period.SpentMicrocents*10 >= limit*9 {
 			list = append(list, views.Attention{Text: t.Text("%s of the cap of %s credits are spent in this period: requests "+
-				"beyond it are refused, whatever the balance is.", t.Credits(a.Period.SpentMicrocents), t.Credits(limit))})
+				"beyond it are refused, whatever the balance is.", v.credits(a.Period.SpentMicrocents), v.credits(limit))})
 		}
 	}
 	if v.engine.Ready() != nil {
@@ -364,7 +364,7 @@ func (v *visit) usageAsked() (days int, by string) {
 		days = 30
 	}
 	by = q.Get("by")
-	if !slices.Contains([]string{"day", "key", "route"}, by) {
+	if !slices.Contains(views.UsageBy, by) {
 		by = "day"
 	}
 	return days, by
@@ -440,7 +440,7 @@ func downloadUsage(v *visit) error {
 		return number(*n)
 	}
 	for _, r := range rows {
-		write(r.Day+r.Key+r.Route, number(r.Requests), count(r.Tokens.Input), count(r.Tokens.CacheRead),
+		write(r.Day+r.Key+r.Route+r.Profile, number(r.Requests), count(r.Tokens.Input), count(r.Tokens.CacheRead),
 			count(r.Tokens.CacheWrite), count(r.Tokens.Output), number(r.Microcents), number(r.Refunded), number(r.Waived))
 	}
 	w.Flush()

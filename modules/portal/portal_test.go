@@ -108,6 +108,41 @@ func TestJourney(t *testing.T) {
 	require.Contains(t, b.get("/portal/keys").Request.URL.Path, "/portal/sign-in")
 }
 
+// TestUsageByProfile: the sums of a page, and of its CSV, by the profile that requests ran with.
+func TestUsageByProfile(t *testing.T) {
+	t.Parallel()
+	s := newSite(t)
+	ann := enginetest.NewCustomer(t, s.engine, "ann")
+	ann.Settle(t, s.engine, requestOfAnn, enginetest.OK(), enginetest.Proven())
+	b := s.member("ann@example.com", ann.Account.ID, people.RoleViewer)
+	require.Contains(t, b.get("/portal/usage?by=profile&days=7").body, `<th scope="row">max</th>`)
+	require.Regexp(t, `^profile,requests,.*\nmax,1,950,,,700,1335000,0,0\n$`,
+		b.get("/portal/usage.csv?by=profile&days=7").body)
+}
+
+// TestFocus: members have their account's usage as FOCUS has it, and nobody else's in it.
+func TestFocus(t *testing.T) {
+	t.Parallel()
+	s := newSite(t)
+	ann, bob := enginetest.NewCustomer(t, s.engine, "ann"), enginetest.NewCustomer(t, s.engine, "bob")
+	ann.Settle(t, s.engine, requestOfAnn, enginetest.OK(), enginetest.Proven())
+	bob.Settle(t, s.engine, "req_bob", enginetest.OK(), enginetest.Proven())
+	b := s.member("ann@example.com", ann.Account.ID, people.RoleViewer)
+	month := s.engine.Now().UTC().Format("2006-01")
+	for page, path := range map[string]string{"/portal/usage?days=7": "/portal/usage/focus?days=7",
+		"/portal/statements/" + month: "/portal/statements/" + month + "/focus"} {
+		require.Contains(t, b.get(page).body, `href="`+path+`" download>FOCUS (CSV)</a>`)
+		a := b.get(path)
+		require.Equal(t, "text/csv; charset=utf-8", a.Header.Get("Content-Type"))
+		require.Contains(t, a.Header.Get("Content-Disposition"), `attachment; filename="usage-focus-`)
+		require.Regexp(t, `^BilledCost,.*\n0\.01335,`+ann.Account.ID+`,ann,USD,.*,Usage,.*\n$`, a.body)
+		require.Contains(t, a.body, strings.TrimPrefix(s.url, "https://"), "who sells it")
+	}
+	none := b.get("/portal/statements/2020-01/focus")
+	require.Equal(t, http.StatusNotFound, none.StatusCode)
+	require.Empty(t, none.Header.Get("Content-Disposition"))
+}
+
 // TestPlacesAreForWhoMay goes to every place as everybody.
 func TestPlacesAreForWhoMay(t *testing.T) {
 	t.Parallel()
@@ -503,7 +538,7 @@ func TestEveryTextIsTranslated(t *testing.T) {
 	}
 	for _, text := range slices.Concat(roles, []string{"active", "suspended", "inactive", "revoked", "expired",
 		"input", "cache read", "cache write", "output", "serves", "open", "half_open", "ejected", "rate_limited",
-		"out_of_quota", "refused", "not_ready"}) {
+		"out_of_quota", "refused", "not_ready"}, views.UsageBy) {
 		require.True(t, texts.German.Has(text), text)
 	}
 }
@@ -547,7 +582,9 @@ func TestFormsOfYesterday(t *testing.T) {
 	require.NoError(t, err)
 	field := regexp.MustCompile(`name="([^"]+)"[^>]*? value="([^"]*)"`)
 	form := func() (pairs []string) {
-		for _, m := range field.FindAllStringSubmatch(strings.Split(b.get(path).body, "</form>")[1], -1) {
+		_, main, _ := strings.Cut(b.get(path).body, "</h1>")
+		first, _, _ := strings.Cut(main, "</form>")
+		for _, m := range field.FindAllStringSubmatch(first, -1) {
 			pairs = append(pairs, m[1], m[2])
 		}
 		require.Contains(t, pairs, "was-expires")

@@ -65,6 +65,7 @@ const (
 	secureCookie, plainCookie = "__Host-fareway", "fareway"
 	flowSuffix                = "_flow" // of what is begun elsewhere, with an issuer of OpenID Connect
 	languageCookie            = "fareway_language"
+	amountsCookie             = "fareway_amounts" // exactAmounts, or nothing
 )
 
 // open finds out who asks, and whether they may see the place.
@@ -132,6 +133,51 @@ func (v *visit) findLanguage() {
 		v.setCookie(languageCookie, set, 365*24*3600)
 	}
 	v.language = texts.Choose(set, v.r.Header.Get("Accept-Language"))
+}
+
+// How a browser is shown amounts.
+const exactAmounts, shortAmounts = "exact", "short"
+
+// wantsExactAmounts reports whether the browser is to be shown amounts to the microcent.
+func (v *visit) wantsExactAmounts() bool {
+	c, err := v.r.Cookie(amountsCookie)
+	return err == nil && c.Value == exactAmounts
+}
+
+// credits writes microcents as the browser is to be shown them.
+func (v *visit) credits(microcents int64) string {
+	p := views.Page{Language: v.language, ExactAmounts: v.wantsExactAmounts()}
+	return p.Credits(microcents)
+}
+
+// selectAmounts has a browser be shown amounts to the microcent, or in short again.
+func selectAmounts(v *visit) error {
+	form, err := v.form()
+	if err != nil {
+		return err
+	}
+	switch form.Get("amounts") {
+	case exactAmounts:
+		v.setCookie(amountsCookie, exactAmounts, 365*24*3600)
+	case shortAmounts:
+		v.setCookie(amountsCookie, "", -1)
+	default:
+		return errBadForm
+	}
+	v.redirect(safeNext(form.Get("next")))
+	return nil
+}
+
+// here is where the page that is shown can be asked for again, without what was done before.
+func (v *visit) here() string {
+	q := v.r.URL.Query()
+	for _, once := range []string{"done", "payment", "language"} {
+		q.Del(once)
+	}
+	if v.r.Method != http.MethodGet {
+		q = nil
+	}
+	return views.Link(v.r.URL.EscapedPath(), q)
 }
 
 // isLoopback reports a host on which browsers trust plain HTTP as they do TLS.
@@ -299,7 +345,8 @@ func safeNext(next string) string {
 // page is what every page has.
 func (v *visit) page(title string) *views.Page {
 	p := &views.Page{Language: v.language, Title: v.language.Text(title), Path: v.r.URL.Path, Nonce: v.nonce,
-		Site: v.r.Host, Viewer: v.viewer, Notice: v.notice, Fault: v.fault, Assets: assetLinks}
+		Site: v.r.Host, Viewer: v.viewer, Notice: v.notice, Fault: v.fault, Assets: assetLinks,
+		ExactAmounts: v.wantsExactAmounts(), Here: v.here()}
 	if p.Notice == "" {
 		if text, ok := notices[v.r.URL.Query().Get("done")]; ok {
 			p.Notice = v.language.Text(text)

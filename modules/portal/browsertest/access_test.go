@@ -170,7 +170,8 @@ func everywhere(t testing.TB, names map[string]string) (paths []string) {
 }
 
 // noPages are what browsers ask for that shows no page: a stream, files, and what leads on at once.
-var noPages = []string{"/portal/live", "/portal/usage.csv", "/portal/statements/{month}/csv", "/portal/requests/find",
+var noPages = []string{"/portal/live", "/portal/usage.csv", "/portal/usage/focus", "/portal/statements/{month}/csv",
+	"/portal/statements/{month}/focus", "/portal/requests/find",
 	"/portal/oidc/{name}/callback", "/portal/sign-in", "/portal/operator/checkpoints/{number}"}
 
 // TestEveryPageIsAccessible looks at every page as somebody who may see all of them: with axe, in light and dark, wide

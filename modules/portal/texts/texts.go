@@ -127,6 +127,18 @@ func (l *Language) Dollars(microcents int64) string {
 	return sign + "US$" + l.Number(cents/100) + l.decimal + fmt.Sprintf("%02d", cents%100)
 }
 
+// ExactDollars writes microcents as US dollars with all of their decimals.
+func (l *Language) ExactDollars(microcents int64) string {
+	whole, part := microcents/perDollar, microcents%perDollar
+	sign := ""
+	if microcents < 0 {
+		sign, whole, part = "-", -whole, -part
+	}
+	return sign + "US$" + l.Number(whole) + l.decimal + fmt.Sprintf("%08d", part)
+}
+
+const perDollar = 100 * ledger.MicrocentsPerCredit
+
 // Month writes a month, "2026-11".
 func (l *Language) Month(month string) string {
 	t, err := time.Parse("2006-01", month)

@@ -35,6 +35,8 @@ func TestNumbers(t *testing.T) {
 	}
 	require.Equal(t, "US$12.34", English.Dollars(1_234_000_000))
 	require.Equal(t, "-US$0,05", German.Dollars(-5_000_000))
+	require.Equal(t, "US$1,234.00000001", English.ExactDollars(123_400_000_001))
+	require.Equal(t, "-US$0,05000000", German.ExactDollars(-5_000_000))
 	require.Equal(t, "999 ms", English.Milliseconds(999.4))
 	require.Equal(t, "1,5 s", German.Milliseconds(1500))
 	require.Equal(t, "March 2026", English.Month("2026-03"))

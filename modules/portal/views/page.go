@@ -18,9 +18,12 @@ type Page struct {
 	Site   string // the name of the host
 	Viewer *Viewer
 	Zone   *time.Location
-	Notice string // what was done, in the language
-	Fault  string // what went wrong, in the language
-	Assets Assets
+	// ExactAmounts: amounts are written to the microcent.
+	ExactAmounts bool
+	Here         string // the address of the page, with what it was asked
+	Notice       string // what was done, in the language
+	Fault        string // what went wrong, in the language
+	Assets       Assets
 }
 
 // Assets are the addresses of what pages load.
@@ -47,6 +50,22 @@ func (v *Viewer) MayManage() bool {
 // MayMakeKeys reports whether the viewer may make and end keys of the account.
 func (v *Viewer) MayMakeKeys() bool {
 	return v.MayManage() || v != nil && v.Account != nil && v.Account.Role == "member"
+}
+
+// Credits writes microcents as credits, as the viewer wants amounts.
+func (p *Page) Credits(microcents int64) string {
+	if p.ExactAmounts {
+		return p.Exact(microcents)
+	}
+	return p.Language.Credits(microcents)
+}
+
+// Dollars writes microcents as US dollars, as the viewer wants amounts.
+func (p *Page) Dollars(microcents int64) string {
+	if p.ExactAmounts {
+		return p.ExactDollars(microcents)
+	}
+	return p.Language.Dollars(microcents)
 }
 
 // Moment writes a time in the viewer's zone.

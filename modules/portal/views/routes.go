@@ -173,7 +173,7 @@ func (a axes) costs(p *Page) (list []planeTick) {
 	for power := math.Floor(math.Log10(a.least)); power <= math.Ceil(math.Log10(a.most)); power++ {
 		for _, times := range [...]float64{1, 2, 5} {
 			if v := times * math.Pow(10, power); v >= a.least && v <= a.most {
-				list = append(list, planeTick{a.x(v), p.Credits(int64(1000 * v))})
+				list = append(list, planeTick{a.x(v), p.Language.Credits(int64(1000 * v))})
 			}
 		}
 	}

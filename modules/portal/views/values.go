@@ -79,6 +79,17 @@ type Keys struct {
 	Name string                 // what was asked for, where it was refused
 }
 
+// UsageBy is what the page of sums groups by, one at a time.
+var UsageBy = []string{"day", "key", "route", "profile"}
+
+// usageName is what a group of usage is called.
+func usageName(p *Page, by string, u *admin.Usage) string {
+	if name := u.Day + u.Key + u.Route + u.Profile; name != "" {
+		return name
+	}
+	return map[string]string{"route": p.Text("no route"), "profile": p.Text("not known")}[by]
+}
+
 // Usage is the page of sums.
 type Usage struct {
 	Days  int // back from now
