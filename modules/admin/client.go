@@ -91,6 +91,8 @@ func (c *Client) Call(ctx context.Context, method, path string, in, out any) err
 	if err := json.NewDecoder(resp.Body).Decode(out); err != nil {
 		return fmt.Errorf("reading the gateway's answer at %s: %w", c.Address, err)
 	}
+	// What is asked next finds this one ended: of what takes long, pages are answered one thing at a time.
+	_, _ = io.Copy(io.Discard, io.LimitReader(resp.Body, maxAdminBody))
 	return nil
 }
 

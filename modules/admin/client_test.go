@@ -13,10 +13,11 @@ import (
 	"syscall"
 	"testing"
 
+	"github.com/caddyserver/caddy/v2"
+	"github.com/stretchr/testify/require"
+
 	"github.com/fareway/fareway/modules/gateway"
 	"github.com/fareway/fareway/modules/internal/engine/enginetest"
-
-	"github.com/stretchr/testify/require"
 )
 
 func TestClientErrors(t *testing.T) {
@@ -112,4 +113,22 @@ func serveTLS(t *testing.T, h http.Handler) (data, address string) {
 	certificate := pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: srv.Certificate().Raw})
 	require.NoError(t, os.WriteFile(filepath.Join(data, adminCertificateFile), certificate, 0o600))
 	return data, strings.TrimPrefix(srv.URL, "https://")
+}
+
+// TestCallEndsWithItsHandler: who asks next isn't refused because of what was answered already.
+func TestCallEndsWithItsHandler(t *testing.T) {
+	t.Parallel()
+	var late error
+	h := newInProcess([]caddy.AdminRoute{{Pattern: "GET /answer", Handler: caddy.AdminHandlerFunc(
+		func(w http.ResponseWriter, _ *http.Request) error {
+			_, err := io.WriteString(w, `{"a":1}`)
+			require.NoError(t, err)
+			_, late = io.WriteString(w, "\n") // nobody reads it who has gone after the object
+			return nil
+		})}})
+	var v map[string]int
+	require.NoError(t, h.client("here").Call(t.Context(), "GET", "/answer", nil, &v))
+	h.running.Wait()
+	require.NoError(t, late)
+	require.Equal(t, 1, v["a"])
 }
