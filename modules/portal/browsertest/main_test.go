@@ -137,6 +137,15 @@ portal {
   %s
 }
 
+alerts {
+  mail "links" {
+    server = "127.0.0.1:9" # nobody listens: what would be mailed is handed over
+    tls    = "none"
+    from   = "fareway@example.com"
+    links  = true
+  }
+}
+
 provider "up" {
   plugin        = "openai"
   start_timeout = "1m"
