@@ -88,6 +88,7 @@ func TestSoakPages(t *testing.T) { //nolint:paralleltest // it measures
 		return a
 	}
 	year := time.Now().AddDate(0, -6, 0).Format(time.DateOnly)
+	month := time.Now().UTC().AddDate(0, 0, -time.Now().UTC().Day()).Format("2006-01") // the last one
 	rare := url.QueryEscape(fmt.Sprintf("key_%024x", 1))
 	pages := map[string][]string{
 		"busy account": {"/portal/", "/portal/requests", "/portal/keys",
@@ -95,11 +96,14 @@ func TestSoakPages(t *testing.T) { //nolint:paralleltest // it measures
 			"/portal/usage?days=30&by=key", "/portal/credits",
 			"/portal/requests?status=failed", "/portal/requests?route=deep", "/portal/requests?route=rare",
 			"/portal/requests?profile=max", "/portal/requests?key=" + rare, "/portal/requests?until=" + year,
-			"/portal/requests?status=refused&until=" + year},
+			"/portal/requests?status=refused&until=" + year,
+			"/portal/statements", "/portal/statements/" + month, "/portal/connect", "/portal/members"},
 		"another": {"/portal/", "/portal/requests", "/portal/keys", "/portal/usage?days=365&by=day", "/portal/credits",
-			"/portal/requests?route=rare", "/portal/requests?until=" + year},
+			"/portal/requests?route=rare", "/portal/requests?until=" + year, "/portal/statements/" + month},
 		"operator": {"/portal/operator/accounts", "/portal/operator/accounts?q=account+5000",
 			"/portal/operator/accounts/" + big, "/portal/operator/accounts/" + small, "/portal/operator/routes",
+			"/portal/operator/routes?days=90", "/portal/operator/overview", "/portal/operator/simulator",
+			"/portal/operator/plugins", "/portal/operator/checkpoints", "/portal/operator/configuration",
 			"/portal/operator/audit", "/portal/operator/people"},
 	}
 	for who, paths := range pages {

@@ -11,6 +11,7 @@ import (
 	"github.com/stretchr/testify/require"
 	"pgregory.net/rapid"
 
+	"github.com/fareway/fareway/config"
 	"github.com/fareway/fareway/modules/internal/ledger"
 )
 
@@ -246,6 +247,7 @@ func (r *run) compareEverything() {
 	require.Equal(r, r.before.Entries+entries, report.Entries)
 	require.Equal(r, r.before.Requests+settled, report.Requests)
 	require.Equal(r, r.before.Accounts+int64(len(r.owners)), report.Accounts)
+	r.compareAnyUsage(records, byID)
 	for _, q := range []ledger.UsageQuery{
 		{By: []ledger.Dimension{ledger.ByAccount, ledger.ByDay}}, {By: []ledger.Dimension{ledger.ByKey}},
 		{By: []ledger.Dimension{ledger.ByAccount, ledger.ByRoute}},
@@ -262,6 +264,40 @@ func (r *run) compareEverything() {
 			require.EqualValues(r, len(r.pruned), pruned)
 		}
 	}
+}
+
+// compareAnyUsage compares usage of an account or of some keys, by whatever it may be grouped and narrowed by.
+func (r *run) compareAnyUsage(records []ledger.RequestRecord, names map[string]string) {
+	if len(r.owners) == 0 {
+		return
+	}
+	all := []ledger.Dimension{ledger.ByAccount, ledger.ByKey, ledger.ByRoute, ledger.ByDay, ledger.ByProfile}
+	q := ledger.UsageQuery{By: rapid.SliceOfDistinct(rapid.SampledFrom(all), rapid.ID).Draw(r.T, "by")}
+	o := rapid.SampledFrom(r.owners).Draw(r.T, "usage of")
+	if q.Account = o.ID; len(o.keys) > 0 && r.sometimes("by keys", 2) {
+		for _, k := range rapid.SliceOfN(rapid.SampledFrom(o.keys), 1, 4).Draw(r.T, "keys") {
+			q.Keys = append(q.Keys, k.ID)
+		}
+		if r.sometimes("keys alone", 2) {
+			q.Account = ""
+		}
+	}
+	if r.sometimes("of a route", 4) {
+		q.Route = rapid.SampledFrom([]string{"unit", "fraction", "cached"}).Draw(r.T, "route")
+	}
+	if r.sometimes("of a profile", 4) {
+		q.Profile = rapid.SampledFrom(config.ProfileNames()).Draw(r.T, "profile")
+	}
+	if len(r.pruned) > 0 && (q.Profile != "" || slices.Contains(q.By, ledger.ByProfile)) {
+		return // a store need not know it of what was pruned
+	}
+	got := slices.DeleteFunc(r.f.usage(q), func(u ledger.UsageRow) bool { return len(q.By) == 0 && u.Attempts == 0 })
+	for i := range got {
+		got[i].Pruned = 0
+	}
+	want := slices.DeleteFunc(usageOf(append(slices.Clone(records), r.pruned...), names, q),
+		func(u ledger.UsageRow) bool { return len(q.By) == 0 && u.Attempts == 0 })
+	require.ElementsMatch(r, want, got, "%+v", q)
 }
 
 // finish settles what runs, closes what waits and removes what is on record, so that the next run finds nothing of

@@ -2,6 +2,7 @@ package sqlite
 
 import (
 	"math"
+	"path/filepath"
 	"testing"
 	"time"
 
@@ -135,11 +136,20 @@ func TestProfilesComeLater(t *testing.T) {
 			}
 			require.Greater(t, refunded, 3)
 			check()
+			byProfile := func() (rows []ledger.UsageRow) {
+				rows = usageOn(t, conn, ledger.UsageQuery{By: []ledger.Dimension{ledger.ByProfile}})
+				for i := range rows {
+					rows[i].Pruned = 0
+				}
+				return rows
+			}
+			had := byProfile()
 			before := count(`SELECT settled FROM requests ORDER BY settled LIMIT 1 OFFSET 7`)
 			gone, err := s.store.Prune(s.tick(), time.Unix(0, before))
 			require.NoError(t, err)
 			require.Greater(t, gone, int64(3))
 			require.Zero(t, count(`SELECT count(*) FROM days WHERE profile = '?' AND pruned`))
+			require.Equal(t, had, byProfile(), "what is pruned keeps its profile")
 			check()
 		}
 	}
@@ -169,6 +179,38 @@ func checkSums(t *testing.T, conn *sqlite.Conn) {
 		require.Equal(t, usageOn(t, conn, q), has[i], "%v", q)
 	}
 	exec(`ROLLBACK`)
+}
+
+// Whoever is stopped while profiles are added goes on at the next start.
+func TestProfilesGoOnAfterARestart(t *testing.T) {
+	t.Parallel()
+	path := filepath.Join(t.TempDir(), "fareway.db")
+	prefill(t, path, 7, 5*profileBatch)
+	conn := openForWriting(t, path)
+	for _, query := range []string{`DELETE FROM days`, `UPDATE meta SET unprofiled = summed, profiled = ''`} {
+		require.NoError(t, run(conn, query, nil))
+	}
+	cells, err := newCells(conn, maxGroups)
+	require.NoError(t, err)
+	require.NoError(t, eachDetail(conn, ``, cells.count))
+	require.NoError(t, cells.spill())
+	count := func(query string) (n int64) {
+		require.NoError(t, run(conn, query, to(&n)))
+		return n
+	}
+	const without = `SELECT coalesce(sum(parts), 0) FROM days WHERE profile = '?' AND key > 0`
+	all := count(without)
+	require.Greater(t, all, int64(5*profileBatch))
+	mark := func() string { return textsOf(t, conn, `SELECT coalesce(profiled, 'done') FROM meta`)[0] }
+	for mark() != "done" {
+		was := mark()
+		s := newScene(t, path)
+		require.Eventually(t, func() bool { return mark() != was }, time.Minute, time.Millisecond)
+		require.NoError(t, s.store.Close())
+		require.NoError(t, verifyDayTotals(conn))
+	}
+	require.Zero(t, count(without))
+	require.Equal(t, all, count(`SELECT sum(parts) FROM days WHERE profile = 'balanced' AND key > 0`))
 }
 
 // testdata/schema20.db.gz is what the fareway of commit 7de40936 wrote when everything had happened, with profiles.
