@@ -82,6 +82,7 @@ var places = []place{
 	{pattern: "POST /portal/operator/accounts", operator: "admin", serve: makeAccount},
 	{pattern: "GET /portal/operator/accounts/{id}", operator: "read-only", serve: showAccount},
 	{pattern: "POST /portal/operator/accounts/{id}", operator: "support", serve: changeAccount},
+	{pattern: "GET /portal/operator/plans", operator: "read-only", serve: showPlans},
 	{pattern: "GET /portal/operator/routes", operator: "read-only", serve: showRoutes},
 	{pattern: "GET /portal/operator/simulator", operator: "read-only", serve: showSimulator},
 	{pattern: "POST /portal/operator/simulator", operator: "read-only", serve: simulate},
