@@ -39,6 +39,7 @@ const pasted = "x\x1b]0;pwned\x07\x1b[2J\u009b31m\u202e"
 // well. Commands that are not here fail the test, as do those that are not there.
 var runsWith = map[string][]string{
 	"account activate": {"acme"}, "account create": {pasted}, "account deactivate": {"other"}, "account list": {},
+	"account plans":  {},
 	"account rename": {"acme", pasted}, "account set-limit": {"acme", "spend-cap", pasted},
 	"account set-own-cap": {"acme", pasted},
 	"account set-mail":    {"acme", pasted}, "account set-plan": {"acme", pasted}, "account set-profile": {"acme", pasted},

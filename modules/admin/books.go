@@ -37,6 +37,7 @@ func (b *booksAPI) routes() []caddy.AdminRoute {
 		{Pattern: "GET /fareway/accounts", Handler: list(b.listAccounts)},
 		{Pattern: "GET /fareway/accounts/{name}", Handler: reply(b.showAccount)},
 		{Pattern: "GET /fareway/accounts/{name}/statement", Handler: reply(b.statement)},
+		{Pattern: "GET /fareway/plans", Handler: reply(b.accountPlans)},
 		{Pattern: "GET /fareway/keys", Handler: list(b.listKeys)},
 		{Pattern: "GET /fareway/keys/{id}", Handler: reply(b.showKey)},
 		{Pattern: "GET /fareway/usage", Handler: list(b.usage)},
@@ -51,8 +52,8 @@ func (b *booksAPI) routes() []caddy.AdminRoute {
 	}
 }
 
-// listAccounts reads what narrows it: search (a name or an id), after (an id: those that were made after that one) and
-// limit.
+// listAccounts reads what narrows it: search (a name or an id), plan (a name, "none" for those on none, as setPlan has
+// it), after (an id: those that were made after that one) and limit.
 func (b *booksAPI) listAccounts(r *http.Request, emit func(any) error) error {
 	q := r.URL.Query()
 	if name := q.Get("search"); name != "" {
@@ -69,8 +70,17 @@ func (b *booksAPI) listAccounts(r *http.Request, emit func(any) error) error {
 	if err != nil {
 		return err
 	}
-	after := q.Get("after")
-	err = b.books.Accounts(r.Context(), after, upTo(most, func(a ledger.Account) error { return emit(b.view(a)) }))
+	after, each := q.Get("after"), upTo(most, func(a ledger.Account) error { return emit(b.view(a)) })
+	if q.Has("plan") {
+		on, all := b.planNamed(q.Get("plan")), each
+		each = func(a ledger.Account) error {
+			if a.Plan != on {
+				return nil
+			}
+			return all(a)
+		}
+	}
+	err = b.books.Accounts(r.Context(), after, each)
 	if errors.Is(err, ledger.ErrNotFound) {
 		return problem(http.StatusBadRequest, "after %q: it is the id of the last account of the page before", after)
 	}

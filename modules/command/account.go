@@ -23,7 +23,7 @@ func accountCommand() *cobra.Command {
 			"US cent), an optional plan, and API keys.",
 	})
 	cmd.AddCommand(accountCreateCommand(), accountListCommand(), accountShowCommand(), accountRenameCommand(),
-		accountPlanCommand(),
+		accountPlanCommand(), accountPlansCommand(),
 		accountLimitCommand(), accountOwnCapCommand(), accountProfileCommand(), accountRequiresCommand(),
 		accountMailCommand(),
 		accountTopUpCommand(),
@@ -75,31 +75,38 @@ func accountListCommand() *cobra.Command {
 	var (
 		to  target
 		out output
+		on  string
 	)
 	cmd := &cobra.Command{
 		Use:     "list",
-		Short:   "Lists all accounts",
-		Example: "  fareway gateway account list --json",
+		Short:   "Lists all accounts, or those on a plan",
+		Example: "  fareway gateway account list --json\n  fareway gateway account list --plan pro",
 		Args:    exactly(),
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			c, err := to.client()
 			if err != nil {
 				return err
 			}
+			query, empty := url.Values{}, "There are no accounts: make one with `fareway gateway account create NAME`."
+			if cmd.Flags().Changed("plan") {
+				query.Set("plan", on)
+				empty = "No account is on it: `fareway gateway account plans` shows the plans."
+			}
 			if out.json {
-				return copyArray(cmd.Context(), c, "/fareway/accounts", nil, cmd.OutOrStdout())
+				return copyArray(cmd.Context(), c, "/fareway/accounts", query, cmd.OutOrStdout())
 			}
 			w := screen(cmd)
-			return printRows(w, gateway.Own("There are no accounts: make one with `fareway gateway account create NAME`."),
+			return printRows(w, gateway.Own(empty),
 				newListing(w, column{title: "NAME"}, column{title: "STATE"}, column{title: "PLAN"},
 					column{title: "BALANCE", align: right}, column{title: "AVAILABLE", align: right}),
 				func(add func(...string) error) error {
-					return admin.ReadList(cmd.Context(), c, "/fareway/accounts", nil, func(a admin.Account) error {
+					return admin.ReadList(cmd.Context(), c, "/fareway/accounts", query, func(a admin.Account) error {
 						return add(a.Name, a.State, orDash(a.Plan), human.Credits(a.BalanceCredits), human.Credits(a.AvailableCredits))
 					})
 				})
 		},
 	}
+	cmd.Flags().StringVar(&on, "plan", "", "only accounts on the `PLAN`; \"none\": those on none")
 	to.addFlags(cmd)
 	out.addFlag(cmd)
 	return cmd
@@ -221,6 +228,18 @@ var usedOf = map[string]func(admin.Period) string{
 	"fair_use_microcents": func(p admin.Period) string { return human.Exact(p.WaivedMicrocents) },
 }
 
+// amountOf writes so much of what a limit counts.
+func amountOf(l *config.Limit, n int64) string {
+	switch l.Unit {
+	case config.Credits:
+		return human.Count(n, "credit")
+	case config.Microcents:
+		return human.Exact(n) + " credits"
+	default:
+		return human.Thousands(n)
+	}
+}
+
 // ofLimit writes a limit of what is used.
 func ofLimit(l *config.Limit, v *admin.Limits) string {
 	n, of := *l.In(&v.Limits), " of at most "
@@ -230,14 +249,7 @@ func ofLimit(l *config.Limit, v *admin.Limits) string {
 	case n == 0:
 		return ", without a limit"
 	}
-	switch l.Unit {
-	case config.Credits:
-		return of + human.Count(n, "credit")
-	case config.Microcents:
-		return of + human.Exact(n) + " credits"
-	default:
-		return of + human.Thousands(n)
-	}
+	return of + amountOf(l, n)
 }
 
 func orDash(s string) string {

@@ -13,7 +13,7 @@ func downloadFocus(v *visit) error {
 	days, _ := v.usageAsked()
 	until := v.engine.Now().UTC().Truncate(24*time.Hour).AddDate(0, 0, 1)
 	since := until.AddDate(0, 0, -days)
-	return v.writeFocus(since, until, "usage-focus-"+since.Format(time.DateOnly))
+	return v.writeFocus(v.ofAccount(), since, until, "usage-focus-"+since.Format(time.DateOnly))
 }
 
 // downloadFocusOfMonth writes that of a statement's month.
@@ -22,13 +22,13 @@ func downloadFocusOfMonth(v *visit) error {
 	if err != nil {
 		return err
 	}
-	return v.writeFocus(s.From, s.Until, "usage-focus-"+s.Month)
+	return v.writeFocus(account{v.api(v.engine, v.actor()), s.AccountID}, s.From, s.Until, "usage-focus-"+s.Month)
 }
 
-// writeFocus streams the account's usage as FOCUS has it, with the site as who sells it. The browser is told of an
+// writeFocus streams an account's usage as FOCUS has it, with the site as who sells it. The browser is told of an
 // error behind the first rows by an answer that breaks off: a file that lacks some would look whole.
-func (v *visit) writeFocus(since, until time.Time, name string) error {
-	a, out := v.ofAccount(), &statusWriter{ResponseWriter: v.w}
+func (v *visit) writeFocus(a account, since, until time.Time, name string) error {
+	out := &statusWriter{ResponseWriter: v.w}
 	v.w.Header().Set("Content-Type", "text/csv; charset=utf-8")
 	v.w.Header().Set("Content-Disposition", `attachment; filename="`+name+`.csv"`)
 	query := url.Values{"account": {a.id}, "by": {admin.FocusBy}, "since": {since.Format(time.RFC3339)},

@@ -27,10 +27,13 @@ const shownAccounts = 100
 
 func showAccounts(v *visit) error {
 	q := v.r.URL.Query()
-	view := views.OperatorAccounts{Search: q.Get("q"), MayMake: v.powers().Change, Plans: v.plans()}
+	view := views.OperatorAccounts{Search: q.Get("q"), On: q.Get("plan"), MayMake: v.powers().Change, Plans: v.plans()}
 	api := v.api(v.engine, v.actor())
-	err := admin.ReadList(v.r.Context(), api, "/fareway/accounts", url.Values{"after": {q.Get("after")},
-		"limit": {strconv.Itoa(shownAccounts + 1)}, "search": {view.Search}}, func(a admin.Account) error {
+	query := url.Values{"after": {q.Get("after")}, "limit": {strconv.Itoa(shownAccounts + 1)}, "search": {view.Search}}
+	if view.On != "" {
+		query.Set("plan", view.On)
+	}
+	err := admin.ReadList(v.r.Context(), api, "/fareway/accounts", query, func(a admin.Account) error {
 		view.Accounts = append(view.Accounts, a)
 		return nil
 	})

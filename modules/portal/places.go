@@ -30,6 +30,9 @@ var (
 	operators = []string{"read-only", "support", "admin"}
 )
 
+// accountStatements is where operators see the statements of an account.
+const accountStatements = "/portal/operator/accounts/{id}/statements"
+
 // places are all that there is, with who may see it. It is the one list of that.
 var places = []place{
 	{pattern: "GET /portal/sign-in", open: true, serve: showSignIn},
@@ -85,6 +88,11 @@ var places = []place{
 	{pattern: "POST /portal/operator/accounts", operator: "admin", serve: makeAccount},
 	{pattern: "GET /portal/operator/accounts/{id}", operator: "read-only", serve: showAccount},
 	{pattern: "POST /portal/operator/accounts/{id}", operator: "support", serve: changeAccount},
+	{pattern: "GET " + accountStatements, operator: "read-only", serve: showStatements},
+	{pattern: "GET " + accountStatements + "/{month}", operator: "read-only", serve: showStatement},
+	{pattern: "GET " + accountStatements + "/{month}/csv", operator: "read-only", serve: downloadStatement},
+	{pattern: "GET " + accountStatements + "/{month}/focus", operator: "read-only", serve: downloadFocusOfMonth},
+	{pattern: "GET /portal/operator/plans", operator: "read-only", serve: showPlans},
 	{pattern: "GET /portal/operator/routes", operator: "read-only", serve: showRoutes},
 	{pattern: "GET /portal/operator/simulator", operator: "read-only", serve: showSimulator},
 	{pattern: "POST /portal/operator/simulator", operator: "read-only", serve: simulate},

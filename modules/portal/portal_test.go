@@ -98,6 +98,24 @@ func TestJourney(t *testing.T) {
 		for _, none := range []string{"2020-01", "2999-01", "x", "2026-1"} {
 			require.Equal(t, http.StatusNotFound, b.get("/portal/statements/"+none).StatusCode, none)
 		}
+		t.Run("operators see the account's statement, and only of an account", func(t *testing.T) {
+			op := s.operator("op@example.com", people.ReadOnly)
+			list := "/portal/operator/accounts/" + ann.Account.ID + "/statements"
+			require.Contains(t, op.get("/portal/operator/accounts/"+ann.Account.ID).body, `href="`+list+`"`)
+			require.Contains(t, op.get(list).body, "Statements of ann")
+			require.Contains(t, op.get(list).body, `href="`+list+"/"+month+`"`)
+			same := op.get(list + "/" + month)
+			main := func(body string) string {
+				_, main, _ := strings.Cut(body, "<h1>")
+				return strings.ReplaceAll(main, list, "/portal/statements")
+			}
+			require.Equal(t, main(statement.body), main(same.body))
+			require.Equal(t, lines.body, op.get(list+"/"+month+"/csv").body)
+			require.Equal(t, b.get("/portal/statements/"+month+"/focus").body, op.get(list+"/"+month+"/focus").body)
+			require.Equal(t, http.StatusNotFound, op.get("/portal/operator/accounts/nobody/statements").StatusCode)
+			require.Equal(t, http.StatusNotFound, op.get("/portal/operator/accounts/nobody/statements/"+month).StatusCode)
+			require.Equal(t, http.StatusNotFound, op.get(list+"/2020-01").StatusCode)
+		})
 		credits := b.get("/portal/credits")
 		require.Contains(t, credits.body, "top-up")
 		require.Contains(t, credits.body, requestOfAnn)
@@ -170,7 +188,7 @@ func TestPlacesAreForWhoMay(t *testing.T) {
 		method, path, _ := strings.Cut(p.pattern, " ")
 		switch path = fill.Replace(path); {
 		case strings.Contains(p.pattern, "operator/accounts/{id}"):
-			path = "/portal/operator/accounts/" + ann.Account.ID
+			path = strings.Replace(path, ann.Key.ID, ann.Account.ID, 1)
 		case strings.Contains(p.pattern, "requests/{id}"):
 			path = "/portal/requests/" + requestOfAnn
 		}

@@ -11,18 +11,33 @@ import (
 // maxMonths bounds the list of statements: ten years.
 const maxMonths = 120
 
+// statementsOf is the account whose statements are looked at, and where they are: the viewer's, or the one that an
+// operator's page names.
+func (v *visit) statementsOf() (a account, path string) {
+	if v.place.operator == "" {
+		return v.ofAccount(), "/portal/statements"
+	}
+	id := v.r.PathValue("id")
+	return account{v.api(v.engine, v.actor()), id}, "/portal/operator/accounts/" + url.PathEscape(id) + "/statements"
+}
+
 func showStatements(v *visit) error {
-	is, err := v.ofAccount().read(v.r.Context())
+	a, path := v.statementsOf()
+	is, err := a.read(v.r.Context())
 	if err != nil {
 		return err
 	}
 	months := admin.StatementMonths(is.Created, v.engine.Now())
-	return v.show(views.StatementsPage(v.page("Statements"), months[:min(len(months), maxMonths)]))
+	page := v.page("Statements")
+	if v.place.operator != "" {
+		page.Title = v.language.Text("Statements of %s", is.Name)
+	}
+	return v.show(views.StatementsPage(page, path, months[:min(len(months), maxMonths)]))
 }
 
 // readStatement is the account's statement of the month that the address names.
 func (v *visit) readStatement() (s *admin.Statement, err error) {
-	a := v.ofAccount()
+	a, _ := v.statementsOf()
 	s = new(admin.Statement)
 	err = a.Call(v.r.Context(), http.MethodGet, "/fareway/accounts/"+url.PathEscape(a.id)+"/statement?month="+
 		url.QueryEscape(v.r.PathValue("month")), nil, s)
@@ -37,9 +52,10 @@ func showStatement(v *visit) error {
 	if err != nil {
 		return err
 	}
+	_, path := v.statementsOf()
 	page := v.page("Statements")
 	page.Title = v.language.Text("Statement of %s", v.language.Month(s.Month))
-	return v.show(views.StatementPage(page, s))
+	return v.show(views.StatementPage(page, path, s))
 }
 
 func downloadStatement(v *visit) error {

@@ -150,18 +150,22 @@ func (s *site) chat(t testing.TB, key, model, agent string) (status int, id stri
 func everywhere(t testing.TB, names map[string]string) (paths []string) {
 	t.Helper()
 	names["/portal/operator/routes/"] = "standard"
-	names["/portal/statements/"] = time.Now().UTC().Format("2006-01")
+	month := time.Now().UTC().Format("2006-01")
+	names["/portal/statements/"] = month
+	names["/portal/operator/accounts/"+names["/portal/operator/accounts/"]+"/statements/"] = month
 	for _, pattern := range portal.Patterns() {
 		method, path, _ := strings.Cut(pattern, " ")
 		if method != http.MethodGet || slices.Contains(noPages, path) {
 			continue
 		}
 		path = strings.TrimSuffix(path, "{$}")
-		for name, value := range names {
-			if before, after, ok := strings.Cut(path, "{"); ok && before == name {
-				_, after, _ = strings.Cut(after, "}")
-				path = before + value + after
+		for {
+			before, after, ok := strings.Cut(path, "{")
+			if !ok || names[before] == "" {
+				break
 			}
+			_, after, _ = strings.Cut(after, "}")
+			path = before + names[before] + after
 		}
 		require.NotContains(t, path, "{", "say in the test what stands there")
 		paths = append(paths, path)
@@ -171,7 +175,8 @@ func everywhere(t testing.TB, names map[string]string) (paths []string) {
 
 // noPages are what browsers ask for that shows no page: a stream, files, and what leads on at once.
 var noPages = []string{"/portal/live", "/portal/usage.csv", "/portal/usage/focus", "/portal/statements/{month}/csv",
-	"/portal/statements/{month}/focus", "/portal/requests/find",
+	"/portal/statements/{month}/focus", "/portal/operator/accounts/{id}/statements/{month}/csv",
+	"/portal/operator/accounts/{id}/statements/{month}/focus", "/portal/requests/find",
 	"/portal/oidc/{name}/callback", "/portal/sign-in", "/portal/operator/checkpoints/{number}"}
 
 // TestEveryPageIsAccessible looks at every page as somebody who may see all of them: with axe, in light and dark, wide

@@ -2,6 +2,7 @@ package views
 
 import (
 	"net/url"
+	"slices"
 	"strconv"
 	"strings"
 	"time"
@@ -190,9 +191,27 @@ type Security struct {
 type OperatorAccounts struct {
 	Accounts []admin.Account
 	Search   string
+	On       string // a plan, "none" for none; "": all accounts
 	Next     string // after which account more are
 	Plans    []string
 	MayMake  bool
+}
+
+// onPlan is what the plan is called that they are on.
+func (v *OperatorAccounts) onPlan(p *Page) string {
+	if v.On == "none" && !slices.Contains(v.Plans, v.On) {
+		return p.Text("none")
+	}
+	return v.On
+}
+
+// more is the address of the next page.
+func (v *OperatorAccounts) more() string {
+	q := url.Values{"after": {v.Next}}
+	if v.On != "" {
+		q.Set("plan", v.On)
+	}
+	return Link("/portal/operator/accounts", q)
 }
 
 // OperatorAccount is one account, for operators.
