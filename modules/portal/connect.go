@@ -9,6 +9,8 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/caddyserver/caddy/v2/modules/caddyhttp"
+
 	"github.com/fareway/fareway/modules/admin"
 	"github.com/fareway/fareway/modules/internal/connect"
 	"github.com/fareway/fareway/modules/internal/ledger"
@@ -97,8 +99,14 @@ func (v *visit) sendInside(r *http.Request) (*http.Response, error) {
 	}
 	r.Host, r.RequestURI, r.RemoteAddr, r.TLS = v.r.Host, r.URL.RequestURI(), v.r.RemoteAddr, v.r.TLS
 	// What a proxy in front says of who asks, and how, is so of this request, too.
+	var says []string
+	if server, ok := v.site.(*caddyhttp.Server); ok {
+		says = server.ClientIPHeaders
+	}
 	for name, values := range v.r.Header {
-		if strings.HasPrefix(name, "X-Forwarded-") || name == "Forwarded" {
+		if strings.HasPrefix(name, "X-Forwarded-") || name == "Forwarded" || slices.ContainsFunc(says, func(h string) bool {
+			return http.CanonicalHeaderKey(h) == name
+		}) {
 			r.Header[name] = values
 		}
 	}

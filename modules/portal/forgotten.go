@@ -5,17 +5,14 @@ import (
 	"time"
 
 	"github.com/fareway/fareway/modules/admin"
-	"github.com/fareway/fareway/modules/internal/people"
 	"github.com/fareway/fareway/modules/portal/views"
 )
 
 const (
 	// maxLetters is how many links are made and mailed at a time for those who have asked, and letterTimeout how long one
 	// may take.
-	maxLetters    = 4
+	maxLetters    = 16
 	letterTimeout = 2 * time.Minute
-	// letterWait is what who asks beyond that is told to wait.
-	letterWait = 30 * time.Second
 )
 
 // mailsLinks reports whether links are mailed here.
@@ -47,7 +44,9 @@ func forgetPassword(v *visit) error {
 	select {
 	case v.letters <- struct{}{}:
 	default:
-		return &people.ThrottledError{Wait: letterWait}
+		// No other answer: that mails are on their way is known by who has an account.
+		v.log.Warn("a link for a forgotten password was not made: too many are being mailed")
+		return v.show(views.ForgottenPage(v.page("Password forgotten"), true))
 	}
 	ctx := context.WithoutCancel(v.r.Context())
 	go func() {

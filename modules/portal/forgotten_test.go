@@ -163,3 +163,41 @@ func TestLinksAreHandedOver(t *testing.T) {
 	require.NoError(t, err)
 	require.Empty(t, list, "it was refused before anything was made")
 }
+
+// TestFewLettersAMinute: an owner's invitations do not fill mailboxes; what is not mailed is handed over.
+func TestFewLettersAMinute(t *testing.T) {
+	t.Parallel()
+	mails := mailtest.Start(t)
+	s := mailingSite(t, mails.Address)
+	ann := enginetest.NewCustomer(t, s.engine, "ann")
+	owner := s.member("ann@example.com", ann.Account.ID, people.RoleOwner)
+	mailed := 0
+	for range 20 {
+		a := owner.post("/portal/members", "act", "invite", "email", "bob@example.com", "role", "member")
+		require.Equal(t, http.StatusOK, a.StatusCode)
+		if strings.Contains(a.body, "It could not be mailed: you have mailed many just now") {
+			break
+		}
+		mails.Next(t)
+		mailed++
+	}
+	require.GreaterOrEqual(t, mailed, 5)
+	require.Less(t, mailed, 20)
+}
+
+// TestForgottenAtOnce: the answer is the same where as many mails are on their way as may be.
+func TestForgottenAtOnce(t *testing.T) {
+	t.Parallel()
+	mails := mailtest.Start(t)
+	s := mailingSite(t, mails.Address)
+	ann := enginetest.NewCustomer(t, s.engine, "ann")
+	s.member("ann@example.com", ann.Account.ID, people.RoleOwner)
+	for range maxLetters {
+		s.letters <- struct{}{}
+	}
+	a := s.browser().post("/portal/forgotten", "email", "ann@example.com")
+	require.Equal(t, http.StatusOK, a.StatusCode)
+	require.Contains(t, a.body, "is on its way to them")
+	require.Contains(t, s.log.String(), "too many are being mailed")
+	require.True(t, mails.HasNone())
+}

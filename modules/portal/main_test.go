@@ -26,12 +26,13 @@ import (
 
 // site is a portal over TLS, with an engine and its stores behind it.
 type site struct {
-	t      *testing.T
-	engine *engine.Engine
-	url    string
-	server *httptest.Server
-	log    *logBuffer
-	api    http.HandlerFunc // what the site serves beside the portal
+	t       *testing.T
+	engine  *engine.Engine
+	url     string
+	server  *httptest.Server
+	log     *logBuffer
+	api     http.HandlerFunc // what the site serves beside the portal
+	letters chan struct{}
 }
 
 // logBuffer is a log that is read while it is written.
@@ -98,7 +99,8 @@ func siteOf(t *testing.T, e *engine.Engine) *site {
 		h.live.end()
 		server.Close()
 	})
-	*served = site{t: t, engine: e, url: server.URL, server: server, log: log, api: http.NotFound}
+	*served = site{t: t, engine: e, url: server.URL, server: server, log: log, api: http.NotFound,
+		letters: h.letters}
 	return served
 }
 

@@ -45,8 +45,12 @@ func (v *visit) membersPage(link *views.MadeLink) error {
 func (v *visit) linkOf(token string, made *people.Invitation, mail bool) *views.MadeLink {
 	link := &views.MadeLink{PortalLink: admin.PortalLink{URL: v.origin(), Path: admin.InvitationPath + token,
 		Email: made.Email, Expires: &made.Expires}}
-	if g := v.engine.Current(); mail && g != nil && g.Config.MailsLinks() != nil {
-		admin.MailLink(v.r.Context(), v.engine, &link.PortalLink, made, v.language.Text)
+	if mail && v.mailsLinks() {
+		if v.service.AdmitLetter(v.r.Context(), v.person.ID) == nil {
+			admin.MailLink(v.r.Context(), v.engine, &link.PortalLink, made, v.language.Text)
+		} else {
+			link.MailError = v.language.Text("you have mailed many just now")
+		}
 	}
 	link.Address = link.URL + link.Path
 	return link

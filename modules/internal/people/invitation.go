@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/fareway/fareway/modules/internal/ledger"
+	"github.com/fareway/fareway/modules/internal/ratelimit"
 )
 
 const (
@@ -185,10 +186,12 @@ func (s *Service) inviteReset(ctx context.Context, person string, by Person, mos
 }
 
 const (
-	// forgottenFor is how long the link is good that somebody has asked for, and forgottenEvery the least time between
-	// two of one person.
+	// forgottenFor is how long the link is good that somebody has asked for, forgottenEvery the least time between two of
+	// one person, and forgottenDaily how many there are in 24 hours. None ends the one before: else who asks in somebody's
+	// place would keep them from using any.
 	forgottenFor   = time.Hour
 	forgottenEvery = 5 * time.Minute
+	forgottenDaily = 5
 )
 
 // ForgetPassword makes the link by which a person who has a password sets a new one, for who has asked for that; it has
@@ -209,13 +212,10 @@ func (s *Service) ForgetPassword(ctx context.Context, email string) (token strin
 		if err != nil || !found || p.password == "" || p.Disabled || p.Operator != "" {
 			return err
 		}
-		var lately int64
-		if _, err := t.find(`SELECT count(*) FROM portal_invitations WHERE person = $1 AND reset = $2 AND created > $3`,
-			[]any{p.ID, resetKeeping, nanos(now.Add(-forgottenEvery))}, &lately); err != nil || lately > 0 {
-			return err
-		}
-		if _, err := t.exec(`DELETE FROM portal_invitations WHERE person = $1 AND reset = $2`, p.ID,
-			resetKeeping); err != nil {
+		var today, last int64
+		if _, err := t.find(`SELECT count(*), coalesce(max(created), 0) FROM portal_invitations WHERE person = $1
+			AND reset = $2 AND created > $3`, []any{p.ID, resetKeeping, nanos(now.Add(-24 * time.Hour))}, &today,
+			&last); err != nil || today >= forgottenDaily || last > nanos(now.Add(-forgottenEvery)) {
 			return err
 		}
 		token = fresh
@@ -237,8 +237,13 @@ func (s *Service) AdmitForgotten(ctx context.Context, c Client) error {
 	if err := from.checkAddress(ctx); err != nil {
 		return err
 	}
-	_, _, _ = s.o.Limiter.Acquire(ctx, from.ask()) // one that is away counts for itself
-	return nil
+	return s.acquire(ctx, from.ask())
+}
+
+// AdmitLetter is a ThrottledError where somebody has mailed too many links in the last minute.
+func (s *Service) AdmitLetter(ctx context.Context, person string) error {
+	return s.acquire(ctx, []ratelimit.Ask{{Subject: ratelimit.Subject{Kind: ratelimit.SignIns, Name: "letters " + person},
+		Limit: personLetters}})
 }
 
 func (t *tx) withdrawResets(person string) error {

@@ -14,6 +14,8 @@ const (
 	addressFailures = 10
 	// addressChallenges is how many ceremonies an address begins in a minute.
 	addressChallenges = 60
+	// personLetters is how many links a person has mailed in a minute.
+	personLetters = 5
 	// freeFailures is how often sign-ins of a name may fail before who asks has to wait: firstWait, and twice as long
 	// after each further one, to mostWait. So there are about ten in the first quarter of an hour, and four in each hour
 	// after.
@@ -150,8 +152,13 @@ func (t *throttle) forget(r *reader) error {
 
 // admitChallenge keeps an address from filling the store with ceremonies that it begins.
 func (s *Service) admitChallenge(ctx context.Context, c Client) error {
-	_, refused, err := s.o.Limiter.Acquire(ctx, []ratelimit.Ask{{
+	return s.acquire(ctx, []ratelimit.Ask{{
 		Subject: ratelimit.Subject{Kind: ratelimit.SignIns, Name: "challenge " + networkOf(c)}, Limit: addressChallenges}})
+}
+
+// acquire counts something that somebody does. A limiter that is away counts for itself.
+func (s *Service) acquire(ctx context.Context, ask []ratelimit.Ask) error {
+	_, refused, err := s.o.Limiter.Acquire(ctx, ask)
 	if err == nil && refused != nil {
 		return &ThrottledError{Wait: refused.Wait}
 	}
