@@ -5,6 +5,7 @@ import (
 	"maps"
 	"math"
 	"slices"
+	"strings"
 
 	"zombiezen.com/go/sqlite"
 
@@ -141,10 +142,12 @@ func (t *tx) addRequest(request string, pruned bool, sign int64) error {
 	return addToDays(t.conn, cells, pruned, sign)
 }
 
-const addDay = `INSERT INTO days (day, account, key, route, profile, pruned, parts, settled, requests, pending,
+const (
+	addDayInto = `INSERT INTO days (day, account, key, route, profile, pruned, parts, settled, requests, pending,
 		whole_requests, whole_pending, attempts, microcents, waived, over, refunded, cost, input, cache_read, cache_write,
-		output, reasoning, estimated)
-	VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?) ON CONFLICT DO UPDATE SET
+		output, reasoning, estimated) VALUES `
+	dayValues  = `(?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)`
+	addDayOver = ` ON CONFLICT DO UPDATE SET
 	parts = parts + excluded.parts, settled = settled + excluded.settled,
 	requests = requests + excluded.requests, pending = pending + excluded.pending,
 	whole_requests = whole_requests + excluded.whole_requests, whole_pending = whole_pending + excluded.whole_pending,
@@ -156,6 +159,49 @@ const addDay = `INSERT INTO days (day, account, key, route, profile, pruned, par
 	cache_write = coalesce(cache_write + excluded.cache_write, cache_write, excluded.cache_write),
 	output = coalesce(output + excluded.output, output, excluded.output),
 	reasoning = coalesce(reasoning + excluded.reasoning, reasoning, excluded.reasoning)`
+)
+
+// cell is what is added to a row of days.
+type cell struct {
+	group
+	*book.Usage
+	pruned bool
+	sign   int64 // -1: it is taken away
+}
+
+func bindCell(row *rows, c *cell) {
+	row.number(c.day, c.account, c.key)
+	row.usual(c.route, c.profile)
+	row.truth(c.pruned)
+	n := c.Columns()
+	for i := range n {
+		n[i] *= c.sign
+	}
+	row.number(n[:12]...)
+	for i, of := range [...]*int64{c.Input, c.CacheRead, c.CacheWrite, c.Output, c.Reasoning} {
+		if of == nil {
+			row.null()
+		} else {
+			row.number(n[12+i])
+		}
+	}
+	row.number(n[17])
+}
+
+// insertCells is insert for cells.
+func insertCells(conn *sqlite.Conn, cells []cell) (err error) {
+	var in inserter
+	if in.one, err = newRows(conn, addDayInto+dayValues+addDayOver); err != nil {
+		return err
+	}
+	if len(cells) >= rowsAtOnce {
+		many := addDayInto + dayValues + strings.Repeat(`, `+dayValues, rowsAtOnce-1) + addDayOver
+		if in.many, err = newRows(conn, many); err != nil {
+			return err
+		}
+	}
+	return insert(&in, cells, bindCell)
+}
 
 // withTotals adds to what keys came to what that is by account, and in the whole ledger.
 func withTotals(ofKeys map[group]*sums) map[group]*sums {
@@ -177,26 +223,16 @@ func withTotals(ofKeys map[group]*sums) map[group]*sums {
 func addToDays(conn *sqlite.Conn, cells *usage, pruned bool, sign int64) error {
 	all := withTotals(cells.groups)
 	clear(cells.groups)
+	added := make([]cell, 0, len(all))
 	for _, g := range slices.SortedFunc(maps.Keys(all), compareGroups) { // which lie in that order
-		place := []any{g.day, g.account, g.key, g.route, g.profile, pruned}
-		row := append(slices.Clone(place), usageValues(&all[g].Usage)...)
-		for i := len(place); i < len(row); i++ {
-			switch v := row[i].(type) {
-			case int64:
-				row[i] = sign * v
-			case *int64:
-				if v != nil {
-					row[i] = sign * *v
-				}
-			}
-		}
-		if err := run(conn, addDay, nil, row...); err != nil {
-			return err
-		}
-		if sign > 0 {
-			continue
-		}
-		if err := run(conn, removeDay, nil, place...); err != nil {
+		added = append(added, cell{g, &all[g].Usage, pruned, sign})
+	}
+	if err := insertCells(conn, added); err != nil || sign > 0 {
+		return err
+	}
+	for i := range added {
+		g := &added[i].group
+		if err := run(conn, removeDay, nil, g.day, g.account, g.key, g.route, g.profile, pruned); err != nil {
 			return err
 		}
 	}
