@@ -21,9 +21,9 @@ type Page struct {
 	// ExactAmounts: amounts are written to the microcent.
 	ExactAmounts bool
 	Here         string // the address of the page, with what it was asked
-	Notice string // what was done, in the language
-	Fault  string // what went wrong, in the language
-	Assets Assets
+	Notice       string // what was done, in the language
+	Fault        string // what went wrong, in the language
+	Assets       Assets
 }
 
 // Assets are the addresses of what pages load.
