@@ -32,7 +32,8 @@ type Declines struct {
 	Window string `json:"window"` // as Go writes a duration, "1h0m0s"
 }
 
-// accountPlans are those of the configuration in its order, then what accounts are on that it does not have, and at last none.
+// accountPlans are those of the configuration in its order, then what accounts are on that it does not have, and at
+// last none.
 func (b *booksAPI) accountPlans(r *http.Request) (any, error) {
 	cfg := b.config()
 	if cfg == nil {

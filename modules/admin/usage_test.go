@@ -117,7 +117,8 @@ func TestAdminUsageAsksForProfiles(t *testing.T) {
 		rows = append(rows, v)
 		return nil
 	}))
-	require.Equal(t, ledger.UsageQuery{Profile: "max", By: []ledger.Dimension{ledger.ByProfile, ledger.ByDay}}, books.asked)
+	by := []ledger.Dimension{ledger.ByProfile, ledger.ByDay}
+	require.Equal(t, ledger.UsageQuery{Profile: "max", By: by}, books.asked)
 	require.Equal(t, []any{Usage{Profile: "max", Requests: 1}}, rows)
 }
 

@@ -466,8 +466,9 @@ func showCredits(v *visit) error {
 	if err != nil {
 		return err
 	}
-	return v.show(views.CreditsPage(v.page("Credits"), views.Credits{Account: is, Entries: page.Movements,
-		Next: page.Next, Pay: pay}))
+	shown := v.page("Credits")
+	return v.show(views.CreditsPage(shown, views.Credits{Account: is, Entries: page.Movements, Next: page.Next, Pay: pay,
+		Plan: views.OwnPlan{Name: is.Plan, Ends: is.Period.End, Facts: accountFacts(shown, &is)}}))
 }
 
 // latest is a page of what moved its money, the newest first.

@@ -1,12 +1,22 @@
 package portal
 
-import "github.com/fareway/fareway/modules/portal/views"
+import (
+	"github.com/fareway/fareway/modules/admin"
+	"github.com/fareway/fareway/modules/portal/views"
+)
 
 // showPlans shows what each plan gives, and how many accounts are on it.
 func showPlans(v *visit) error {
-	var view views.Plans
-	if err := v.get("/fareway/plans", &view.List); err != nil {
+	var list []admin.AccountPlan
+	if err := v.get("/fareway/plans", &list); err != nil {
 		return err
 	}
-	return v.show(views.PlansPage(v.page("Plans"), view))
+	page := v.page("Plans")
+	var view views.Plans
+	for i := range list {
+		p := &list[i]
+		view.List = append(view.List, views.Plan{Name: p.Name, Gone: p.Gone, Accounts: p.Accounts,
+			Facts: planFacts(page, p)})
+	}
+	return v.show(views.PlansPage(page, view))
 }

@@ -207,6 +207,16 @@ func TestEveryPageIsAccessible(t *testing.T) {
 		require.Equal(t, "de", eval[string](out, `document.documentElement.lang`))
 		out.shows("Anmelden")
 	})
+	t.Run("amounts to the microcent", func(t *testing.T) {
+		for _, path := range []string{"/portal/credits", "/portal/"} {
+			b.visit(path)
+			b.press(`form[action="/portal/amounts"] button`)
+			b.shows("Short amounts")
+			b.requireAccessible(t, cmp.Or(strings.TrimPrefix(path, "/portal/"), "home")+"-exact")
+			b.press(`form[action="/portal/amounts"] button`)
+			b.shows("Exact amounts")
+		}
+	})
 	t.Run("what is shown once", func(t *testing.T) {
 		b.visit("/portal/keys")
 		b.fill("#name", "second")

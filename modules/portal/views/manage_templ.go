@@ -1980,7 +1980,7 @@ func CreditsPage(p *Page, v Credits) templ.Component {
 			if templ_7745c5c3_Err != nil {
 				return templ_7745c5c3_Err
 			}
-			templ_7745c5c3_Err = ownPlan(p, &v.Account).Render(ctx, templ_7745c5c3_Buffer)
+			templ_7745c5c3_Err = ownPlan(p, v.Plan).Render(ctx, templ_7745c5c3_Buffer)
 			if templ_7745c5c3_Err != nil {
 				return templ_7745c5c3_Err
 			}

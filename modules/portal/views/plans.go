@@ -1,117 +1,38 @@
 package views
 
 import (
-	"strings"
-
-	"github.com/fareway/fareway/config"
-	"github.com/fareway/fareway/modules/admin"
+	"net/url"
+	"time"
 )
 
 // Plans is the page of plans, for operators.
-type Plans struct{ List []admin.AccountPlan }
+type Plans struct{ List []Plan }
 
-// fact is something that is said of a plan: its name, what it is, and a note, in the language.
-type fact struct{ name, is, note string }
-
-// planFacts say what a plan gives and allows.
-func planFacts(p *Page, v *admin.AccountPlan) []fact {
-	list := termFacts(p, v.MonthlyCredits, v.Periods, &v.Limits, v.DefaultProfile, nil)
-	list = append(list, requiredFacts(p, &v.Requires)...)
-	if v.Declines != nil {
-		list = append(list, fact{p.Text("Suspended by itself"), p.Text("after %s refused prompts within %s",
-			p.Number(v.Declines.Count), v.Declines.Window), ""})
-	}
-	return list
+// Plan is one of them.
+type Plan struct {
+	Name     string // "": of accounts on none
+	Gone     bool   // the configuration does not have it
+	Accounts int64  // how many are on it
+	Facts    []Fact
 }
 
-// accountFacts say what an account gets, by its plan and what was set for it.
-func accountFacts(p *Page, a *admin.Account) []fact {
-	if a.Limits == nil {
-		return nil
-	}
-	l := a.Limits
-	list := termFacts(p, l.MonthlyCredits, a.Period.End != nil, &l.Limits, l.DefaultProfile, l.From)
-	if a.Requires != nil {
-		both := a.Requires.Plan.And(a.Requires.Account)
-		list = append(list, requiredFacts(p, &both)...)
-	}
-	return list
-}
+// Fact is something that is said of a plan, in the language: its name, what it is, and a note.
+type Fact struct{ Name, Is, Note string }
 
-// termFacts say what holds for an account; from is as in admin.Limits, nil for a plan itself.
-func termFacts(p *Page, monthly int64, periods bool, l *config.Limits, profile string, from map[string]string) []fact {
-	given := fact{p.Text("Period"), p.Text("none: what is below is for good"), ""}
-	switch {
-	case monthly > 0:
-		given.is = p.Text("a month, which begins with %s credits", p.Number(monthly))
-	case periods:
-		given.is = p.Text("a month")
-	}
-	list := []fact{given}
-	for i := range config.PlanLimits {
-		limit := &config.PlanLimits[i]
-		list = append(list, fact{limitName(p, limit), limitText(p, limit, *limit.In(l)), fromText(p, from[limit.Name])})
-	}
-	return append(list, fact{p.Text("Profile of requests that name none"), profile, fromText(p, from["default_profile"])})
-}
-
-// limitName is what people call a limit of the configuration's table; one that has no words yet is called as in there.
-func limitName(p *Page, l *config.Limit) string {
-	switch l.Name {
-	case "spend_cap_credits":
-		return p.Text("Spent in a period, at most")
-	case "token_budget":
-		return p.Text("Tokens in a period, at most")
-	case "fair_use_microcents":
-		return p.Text("Free in a period, where a limit of the service ends a request")
-	case "concurrent_requests":
-		return p.Text("Requests at a time")
-	case "requests_per_minute.key":
-		return p.Text("Requests a minute, of a key")
-	case "requests_per_minute.account":
-		return p.Text("Requests a minute, of all keys")
-	case "requests_per_minute.address":
-		return p.Text("Requests a minute, from an address")
-	case "max_streams":
-		return p.Text("Of the gateway's streams, at most")
-	}
-	return l.Name
-}
-
-func limitText(p *Page, l *config.Limit, n int64) string {
-	switch {
-	case l.Unit == config.Microcents:
-		return p.Text("%s credits", p.Credits(n))
-	case n == 0:
-		return p.Text("no limit")
-	case l.Unit == config.Credits:
-		return p.Text("%s credits", p.Number(n))
-	}
-	return p.Number(n)
-}
-
-// fromText says where a limit comes from, if not from the plan.
-func fromText(p *Page, from string) string {
-	switch from {
-	case admin.FromAccount:
-		return p.Text("set for this account")
-	case admin.FromOwner:
-		return p.Text("set by the account's owner")
-	}
-	return ""
-}
-
-// requiredFacts say what the routes of requests must be.
-func requiredFacts(p *Page, q *config.Requires) (list []fact) {
-	regions, retention := q.Texts()
-	if len(regions) > 0 {
-		list = append(list, fact{p.Text("Requests go only to regions"), strings.Join(regions, ", "), ""})
-	}
-	if q.Retention != nil {
-		list = append(list, fact{p.Text("Prompts are kept upstream for at most"), retention, ""})
-	}
-	return list
+// OwnPlan is what an account gets.
+type OwnPlan struct {
+	Name  string     // of the plan, "" for none
+	Ends  *time.Time // its period; nil: it has none
+	Facts []Fact     // empty where they are not known
 }
 
 // planID is the id of a plan's heading.
 func planID(name string) string { return "plan-" + name }
+
+// accountsOn is where the accounts on a plan are listed.
+func accountsOn(plan string) string {
+	if plan == "" {
+		plan = "none"
+	}
+	return Link("/portal/operator/accounts", url.Values{"plan": {plan}})
+}

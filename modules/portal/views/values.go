@@ -118,7 +118,8 @@ type Credits struct {
 	Account admin.Account
 	Entries []admin.Movement // the newest first
 	Next    string           // where the next page begins, "" for none
-	Pay     *Pay             // nil: nobody pays here
+	Plan    OwnPlan
+	Pay     *Pay // nil: nobody pays here
 }
 
 // Requests is a page of requests, the newest first.
