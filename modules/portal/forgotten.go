@@ -2,9 +2,11 @@ package portal
 
 import (
 	"context"
+	"runtime/debug"
 	"time"
 
 	"github.com/fareway/fareway/modules/admin"
+	"github.com/fareway/fareway/modules/internal/people"
 	"github.com/fareway/fareway/modules/portal/views"
 )
 
@@ -19,6 +21,19 @@ const (
 func (v *visit) mailsLinks() bool {
 	g := v.engine.Current()
 	return g != nil && g.Config.MailsLinks() != nil
+}
+
+// mailLink mails a link in the language of the page. What a mail server says is for those who run the gateway: it may
+// name what is behind it, and whom it knows.
+func (v *visit) mailLink(ctx context.Context, link *admin.PortalLink, made *people.Invitation) {
+	admin.MailLink(ctx, v.engine, link, made, v.language.Text)
+	if link.MailError == "" {
+		return
+	}
+	v.log.Error("mailing a link", "invitation", made.ID, "error", link.MailError)
+	if v.viewer == nil || v.viewer.Operator == "" {
+		link.MailError = v.language.Text("the mail server did not take it")
+	}
 }
 
 func showForgotten(v *visit) error {
@@ -51,6 +66,11 @@ func forgetPassword(v *visit) error {
 	ctx := context.WithoutCancel(v.r.Context())
 	go func() {
 		defer func() { <-v.letters }()
+		defer func() {
+			if p := recover(); p != nil { // nothing else would, and it would end the gateway
+				v.log.Error("recovered from a panic", "stack", string(debug.Stack()))
+			}
+		}()
 		ctx, cancel := context.WithTimeout(ctx, letterTimeout)
 		defer cancel()
 		token, made, err := v.service.ForgetPassword(ctx, form.Get("email"))
@@ -61,10 +81,7 @@ func forgetPassword(v *visit) error {
 		if token == "" {
 			return
 		}
-		link := &admin.PortalLink{Path: admin.InvitationPath + token}
-		if admin.MailLink(ctx, v.engine, link, &made, v.language.Text); link.MailError != "" {
-			v.log.Error("mailing a link for a forgotten password", "person", made.Person, "error", link.MailError)
-		}
+		v.mailLink(ctx, &admin.PortalLink{Path: admin.InvitationPath + token}, &made)
 	}()
 	return v.show(views.ForgottenPage(v.page("Password forgotten"), true))
 }

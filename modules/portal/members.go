@@ -47,7 +47,7 @@ func (v *visit) linkOf(token string, made *people.Invitation, mail bool) *views.
 		Email: made.Email, Expires: &made.Expires}}
 	if mail && v.mailsLinks() {
 		if v.service.AdmitLetter(v.r.Context(), v.person.ID) == nil {
-			admin.MailLink(v.r.Context(), v.engine, &link.PortalLink, made, v.language.Text)
+			v.mailLink(v.r.Context(), &link.PortalLink, made)
 		} else {
 			link.MailError = v.language.Text("you have mailed many just now")
 		}

@@ -278,3 +278,46 @@ func TestDaysAfterARestart(t *testing.T) {
 		})
 	}))
 }
+
+// TestProfilesAllOrNothing: where the sums of profiles fail midway, they are as they were.
+func TestProfilesAllOrNothing(t *testing.T) {
+	t.Parallel()
+	s := newScene(t, "")
+	s.everything()
+	require.NoError(t, s.store.write(t.Context(), "test", func(t *tx) error { return t.rollUp() }))
+	conn := openForWriting(t, s.store.opts.Path)
+	exec := func(queries ...string) {
+		for _, query := range queries {
+			require.NoError(t, run(conn, query, nil))
+		}
+	}
+	exec(`BEGIN IMMEDIATE`, `DELETE FROM days WHERE NOT pruned`, `UPDATE meta SET unprofiled = summed, profiled = ''`)
+	cells, err := newCells(conn, math.MaxInt)
+	require.NoError(t, err)
+	require.NoError(t, eachDetail(conn, ``, cells.count))
+	require.NoError(t, cells.spill())
+	exec(`CREATE TRIGGER boom BEFORE INSERT ON days WHEN NEW.profile <> '?' BEGIN SELECT RAISE(ABORT, 'boom'); END`,
+		`COMMIT`)
+	parts := func() (n int64) {
+		require.NoError(t, run(conn, `SELECT coalesce(sum(parts), 0) FROM days WHERE key > 0 AND NOT pruned`, to(&n)))
+		return n
+	}
+	was := parts()
+	require.Positive(t, was)
+	require.ErrorContains(t, s.store.write(t.Context(), "test", func(t *tx) error {
+		_, err := t.addProfiles(3)
+		return err
+	}), "boom")
+	require.Equal(t, was, parts())
+	exec(`DROP TRIGGER boom`)
+	for left := true; left; {
+		require.NoError(t, s.store.write(t.Context(), "test", func(t *tx) (err error) {
+			left, err = t.addProfiles(3)
+			return err
+		}))
+	}
+	require.Equal(t, was, parts())
+	r, err := verify(conn, nil, nil)
+	require.NoError(t, err)
+	require.True(t, r.OK, r.Problem)
+}

@@ -61,13 +61,16 @@ type latest struct {
 	passed  int
 	batch   int   // narrowedBatch
 	window  int64 // latestWindow
+	// isOrdered reports whether the entries up to a number are known to be in the order of their days.
+	isOrdered func(n int64) bool
 }
 
 // Latest implements ledger.Books: it follows the links from entry to entry, as no index has the entries of an account.
 // Where it looks for requests of a key, a route or a profile, it passes over the days whose sums have none.
 func (b *books) Latest(ctx context.Context, q ledger.LatestQuery, each func(ledger.Movement) error) error {
 	err := b.list(ctx, "latest", func(conn *sqlite.Conn) error {
-		l := latest{conn: conn, tariffs: newTariffs(conn), query: &q, each: each, batch: narrowedBatch, window: latestWindow}
+		l := latest{conn: conn, tariffs: newTariffs(conn), query: &q, each: each, batch: narrowedBatch, window: latestWindow,
+			isOrdered: b.isOrdered}
 		return l.list()
 	})
 	return wrap(err, "listing the latest entries")
@@ -191,9 +194,11 @@ func firstOfNextDay(conn *sqlite.Conn, account, low, since int64) (n int64, err 
 }
 
 // passDays is the entry with number n, or where its day's sums have nothing of what is looked for, the account's newest
-// of the days before that have; 0 where none has. Where a clock was set back over midnight, it may pass over what came
-// before that.
+// of the days before that have; 0 where none has. Where entries are not in the order of their days it passes over none.
 func (l *latest) passDays(n int64) (int64, error) {
+	if !l.isOrdered(n) {
+		return n, nil
+	}
 	var created int64
 	var summed bool
 	if err := run(l.conn, `SELECT e.created, e.n <= m.summed FROM entries AS e, meta AS m WHERE e.n = ?`,

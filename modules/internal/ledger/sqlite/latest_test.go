@@ -68,6 +68,7 @@ func TestLatestPassesOver(t *testing.T) {
 		list := func(q ledger.LatestQuery) (given []ledger.Movement) {
 			require.NoError(t, s.store.read(t.Context(), "test", func(conn *sqlite.Conn) error {
 				l := latest{conn: conn, tariffs: newTariffs(conn), query: &q, batch: 4, window: 3,
+					isOrdered: func(int64) bool { return true }, // the clock goes forward
 					each: func(m ledger.Movement) error { given = append(given, m); return nil }}
 				return l.list()
 			}))
@@ -132,4 +133,62 @@ func isSummed(t *testing.T, s *scene) (summed bool) {
 		return run(conn, `SELECT (SELECT max(n) FROM entries WHERE kind = 'charge') <= summed FROM meta`, to(&summed))
 	}))
 	return summed
+}
+
+// TestLatestWithAWrongClock: where a clock was ahead and was put right, what is looked for is found all the same.
+func TestLatestWithAWrongClock(t *testing.T) {
+	t.Parallel()
+	s := newScene(t, "")
+	s.account("main", "")
+	s.topUp(1_000_000, "")
+	account, a := s.owner, s.key
+	s.newKey("b")
+	b, n := s.key, 0
+	ask := func(key string, count int) {
+		s.key = key
+		for range count {
+			n++
+			id := fmt.Sprintf("r%05d", n)
+			s.hold(id, "small")
+			s.settle(id, nil, used(100, 100))
+		}
+	}
+	find := func() (found int) {
+		q := ledger.LatestQuery{Account: account, Key: b}
+		require.NoError(t, s.store.Latest(t.Context(), q, func(m ledger.Movement) error {
+			if m.Settled != nil && m.Settled.Key == b {
+				found++
+			}
+			return nil
+		}))
+		return found
+	}
+	lastEntry := func() (n int64) {
+		require.NoError(t, s.store.read(t.Context(), "test", func(conn *sqlite.Conn) error {
+			return run(conn, `SELECT max(n) FROM entries`, to(&n))
+		}))
+		return n
+	}
+	know := func() bool {
+		n := lastEntry()
+		s.store.books.isOrdered(n)
+		s.store.books.order.ended.Wait()
+		return s.store.books.isOrdered(n)
+	}
+	right := s.now
+	ask(a, 8)
+	require.True(t, know())
+	s.now = right.Add(48 * time.Hour) // a clock that is two days ahead
+	ask(b, 3)
+	require.True(t, know(), "nobody can tell yet")
+	s.now = right.Add(time.Minute) // put right
+	ask(b, 2)
+	ask(a, 3)
+	s.now = right.Add(24 * time.Hour)
+	ask(a, 4)
+	require.NoError(t, s.store.write(t.Context(), "test", func(t *tx) error { return t.rollUp() }))
+	require.False(t, s.store.books.isOrdered(lastEntry()), "nobody has looked at these")
+	require.Equal(t, 5, find())
+	require.False(t, know())
+	require.Equal(t, 5, find())
 }

@@ -38,6 +38,8 @@ type books struct {
 	ctx     context.Context
 	cancel  context.CancelFunc
 	closing sync.Once
+
+	order order
 }
 
 // newBooks reads the ledger at path, which exists. brief may be nil: then brief reads are lists, too.
@@ -62,6 +64,7 @@ func (b *books) close() {
 				places <- struct{}{}
 			}
 		}
+		b.order.ended.Wait()
 	})
 }
 

@@ -14,7 +14,10 @@ import (
 
 // profileBatch is how many requests one transaction gives their profile in the sums: those of others wait for it, some
 // milliseconds.
-const profileBatch = 500
+const profileBatch = 100
+
+// profilesAgain is after how long it is tried again where it failed: the disk may be full, or the writer busy.
+const profilesAgain = time.Minute
 
 // addProfiles gives the requests their profile in the sums of days that were summed up before there were sums by
 // profile, bit by bit, and as long as ctx lasts; a start goes on where the last process was. It rests as long as it
@@ -50,8 +53,19 @@ func (s *Store) startProfiles() {
 	}
 	go func() {
 		defer close(ended)
-		if err := s.addProfiles(ctx); err != nil && ctx.Err() == nil {
-			s.opts.Logger.Error("sums by profile are not complete; the next start goes on", "error", err)
+		for {
+			err := s.addProfiles(ctx)
+			if err == nil || ctx.Err() != nil {
+				return
+			}
+			s.opts.Logger.Error("sums by profile are not complete; it is tried again in a minute", "error", err)
+			again := time.NewTimer(profilesAgain)
+			select {
+			case <-ctx.Done():
+				again.Stop()
+				return
+			case <-again.C:
+			}
 		}
 	}()
 }
@@ -83,6 +97,7 @@ func (t *tx) addProfiles(n int) (left bool, err error) {
 	if err != nil {
 		return false, fmt.Errorf("reading requests: %w", err)
 	}
+	t.wrote = true // also where it fails midway: all of it is undone then
 	if err := addToDays(t.conn, was, false, -1); err != nil {
 		return false, err
 	}
