@@ -349,6 +349,10 @@ func (l *loader) alerts(file *section) (a Alerts) {
 				s.fail(b.DefRange(), "Links to nowhere", "With links = true the portal's links are mailed, and they begin with "+
 					"its url: write portal { url = \"https://ai.example.com\" }.")
 			}
+			if m.Links && l.config.Portal != nil && isInClear(l.config.Portal.URL) {
+				s.fail(b.DefRange(), "Links in clear", "The portal's url begins with http://, so that anybody on the way could use a "+
+					"link first. Only this machine and private networks go without https://.")
+			}
 			a.Mails = append(a.Mails, m)
 		}
 		for what, n := range map[string]int{"webhook": len(a.Webhooks), "mail": len(a.Mails)} {
@@ -398,6 +402,12 @@ func hookProblem(text string) string {
 			"receiver's place. Only this machine and private networks go without"
 	}
 	return ""
+}
+
+// isInClear reports whether what goes to an address can be read on the way.
+func isInClear(address string) bool {
+	u, err := url.Parse(address)
+	return err == nil && u.Scheme == "http" && !isNear(u.Hostname())
 }
 
 // isNear reports whether a host is this machine, or of a private network as far as its name tells.

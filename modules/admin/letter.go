@@ -47,7 +47,7 @@ func letterOf(link *PortalLink, v *people.Invitation, say func(format string, ar
 	case v.KeepsFactors:
 		l.Subject = say("A new password")
 		first = say("Somebody has asked for a new password for %s. If that was you, set it here, until %s:", v.Email, until)
-		last = say("If it was not you, there is nothing to do: your password stays as it is.")
+		last = say("It takes your passkeys away; your second factor stays. If it was not you, there is nothing to do.")
 	case v.Reset:
 		l.Subject = say("A new password")
 		first = say("You were given a link to set a new password for %s. It can be used once, until %s:", v.Email, until)

@@ -74,7 +74,7 @@ func tryConnection(v *visit) error {
 	answer, err := connect.Ask(v.r.Context(), v.origin(), view.Key, connect.Shapes[i], v.sendInside)
 	view.Answer, view.Mine = &answer, answer.ID != "" && v.isMine(answer.ID)
 	if err != nil {
-		v.status, view.Failed = http.StatusBadGateway, err.Error()
+		view.Failed = err.Error() // not by a status of its own, which proxies put a page of theirs in the place of
 	}
 	return v.connectPage(view)
 }
@@ -93,7 +93,7 @@ func (v *visit) isMine(id string) bool {
 var errNoSite = errors.New("this server cannot send itself a request")
 
 // sendInside has the server that serves the portal serve a request, as if whoever asks had sent it.
-func (v *visit) sendInside(r *http.Request) (*http.Response, error) {
+func (v *visit) sendInside(r *http.Request) (_ *http.Response, err error) {
 	if v.site == nil {
 		return nil, errNoSite
 	}
@@ -111,6 +111,14 @@ func (v *visit) sendInside(r *http.Request) (*http.Response, error) {
 		}
 	}
 	w := &keptReply{header: http.Header{}}
+	defer func() {
+		if p := recover(); p != nil {
+			if p != http.ErrAbortHandler { //nolint:errorlint // what net/http compares
+				panic(p)
+			}
+			err = errors.New("the answer broke off")
+		}
+	}()
 	v.site.ServeHTTP(w, r)
 	return w.response(), nil
 }

@@ -1,8 +1,11 @@
 package portal
 
 import (
-	"net/http"
+	"errors"
+	"fmt"
+	"io"
 	"net/url"
+	"os"
 	"time"
 
 	"github.com/fareway/fareway/modules/admin"
@@ -25,24 +28,27 @@ func downloadFocusOfMonth(v *visit) error {
 	return v.writeFocus(account{v.api(v.engine, v.actor()), s.AccountID}, s.From, s.Until, "usage-focus-"+s.Month)
 }
 
-// writeFocus streams an account's usage as FOCUS has it, with the site as who sells it. The browser is told of an
-// error behind the first rows by an answer that breaks off: a file that lacks some would look whole.
+// writeFocus writes an account's usage as FOCUS has it, with the site as who sells it. It is in a file before any of it
+// is sent: a browser that reads slowly would keep a list open, which others wait for, and one that was told of an error
+// behind the first rows would have a file that lacks some.
 func (v *visit) writeFocus(a account, since, until time.Time, name string) error {
-	out := &statusWriter{ResponseWriter: v.w}
-	v.w.Header().Set("Content-Type", "text/csv; charset=utf-8")
-	v.w.Header().Set("Content-Disposition", `attachment; filename="`+name+`.csv"`)
+	file, err := os.CreateTemp("", "fareway-focus-*")
+	if err != nil {
+		return fmt.Errorf("making a file for a download: %w", err)
+	}
+	defer func() { _ = errors.Join(file.Close(), os.Remove(file.Name())) }() // nothing of it is needed any more
 	query := url.Values{"account": {a.id}, "by": {admin.FocusBy}, "since": {since.Format(time.RFC3339)},
 		"until": {until.Format(time.RFC3339)}}
-	err := admin.WriteFocus(out, v.r.Host, func(each func(admin.Usage) error) error {
+	if err := admin.WriteFocus(file, v.r.Host, func(each func(admin.Usage) error) error {
 		return admin.ReadList(v.r.Context(), a.Client, "/fareway/usage", query, each)
-	})
-	switch {
-	case err == nil:
-		return nil
-	case out.status == 0:
-		v.w.Header().Del("Content-Disposition")
+	}); err != nil {
 		return err
 	}
-	v.log.Warn("writing usage for a download", "error", err)
-	panic(http.ErrAbortHandler)
+	if _, err := file.Seek(0, io.SeekStart); err != nil {
+		return fmt.Errorf("reading a file for a download: %w", err)
+	}
+	v.w.Header().Set("Content-Type", "text/csv; charset=utf-8")
+	v.w.Header().Set("Content-Disposition", `attachment; filename="`+name+`.csv"`)
+	_, _ = io.Copy(v.w, file) // the browser may be gone
+	return nil
 }

@@ -26,6 +26,8 @@ func (v *visit) mailsLinks() bool {
 // mailLink mails a link in the language of the page. What a mail server says is for those who run the gateway: it may
 // name what is behind it, and whom it knows.
 func (v *visit) mailLink(ctx context.Context, link *admin.PortalLink, made *people.Invitation) {
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), letterTimeout) // a browser may leave
+	defer cancel()
 	admin.MailLink(ctx, v.engine, link, made, v.language.Text)
 	if link.MailError == "" {
 		return

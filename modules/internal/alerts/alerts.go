@@ -68,6 +68,7 @@ type Service struct {
 	abandon context.CancelFunc
 	// destinations are those of a configuration; tests have others.
 	destinations func(config.Alerts) []destination
+	letters      chan struct{} // one for each that is being mailed
 
 	saving sync.Mutex // of whoever writes the file; before mu
 
@@ -89,7 +90,7 @@ type Count struct{ Destination, Result string }
 func New(o Options) *Service {
 	s := &Service{o: o, watch: newWatch(), outbox: newOutbox(o.Dir), couriers: make(map[string]*courier),
 		counts: make(map[Count]int64), stop: func() {}}
-	s.watch.shared = o.Claim != nil
+	s.watch.shared, s.letters = o.Claim != nil, make(chan struct{}, maxLetters)
 	s.destinations = func(a config.Alerts) []destination { return destinationsOf(a, o.Owners) }
 	s.sending, s.abandon = context.WithCancel(context.Background())
 	return s

@@ -14,8 +14,19 @@ type Letter struct {
 	Subject, Text string
 }
 
+// maxLetters is how many are mailed at a time.
+const maxLetters = 16
+
+var errManyLetters = errors.New("too many mails are under way")
+
 // SendLetter mails a letter by m, at once and once. The error has neither the letter's text nor a password in it.
 func (s *Service) SendLetter(ctx context.Context, m *config.Mail, l Letter) error {
+	select {
+	case s.letters <- struct{}{}:
+		defer func() { <-s.letters }()
+	default:
+		return errManyLetters
+	}
 	var random [15]byte
 	_, _ = rand.Read(random[:]) // it never fails
 	ctx, cancel := context.WithTimeout(ctx, m.Timeout)

@@ -93,7 +93,8 @@ func (s *Service) Invite(ctx context.Context, v Invitation) (token string, _ Inv
 			return err
 		}
 		var n int64
-		if _, err := t.find(`SELECT count(*) FROM portal_invitations WHERE account = $1`, []any{v.Account}, &n); err != nil {
+		if _, err := t.find(`SELECT count(*) FROM portal_invitations WHERE account = $1 AND reset = 0`,
+			[]any{v.Account}, &n); err != nil {
 			return err
 		}
 		if n >= maxInvitations {
@@ -187,9 +188,9 @@ func (s *Service) inviteReset(ctx context.Context, person string, by Person, mos
 
 const (
 	// forgottenFor is how long the link is good that somebody has asked for, forgottenEvery the least time between two of
-	// one person, and forgottenDaily how many there are in 24 hours. None ends the one before: else who asks in somebody's
+	// one person, and forgottenDaily how many there are at a time. None ends the one before: else who asks in somebody's
 	// place would keep them from using any.
-	forgottenFor   = time.Hour
+	forgottenFor   = 24 * time.Hour
 	forgottenEvery = 5 * time.Minute
 	forgottenDaily = 5
 )
@@ -197,7 +198,8 @@ const (
 // ForgetPassword makes the link by which a person who has a password sets a new one, for who has asked for that; it has
 // to go to the person's e-mail and nowhere else. The token is "" where there is no link to be had: nobody has this
 // e-mail, or signs in by a password with it, they run the gateway (others help those), are disabled, or got one just
-// now. Who asks isn't told which, and not by how long it takes either. The second factor stays.
+// now. Who asks isn't told which, and not by how long it takes either. The second factor stays, what
+// lets in by itself goes: whoever had the person's place before may have added it.
 func (s *Service) ForgetPassword(ctx context.Context, email string) (token string, v Invitation, err error) {
 	if email, err = CleanEmail(email); err != nil {
 		return "", v, nil //nolint:nilerr // nobody has it
@@ -214,7 +216,7 @@ func (s *Service) ForgetPassword(ctx context.Context, email string) (token strin
 		}
 		var today, last int64
 		if _, err := t.find(`SELECT count(*), coalesce(max(created), 0) FROM portal_invitations WHERE person = $1
-			AND reset = $2 AND created > $3`, []any{p.ID, resetKeeping, nanos(now.Add(-24 * time.Hour))}, &today,
+			AND reset = $2 AND created > $3`, []any{p.ID, resetKeeping, nanos(now.Add(-forgottenFor))}, &today,
 			&last); err != nil || today >= forgottenDaily || last > nanos(now.Add(-forgottenEvery)) {
 			return err
 		}
@@ -548,10 +550,16 @@ func (t *tx) reset(v *Invitation, password string, c Client, now time.Time, in *
 	return err
 }
 
-// resetPassword is reset where what else somebody proves themselves with stays: who is asked for more has to sign in.
+// resetPassword is reset where the second factor stays: who is asked for it has to sign in. Passkeys and issuers let in
+// by themselves, and the mailbox is all that whoever has the link has proven: they go.
 func (t *tx) resetPassword(p *personRow, v *Invitation, password string, c Client, now time.Time, in *SignedIn) error {
 	if p.Operator != "" { // by now
 		return fmt.Errorf("%w: ask who runs this gateway for a link", ErrExpired)
+	}
+	for _, table := range [...]string{"portal_passkeys", "portal_identities"} {
+		if _, err := t.exec(`DELETE FROM `+table+` WHERE person = $1`, p.ID); err != nil {
+			return err
+		}
 	}
 	if err := t.setPassword(p, password, ""); err != nil {
 		return err
