@@ -75,7 +75,7 @@ func (s *Store) SumDays(ctx context.Context, least int64) error {
 // sumAccount adds all requests of an account to its sums.
 func (s *Store) sumAccount(ctx context.Context, account string) error {
 	for tries := 0; ; {
-		more, err := s.sumSome(ctx, account)
+		more, err := s.sumSome(ctx, account, sumBatch)
 		switch {
 		case err != nil && isRetryable(err) && tries < lockTries:
 			tries++
@@ -87,10 +87,10 @@ func (s *Store) sumAccount(ctx context.Context, account string) error {
 	}
 }
 
-// sumSome adds some of an account's requests to its sums, and moves its mark behind them. It reports whether there may
+// sumSome adds so many of an account's entries to its sums, and moves its mark behind them. It reports whether there may
 // be more. Entries of an account are numbered in the order in which they are committed, for who makes one has locked
 // its balance: what the mark has passed is all there.
-func (s *Store) sumSome(ctx context.Context, account string) (more bool, err error) {
+func (s *Store) sumSome(ctx context.Context, account string, entries int64) (more bool, err error) {
 	based := false
 	err = pgx.BeginTxFunc(ctx, s.pool, pgx.TxOptions{IsoLevel: pgx.RepeatableRead}, func(tx pgx.Tx) error {
 		var mark int64
@@ -101,7 +101,7 @@ func (s *Store) sumSome(ctx context.Context, account string) (more bool, err err
 		}
 		var last *int64
 		err = queryRows(ctx, tx, to(&last), `SELECT max(seq) FROM (SELECT seq FROM entries WHERE account = $1 AND seq > $2
-			ORDER BY seq LIMIT $3) AS e`, account, mark, sumBatch)
+			ORDER BY seq LIMIT $3) AS e`, account, mark, entries)
 		if err != nil || last == nil {
 			return err
 		}
