@@ -30,7 +30,8 @@ type Open func(t testing.TB, o Options) ledger.Store
 // the process may have been slow, and is not dead (book.DecideLate).
 type Late interface{ AppliesLate() }
 
-// Summer is a store that adds requests to sums of days by and by: SumSome adds what so many of an account's entries say.
+// Summer is a store that adds requests to sums of days by and by: SumSome adds what so many of an account's entries
+// say.
 type Summer interface {
 	SumSome(ctx context.Context, account string, entries int64) error
 }

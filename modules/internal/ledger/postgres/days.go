@@ -50,13 +50,14 @@ func (s *Store) sumContinually() {
 			err = s.SumDays(ctx, least)
 		}
 		if err != nil && ctx.Err() == nil {
-			s.o.Logger.WarnContext(ctx, "usage could not be summed by day yet; it is read from requests meanwhile", "error", err)
+			s.o.Logger.WarnContext(ctx, "usage could not be summed by day yet; it is read from requests meanwhile",
+				"error", err)
 		}
 	}
 }
 
-// SumDays adds requests to the sums of days, of the accounts that have so many entries or more that are in none. It may
-// be done by several nodes at once, and end anywhere.
+// SumDays adds requests to the sums of days, of the accounts that have so many entries or more that are in none. It
+// may be done by several nodes at once, and end anywhere.
 func (s *Store) SumDays(ctx context.Context, least int64) error {
 	var accounts []string
 	err := queryRows(ctx, s.pool, func(row pgx.Rows) error {
@@ -87,9 +88,9 @@ func (s *Store) sumAccount(ctx context.Context, account string) error {
 	}
 }
 
-// sumSome adds so many of an account's entries to its sums, and moves its mark behind them. It reports whether there may
-// be more. Entries of an account are numbered in the order in which they are committed, for who makes one has locked
-// its balance: what the mark has passed is all there.
+// sumSome adds so many of an account's entries to its sums, and moves its mark behind them. It reports whether there
+// may be more. Entries of an account are numbered in the order in which they are committed, for who makes one has
+// locked its balance: what the mark has passed is all there.
 func (s *Store) sumSome(ctx context.Context, account string, entries int64) (more bool, err error) {
 	based := false
 	err = pgx.BeginTxFunc(ctx, s.pool, pgx.TxOptions{IsoLevel: pgx.RepeatableRead}, func(tx pgx.Tx) error {

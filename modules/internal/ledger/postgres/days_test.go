@@ -147,8 +147,8 @@ func TestSumsBesideAnOlderNode(t *testing.T) {
 		return microcents, refunded, requests
 	}
 	prune := func(id string) (broken bool) {
-		_, err := conn.Exec(ctx, `INSERT INTO pruned SELECT account, key, settled / 86400000000000, 'unit', 1, 1, 1, 0, 1, 0, 1,
-				charge, waived, over, refunded, 0, NULL, NULL, NULL, NULL, NULL, 0, tokens FROM requests WHERE request = $1
+		_, err := conn.Exec(ctx, `INSERT INTO pruned SELECT account, key, settled / 86400000000000, 'unit', 1, 1, 1, 0, 1,
+				0, 1, charge, waived, over, refunded, 0, NULL, NULL, NULL, NULL, NULL, 0, tokens FROM requests WHERE request = $1
 			ON CONFLICT (account, key, day, route) DO UPDATE SET parts = pruned.parts + 1, settled = pruned.settled + 1,
 				requests = pruned.requests + 1, whole_requests = pruned.whole_requests + 1, attempts = pruned.attempts + 1,
 				microcents = pruned.microcents + excluded.microcents, refunded = pruned.refunded + excluded.refunded`, id)

@@ -198,7 +198,8 @@ func (u *usage) list(ctx context.Context, tx pgx.Tx, each func(ledger.UsageRow) 
 	for g, s := range u.groups {
 		r := ledger.UsageRow{
 			Account: g.account, AccountName: names[g.account], Key: g.key, KeyName: names[g.key], Route: g.route,
-			Profile: g.profile, Requests: s.Requests, Attempts: s.Attempts, Microcents: s.Charge, Waived: s.Waived, Over: s.Over,
+			Profile: g.profile, Requests: s.Requests, Attempts: s.Attempts, Microcents: s.Charge, Waived: s.Waived,
+			Over:     s.Over,
 			Refunded: s.Refunded, Cost: s.Cost, Pending: s.Pending, Pruned: s.pruned,
 		}
 		t := &r.Tokens

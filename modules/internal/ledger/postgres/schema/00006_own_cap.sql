@@ -53,8 +53,10 @@ CREATE TABLE IF NOT EXISTS days (
   gone           bigint NOT NULL DEFAULT 0, -- of requests, those that are pruned
   gone_wholes    bigint NOT NULL DEFAULT 0,
   PRIMARY KEY (account, key, day, route, profile)
-);
-CREATE INDEX IF NOT EXISTS days_of_accounts ON days (day) WHERE key = '';
+) PARTITION BY LIST (key); -- so that the few of accounts lie together
+CREATE TABLE IF NOT EXISTS days_of_accounts PARTITION OF days FOR VALUES IN ('');
+CREATE TABLE IF NOT EXISTS days_of_keys PARTITION OF days DEFAULT;
+CREATE INDEX IF NOT EXISTS days_of_accounts_day ON days_of_accounts (day);
 
 -- Up to which of its entries an account's requests are in days. An account that is not here has no sums.
 CREATE TABLE IF NOT EXISTS summed (
