@@ -18,8 +18,8 @@ import (
 	"github.com/fareway/fareway/modules/internal/ledger/ledgertest"
 )
 
-// TestSoakUsage: usage of an account with 2,000 keys, a year and ten routes is read in under 100 ms, as far as it is not
-// about many keys, however many requests there are: FAREWAY_SOAK_REQUESTS, ten million if that is not set.
+// TestSoakUsage: usage of an account with 2,000 keys, a year and ten routes is read in under 100 ms, as far as it is
+// not about many keys, however many requests there are: FAREWAY_SOAK_REQUESTS, ten million if that is not set.
 func TestSoakUsage(t *testing.T) {
 	t.Parallel()
 	requests, _ := strconv.ParseInt(cmp.Or(os.Getenv("FAREWAY_SOAK_REQUESTS"), "10000000"), 10, 64)
