@@ -75,15 +75,12 @@ func (s *Store) SumDays(ctx context.Context, least int64) error {
 
 // sumAccount adds all requests of an account to its sums.
 func (s *Store) sumAccount(ctx context.Context, account string) error {
-	for tries := 0; ; {
+	for {
 		more, err := s.sumSome(ctx, account, sumBatch)
 		switch {
-		case err != nil && isRetryable(err) && tries < lockTries:
-			tries++
+		case err != nil && isRetryable(err) && ctx.Err() == nil: // another one has done some of it
 		case err != nil || !more:
 			return err
-		default:
-			tries = 0
 		}
 	}
 }
