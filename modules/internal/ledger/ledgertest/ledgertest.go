@@ -4,6 +4,7 @@
 package ledgertest
 
 import (
+	"context"
 	"testing"
 	"time"
 
@@ -28,6 +29,12 @@ type Open func(t testing.TB, o Options) ledger.Store
 // Late is a store of several processes: a settlement that comes after its request was recovered is applied once, for
 // the process may have been slow, and is not dead (book.DecideLate).
 type Late interface{ AppliesLate() }
+
+// Summer is a store that adds requests to sums of days by and by: SumSome adds what so many of an account's entries
+// say.
+type Summer interface {
+	SumSome(ctx context.Context, account string, entries int64) error
+}
 
 // Run runs the suite.
 func Run(t *testing.T, open Open) {

@@ -125,6 +125,7 @@ func (r *run) steps() map[string]func(*rapid.T) {
 		"again": r.oneOf(r.holdAgain, r.beginAgain, r.settleAgain, r.receiptForAnything),
 		"money": r.oneOf(r.topUp, r.topUp, r.adjust, r.refund), "plan": r.oneOf(r.setPlan, r.setPlan, r.reload, r.setLimit),
 		"clock": r.moveClock, "keep house": r.oneOf(r.endPeriods, r.closeUnproven, r.prune, r.checkpoint, r.restart),
+		"sum":  r.sumDays,
 		"key":  r.oneOf(r.newKey, r.changeKey, r.changeKey, r.rotateKey, r.revokeKey),
 		"rare": r.oneOf(r.setState, r.setProfile, r.setRequires, r.setMail, r.rename, r.changePrice, r.compareNowAndThen),
 	} {
@@ -263,6 +264,14 @@ func (r *run) compareEverything() {
 		if !slices.Contains(q.By, ledger.ByRoute) {
 			require.EqualValues(r, len(r.pruned), pruned)
 		}
+	}
+}
+
+// sumDays has some of what an account has settled added to the sums of days.
+func (r *run) sumDays() {
+	store, is := r.f.store.(Summer)
+	if len(r.owners) > 0 && is {
+		require.NoError(r, store.SumSome(r.ctx, r.owner().ID, rapid.Int64Range(1, 9).Draw(r.T, "entries")))
 	}
 }
 

@@ -29,6 +29,14 @@ func (s *spread) any() ledger.Store {
 // AppliesLate implements Late.
 func (s *spread) AppliesLate() {}
 
+// SumSome implements Summer.
+func (s *spread) SumSome(ctx context.Context, account string, entries int64) error {
+	if store, is := s.any().(Summer); is {
+		return store.SumSome(ctx, account, entries)
+	}
+	return nil
+}
+
 // Close closes all stores.
 func (s *spread) Close() error {
 	var errs []error

@@ -31,6 +31,9 @@ func testUsage(t *testing.T, open Open) {
 				f.account = second
 			}
 			f.profile = []string{"balanced", "max"}[day%2]
+			if store, is := f.store.(Summer); is {
+				require.NoError(t, store.SumSome(ctx, f.account.ID, int64(1+day*5)))
+			}
 			tried := f.hold("fraction", 1_000_000)
 			f.begin(tried, 2, "cached")
 			f.begin(tried, 3, "fraction")

@@ -59,6 +59,18 @@
 // no longer than half a second, and try again another time. A version of the schema that is newer by one is worked
 // with, so that old and new nodes run side by side.
 //
+// # Sums of days
+//
+// Usage reads sums by account, key, day of the settlement, route and profile. No request writes them: a chore of one
+// node adds what an account has settled, some thousand entries in a transaction, and moves the account's mark
+// (summed.entry) behind them. Who makes an entry of an account has its balance locked until he commits, so that a
+// lower number is never committed after a higher one, and what the mark has passed is there. What an entry behind the
+// mark is about is read one by one: a settlement, and a refund, of which the sums know the rest of the request.
+// Requests that wait for receipts are in no sum, so that nothing is ever taken from one. So nodes that know no sums
+// may settle, prove and refund beside. Requests stay in the sums when they are pruned; Prune adds them first, and where
+// an older node prunes one that is not in them, a trigger marks the account's sums as broken, and they are made anew.
+// Where sums are broken, or far behind, or times cut a day, requests are read instead.
+//
 // # Verification
 //
 // Package audit's. Entries are named by their account and their number there, and what a checkpoint is over by the

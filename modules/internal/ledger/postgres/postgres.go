@@ -153,6 +153,7 @@ func Open(ctx context.Context, o Options) (_ *Store, err error) {
 	}
 	s.renewing = c.ConnConfig
 	s.renewed.Go(s.renew)
+	s.answering.Go(s.sumContinually)
 	return s, nil
 }
 

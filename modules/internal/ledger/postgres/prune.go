@@ -5,6 +5,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"maps"
 	"slices"
 	"strings"
 	"time"
@@ -174,6 +175,9 @@ func (s *Store) dropMonth(ctx context.Context, of, name string) error {
 func (s *Store) pruneAccount(ctx context.Context, before time.Time, requests []requestID) (int64, error) {
 	var removed int64
 	account := requests[0].account
+	if err := s.sumAccount(ctx, account); err != nil { // what is pruned has to be in the sums
+		return 0, unavailable(err)
+	}
 	ids := make([]string, len(requests))
 	for i, r := range requests {
 		ids[i] = r.request
@@ -181,7 +185,7 @@ func (s *Store) pruneAccount(ctx context.Context, before time.Time, requests []r
 	op := &operation{account: account, alone: true}
 	op.run = func(u *unit) error {
 		removed = 0
-		cells, tokens := map[cell]*book.Usage{}, map[cell]int64{}
+		cells, tokens, summed := map[cell]*book.Usage{}, map[cell]int64{}, newCells()
 		var divider book.Divider
 		err := s.eachDetail(u.ctx, u.conn, `WHERE r.account = $1 AND r.request = ANY($2) AND NOT r.pending
 			AND r.settled < $3`,
@@ -196,6 +200,7 @@ func (s *Store) pruneAccount(ctx context.Context, before time.Time, requests []r
 					return cells[last], nil
 				})
 				tokens[last] += d.tokens
+				err = errors.Join(err, summed.count(d))
 				u.write(`DELETE FROM attempts WHERE account = $1 AND request = $2`, account, d.ID)
 				u.write(`DELETE FROM requests WHERE account = $1 AND request = $2`, account, d.ID)
 				return err
@@ -211,6 +216,12 @@ func (s *Store) pruneAccount(ctx context.Context, before time.Time, requests []r
 					sum.Reasoning, n}[i])
 			}
 			u.write(addPruned, args...)
+		}
+		all := withTotals(summed.groups)
+		for _, g := range slices.SortedFunc(maps.Keys(all), compareGroups) { // which stay in the sums of days
+			u.write(`UPDATE days SET gone = gone + $6, gone_wholes = gone_wholes + $7 WHERE account = $1 AND key = $2
+				AND day = $3 AND route = $4 AND profile = $5`, account, g.key, g.day, g.route, g.profile, all[g].Requests,
+				all[g].Wholes)
 		}
 		return nil
 	}

@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"context"
 	"fmt"
+	"maps"
 	"math"
 	"slices"
 
@@ -35,7 +36,7 @@ type sums struct {
 	pruned int64
 }
 
-// Usage implements ledger.Books: requests are read one by one, and what was pruned by its sums of days.
+// Usage implements ledger.Books.
 func (s *Store) Usage(ctx context.Context, q ledger.UsageQuery, each func(ledger.UsageRow) error) error {
 	u := &usage{query: q, by: map[ledger.Dimension]bool{}, groups: map[group]*sums{}}
 	for _, d := range q.By {
@@ -77,10 +78,7 @@ func (s *Store) Usage(ctx context.Context, q ledger.UsageQuery, each func(ledger
 			args = append(args, q.Profile)
 			where += fmt.Sprintf(` AND r.profile = $%d`, len(args))
 		}
-		if err := s.eachDetail(ctx, tx, where, u.count, args...); err != nil {
-			return err
-		}
-		if err := u.countPruned(ctx, tx); err != nil {
+		if err := s.sumUsage(ctx, tx, u, where, args); err != nil {
 			return err
 		}
 		return u.list(ctx, tx, each)
@@ -132,11 +130,8 @@ func (u *usage) count(d *detail) error {
 	})
 }
 
-// countPruned adds what was pruned, by whole days.
-func (u *usage) countPruned(ctx context.Context, tx pgx.Tx) error {
-	if err := queryRows(ctx, tx, to(&u.prunedBefore), `SELECT pruned_before FROM ledger`); err != nil {
-		return err
-	}
+// countPruned adds what was pruned of accounts, by whole days.
+func (u *usage) countPruned(ctx context.Context, tx pgx.Tx, accounts []string) error {
 	return queryRows(ctx, tx, func(row pgx.Rows) error {
 		var account, key, route string
 		var day int64
@@ -146,7 +141,7 @@ func (u *usage) countPruned(ctx context.Context, tx pgx.Tx) error {
 			&p.CacheWrite, &p.Output, &p.Reasoning, &p.Estimated); err != nil {
 			return err
 		}
-		if !u.covers(day) || u.query.Account != "" && account != u.query.Account ||
+		if !u.covers(day) ||
 			len(u.query.Keys) > 0 && !slices.Contains(u.query.Keys, key) || u.query.Profile != "" ||
 			u.query.Route != "" && route != u.query.Route {
 			return nil
@@ -165,30 +160,36 @@ func (u *usage) countPruned(ctx context.Context, tx pgx.Tx) error {
 		return nil
 	}, `SELECT account, key, day, route, parts, settled, requests, pending, whole_requests, whole_pending, attempts,
 		microcents,
-		waived, over, refunded, cost, input, cache_read, cache_write, output, reasoning, estimated FROM pruned`)
+		waived, over, refunded, cost, input, cache_read, cache_write, output, reasoning, estimated FROM pruned
+		WHERE account = ANY($1)`, accounts)
 }
 
 // covers reports whether the query asks for the whole of a day. What has none was pruned before the last pruning's
 // bound.
 func (u *usage) covers(day int64) bool {
-	const ns = int64(86_400_000_000_000)
 	since, until := u.query.Bounds()
 	if day == book.Undated {
 		return since == math.MinInt64 && until >= u.prunedBefore
 	}
-	return day*ns >= since && (day+1)*ns <= until
+	return day*dayLength >= since && (day+1)*dayLength <= until
 }
 
 // list gives the groups in the order of what they are grouped by: accounts by name, keys by account and name.
 func (u *usage) list(ctx context.Context, tx pgx.Tx, each func(ledger.UsageRow) error) error {
 	names := map[string]string{}
 	if u.by[ledger.ByAccount] || u.by[ledger.ByKey] {
+		accounts, keys := map[string]bool{}, map[string]bool{}
+		for g := range u.groups {
+			accounts[g.account], keys[g.key] = true, true
+		}
 		err := queryRows(ctx, tx, func(row pgx.Rows) error {
 			var id, name string
 			err := row.Scan(&id, &name)
 			names[id] = name
 			return err
-		}, `SELECT account, name FROM accounts UNION ALL SELECT key, name FROM keys`)
+		}, `SELECT account, name FROM accounts WHERE account = ANY($1)
+			UNION ALL SELECT key, name FROM keys WHERE account = ANY($1) AND key = ANY($2)`,
+			slices.Collect(maps.Keys(accounts)), slices.Collect(maps.Keys(keys)))
 		if err != nil {
 			return err
 		}
@@ -197,7 +198,8 @@ func (u *usage) list(ctx context.Context, tx pgx.Tx, each func(ledger.UsageRow) 
 	for g, s := range u.groups {
 		r := ledger.UsageRow{
 			Account: g.account, AccountName: names[g.account], Key: g.key, KeyName: names[g.key], Route: g.route,
-			Profile: g.profile, Requests: s.Requests, Attempts: s.Attempts, Microcents: s.Charge, Waived: s.Waived, Over: s.Over,
+			Profile: g.profile, Requests: s.Requests, Attempts: s.Attempts, Microcents: s.Charge, Waived: s.Waived,
+			Over:     s.Over,
 			Refunded: s.Refunded, Cost: s.Cost, Pending: s.Pending, Pruned: s.pruned,
 		}
 		t := &r.Tokens
