@@ -108,3 +108,20 @@ func TestForgottenPasswordsAreCounted(t *testing.T) {
 	f.pass(2 * time.Minute)
 	require.NoError(t, f.AdmitForgotten(t.Context(), away))
 }
+
+// TestForgottenPasswordsTakePasskeysAway: who had somebody's place before, by an invitation that they took themselves,
+// is out once its owner has set a password by mail.
+func TestForgottenPasswordsTakePasskeysAway(t *testing.T) {
+	t.Parallel()
+	f := onFile(t)
+	ctx := f.Context()
+	_, mallory := f.join("victim@example.com", people.RoleViewer)
+	d := newDevice()
+	d.add(f, mallory)
+	link, _, err := f.ForgetPassword(ctx, "victim@example.com")
+	require.NoError(t, err)
+	_, _, err = f.Accept(ctx, link, people.Acceptance{Password: "quite another long one"}, home)
+	require.NoError(t, err)
+	_, err = d.signIn(f, away)
+	require.ErrorIs(t, err, people.ErrWrong)
+}
