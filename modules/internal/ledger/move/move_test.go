@@ -417,6 +417,7 @@ func TestEveryColumnIsMoved(t *testing.T) {
 		switch table {
 		case "goose_db_version", "goose_lock", "moves", "moved": // of migrations and of moves
 		case "holds", "chores": // of what runs, and nothing does
+		case "days", "summed": // sums of what is moved, which the target makes itself
 		default:
 			require.True(t, filled[name] || begins[name] != "", "nothing fills %s", name)
 		}
