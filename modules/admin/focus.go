@@ -19,8 +19,8 @@ import (
 //   - A credit is US$0.01, so that what is billed is in USD. Credits are the virtual currency that use is priced in,
 //     and the unit of the price: a route's tokens have four prices, which may change within a day, and a request is
 //     rounded once. So only credits times US$0.01 are exactly the cost, as FOCUS asks for.
-//   - BilledCost is what use has taken from the balance, when it took it. Top-ups are in no row, or all would be
-//     billed twice: who sells credits bills those by themselves.
+//   - BilledCost is what use has taken from the balance, on the day of its request: what comes later changes that.
+//     Top-ups are in no row, or all would be billed twice: who sells credits bills those by themselves.
 //   - An account is the billing account, a key a sub account, a route the resource and the SKU.
 //   - A discount is of a whole row (DiscountHandling): what fair use left free, and what went beyond what was held,
 //     are rows of their own, which are priced and not billed. Refunds are rows of their own, too, in the days of the
