@@ -350,8 +350,8 @@ func (l *loader) alerts(file *section) (a Alerts) {
 					"its url: write portal { url = \"https://ai.example.com\" }.")
 			}
 			if m.Links && l.config.Portal != nil && isInClear(l.config.Portal.URL) {
-				s.fail(b.DefRange(), "Links in clear", "The portal's url begins with http://, so that anybody on the way could use "+
-					"a link first. Only this machine and private networks go without https://.")
+				s.fail(b.DefRange(), "Links in clear", "The portal's url begins with http://, so that anybody on the way could "+
+					"use a link first. Only this machine and private networks go without https://.")
 			}
 			a.Mails = append(a.Mails, m)
 		}
