@@ -161,11 +161,12 @@ func everywhere(t testing.TB, names map[string]string) (paths []string) {
 		path = strings.TrimSuffix(path, "{$}")
 		for {
 			before, after, ok := strings.Cut(path, "{")
-			if !ok || names[before] == "" {
+			name, known := names[before]
+			if !ok || !known {
 				break
 			}
 			_, after, _ = strings.Cut(after, "}")
-			path = before + names[before] + after
+			path = before + name + after
 		}
 		require.NotContains(t, path, "{", "say in the test what stands there")
 		paths = append(paths, path)
