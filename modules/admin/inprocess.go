@@ -49,7 +49,7 @@ type localActorKey struct{}
 
 // inProcess answers a client's requests in this process.
 type inProcess struct {
-	mux     *http.ServeMux
+	handler http.Handler
 	running sync.WaitGroup
 	// recovered is told of a panic, which is an answer with status 500 then. nil: it ends the process, as it does in a
 	// command.
@@ -57,11 +57,17 @@ type inProcess struct {
 }
 
 func newInProcess(routes []caddy.AdminRoute) *inProcess {
-	h := &inProcess{mux: http.NewServeMux()}
+	mux := http.NewServeMux()
 	for _, route := range routes {
-		h.mux.HandleFunc(route.Pattern, plain(route.Handler))
+		mux.HandleFunc(route.Pattern, plain(route.Handler))
 	}
-	return h
+	return &inProcess{handler: mux}
+}
+
+// InProcess has a handler of this process answer requests as if they had come over a network. An answer that breaks
+// off is an error of who reads it; recovered is told of a panic.
+func InProcess(h http.Handler, recovered func(p any, stack []byte)) http.RoundTripper {
+	return &inProcess{handler: h, recovered: recovered}
 }
 
 // client asks it. source is what it asks, for people.
@@ -109,7 +115,7 @@ func (h *inProcess) RoundTrip(r *http.Request) (*http.Response, error) {
 		if inner.Body == nil {
 			inner.Body = http.NoBody
 		}
-		h.mux.ServeHTTP(w, inner)
+		h.handler.ServeHTTP(w, inner)
 	})
 	select {
 	case <-w.begun:
@@ -117,8 +123,8 @@ func (h *inProcess) RoundTrip(r *http.Request) (*http.Response, error) {
 		_ = body.Close() // it never fails
 		return nil, context.Cause(r.Context())
 	}
-	return &http.Response{Status: http.StatusText(w.status), StatusCode: w.status, Proto: "HTTP/1.1", ProtoMajor: 1,
-		ProtoMinor: 1, Header: w.sent, Body: inProcessBody{body, cancel}, ContentLength: -1, Request: r}, nil
+	return &http.Response{Status: fmt.Sprint(w.status, " ", http.StatusText(w.status)), StatusCode: w.status,
+		Proto: "HTTP/1.1", ProtoMajor: 1, ProtoMinor: 1, Header: w.sent, Body: inProcessBody{body, cancel}, ContentLength: -1, Request: r}, nil
 }
 
 // inProcessBody is what a client reads.

@@ -357,7 +357,8 @@ func changeKey(v *visit) error {
 // Usage is over at most so many days, grouped by one thing.
 const maxUsageDays = 366
 
-func (v *visit) usageAsked() (days int, by string) {
+// usageAsked is over how many days usage is asked for, from when on, and grouped by what.
+func (v *visit) usageAsked() (days int, since time.Time, by string) {
 	q := v.r.URL.Query()
 	days, err := strconv.Atoi(q.Get("days"))
 	if err != nil || days < 1 || days > maxUsageDays {
@@ -367,12 +368,12 @@ func (v *visit) usageAsked() (days int, by string) {
 	if !slices.Contains(views.UsageBy, by) {
 		by = "day"
 	}
-	return days, by
+	return days, v.engine.Now().UTC().Truncate(24*time.Hour).AddDate(0, 0, 1-days), by
 }
 
 func showUsage(v *visit) error {
-	days, by := v.usageAsked()
-	a, begin := v.ofAccount(), v.engine.Now().UTC().Truncate(24*time.Hour).AddDate(0, 0, 1-days)
+	days, begin, by := v.usageAsked()
+	a := v.ofAccount()
 	view := views.Usage{Days: days, By: by, Chart: views.Chart{Title: v.language.Text("Credits charged")}}
 	total, err := a.usage(v.r.Context(), begin, "")
 	if err != nil {
@@ -415,9 +416,8 @@ func (a account) pageOfUsage(ctx context.Context, since time.Time, after string)
 }
 
 func downloadUsage(v *visit) error {
-	days, by := v.usageAsked()
-	rows, err := v.ofAccount().usage(v.r.Context(),
-		v.engine.Now().UTC().Truncate(24*time.Hour).AddDate(0, 0, 1-days), by)
+	_, since, by := v.usageAsked()
+	rows, err := v.ofAccount().usage(v.r.Context(), since, by)
 	if err != nil {
 		return err
 	}

@@ -1,10 +1,7 @@
 package portal
 
 import (
-	"bytes"
 	"errors"
-	"fmt"
-	"io"
 	"net/http"
 	"slices"
 	"strings"
@@ -17,10 +14,7 @@ import (
 	"github.com/fareway/fareway/modules/portal/views"
 )
 
-// keyPlaceholder stands where a client's key goes.
-const keyPlaceholder = "KEY"
-
-func showConnect(v *visit) error { return v.connectPage(&views.Connect{Key: keyPlaceholder}) }
+func showConnect(v *visit) error { return v.connectPage(&views.Connect{Key: views.KeyPlaceholder}) }
 
 // connectPage shows how each client is pointed at the gateway.
 func (v *visit) connectPage(view *views.Connect) error {
@@ -61,7 +55,7 @@ func tryConnection(v *visit) error {
 	view := &views.Connect{Key: strings.TrimSpace(form.Get("key")), Family: form.Get("family")}
 	if _, ok := ledger.ParseKey(view.Key); !ok {
 		v.status, v.fault = http.StatusBadRequest, v.language.Text("That is no key of this service: it begins with fwk_.")
-		view.Key = keyPlaceholder
+		view.Key = views.KeyPlaceholder
 		return v.connectPage(view)
 	}
 	if form.Get("act") != "try" {
@@ -93,7 +87,7 @@ func (v *visit) isMine(id string) bool {
 var errNoSite = errors.New("this server cannot send itself a request")
 
 // sendInside has the server that serves the portal serve a request, as if whoever asks had sent it.
-func (v *visit) sendInside(r *http.Request) (_ *http.Response, err error) {
+func (v *visit) sendInside(r *http.Request) (*http.Response, error) {
 	if v.site == nil {
 		return nil, errNoSite
 	}
@@ -110,47 +104,7 @@ func (v *visit) sendInside(r *http.Request) (_ *http.Response, err error) {
 			r.Header[name] = values
 		}
 	}
-	w := &keptReply{header: http.Header{}}
-	defer func() {
-		if p := recover(); p != nil {
-			if p != http.ErrAbortHandler { //nolint:errorlint // what net/http compares
-				panic(p)
-			}
-			err = errors.New("the answer broke off")
-		}
-	}()
-	v.site.ServeHTTP(w, r)
-	return w.response(), nil
-}
-
-// keptReply keeps a reply, up to a megabyte.
-type keptReply struct {
-	header http.Header
-	status int
-	body   bytes.Buffer
-}
-
-// Header implements http.ResponseWriter.
-func (w *keptReply) Header() http.Header { return w.header }
-
-// WriteHeader implements http.ResponseWriter.
-func (w *keptReply) WriteHeader(status int) {
-	if w.status == 0 && status >= http.StatusOK {
-		w.status = status
-	}
-}
-
-// Write implements io.Writer.
-func (w *keptReply) Write(b []byte) (int, error) {
-	w.WriteHeader(http.StatusOK)
-	if w.body.Len()+len(b) > 1<<20 {
-		return 0, errTooMuch
-	}
-	return w.body.Write(b)
-}
-
-func (w *keptReply) response() *http.Response {
-	w.WriteHeader(http.StatusOK)
-	return &http.Response{Status: fmt.Sprint(w.status, " ", http.StatusText(w.status)),
-		StatusCode: w.status, Header: w.header, Body: io.NopCloser(&w.body)}
+	return admin.InProcess(v.site, func(_ any, stack []byte) {
+		v.log.Error("recovered from a panic", "stack", string(stack))
+	}).RoundTrip(r)
 }

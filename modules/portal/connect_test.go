@@ -100,13 +100,17 @@ func TestConnectSendsARequest(t *testing.T) {
 	}
 	s.api = http.NotFound
 	require.Contains(t, b.post("/portal/connect", "act", "try", "family", "chat", "key", ann.Text).body, "404 Not Found")
+	ended := make(chan error, 1)
 	s.api = func(w http.ResponseWriter, _ *http.Request) {
-		_, err := w.Write(make([]byte, 1<<20+1))
-		require.ErrorIs(t, err, errTooMuch)
+		_, err := w.Write(make([]byte, 2<<20))
+		ended <- err
 	}
 	require.Contains(t, b.post("/portal/connect", "act", "try", "family", "chat", "key", ann.Text).body, "did not succeed")
+	require.Error(t, <-ended, "nobody reads more than a megabyte")
 	s.api = func(http.ResponseWriter, *http.Request) { panic(http.ErrAbortHandler) }
-	require.Contains(t, b.post("/portal/connect", "act", "try", "family", "chat", "key", ann.Text).body,
-		"the answer broke off")
+	require.Contains(t, b.post("/portal/connect", "act", "try", "family", "chat", "key", ann.Text).body, "did not succeed")
+	s.api = func(http.ResponseWriter, *http.Request) { panic("of a test") }
+	require.Contains(t, b.post("/portal/connect", "act", "try", "family", "chat", "key", ann.Text).body, "did not succeed")
+	require.Contains(t, s.log.String(), "recovered from a panic")
 	require.NotContains(t, s.log.String(), ann.Text)
 }

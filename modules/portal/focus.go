@@ -13,10 +13,8 @@ import (
 
 // downloadFocus writes the account's usage of the days that the page of usage shows.
 func downloadFocus(v *visit) error {
-	days, _ := v.usageAsked()
-	until := v.engine.Now().UTC().Truncate(24*time.Hour).AddDate(0, 0, 1)
-	since := until.AddDate(0, 0, -days)
-	return v.writeFocus(v.ofAccount(), since, until, "usage-focus-"+since.Format(time.DateOnly))
+	days, since, _ := v.usageAsked()
+	return v.writeFocus(v.ofAccount(), since, since.AddDate(0, 0, days), "usage-focus-"+since.Format(time.DateOnly))
 }
 
 // downloadFocusOfMonth writes that of a statement's month.

@@ -2328,7 +2328,7 @@ func ConnectPage(p *Page, v *Connect) templ.Component {
 			if templ_7745c5c3_Err != nil {
 				return templ_7745c5c3_Err
 			}
-			if v.Key == "KEY" {
+			if v.Key == KeyPlaceholder {
 				templ_7745c5c3_Err = templruntime.WriteString(templ_7745c5c3_Buffer, 185, "<input id=\"key\" name=\"key\" type=\"password\" required autocomplete=\"new-password\" placeholder=\"fwk_…\">")
 				if templ_7745c5c3_Err != nil {
 					return templ_7745c5c3_Err

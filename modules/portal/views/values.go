@@ -158,6 +158,9 @@ type Connect struct {
 	Mine   bool // the request has a page for who looks
 }
 
+// KeyPlaceholder stands where a client's key goes.
+const KeyPlaceholder = "KEY"
+
 // ConnectClient is how one client is pointed at the gateway.
 type ConnectClient struct {
 	connect.Client
