@@ -124,7 +124,8 @@ func (h *inProcess) RoundTrip(r *http.Request) (*http.Response, error) {
 		return nil, context.Cause(r.Context())
 	}
 	return &http.Response{Status: fmt.Sprint(w.status, " ", http.StatusText(w.status)), StatusCode: w.status,
-		Proto: "HTTP/1.1", ProtoMajor: 1, ProtoMinor: 1, Header: w.sent, Body: inProcessBody{body, cancel}, ContentLength: -1, Request: r}, nil
+		Proto: "HTTP/1.1", ProtoMajor: 1, ProtoMinor: 1, Header: w.sent, Body: inProcessBody{body, cancel},
+		ContentLength: -1, Request: r}, nil
 }
 
 // inProcessBody is what a client reads.
